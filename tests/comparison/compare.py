@@ -49,10 +49,10 @@ def results(checkout: Path, cases: list[Case], folder: Path, jobs: int) -> dict[
 
 def save(checkout: Path, cases: list[Case], folder: Path, jobs: int) -> None:
     """The results of a checkout in a new folder, to be compared with later."""
-    found = results(checkout, cases, folder, jobs)
-    if empty := without_arrays(cases, found):
+    by_case = results(checkout, cases, folder, jobs)
+    if empty := without_arrays(cases, by_case):
         print(f"These cases have no arrays to compare: {', '.join(empty)}")
-    record = [{"case": case._asdict(), "result": found[case.name]} for case in cases]
+    record = [{"case": case._asdict(), "result": by_case[case.name]} for case in cases]
     (folder / SAVED).write_text(json.dumps(record), "utf-8")
 
 

@@ -163,9 +163,9 @@ def jumping(name):
 
 def bates_equations(p, m, y0):
     _, second = normal_returns(p)
-    found = heston_equations(p, m, y0)
-    found[2] += p["lam"] * second * m[2]
-    return found
+    result = heston_equations(p, m, y0)
+    result[2] += p["lam"] * second * m[2]
+    return result
 
 
 def multi_asset_equations(p, m, _):

@@ -93,16 +93,16 @@ def ends(name, kind, dtype, modes=()):
         return sum(y1)
 
     def program(value, normals):
-        found = {
+        derivatives = {
             "forward": lambda: jax.jvp(lambda v: end(v, normals), (value,), (jnp.ones_like(value),))[1],
             "reverse": lambda: jax.grad(end)(value, normals),
         }
-        return (end(value, normals), *(found[mode]() for mode in modes))
+        return (end(value, normals), *(derivatives[mode]() for mode in modes))
 
     mapped = jax.jit(jax.vmap(program, in_axes=(None, 0)))
-    found = mapped(jnp.asarray(0.9, dtype), jnp.asarray(NORMALS, dtype))
-    assert {x.dtype for x in found} == {dtype}
-    return np.asarray(found, np.float64)
+    results = mapped(jnp.asarray(0.9, dtype), jnp.asarray(NORMALS, dtype))
+    assert {x.dtype for x in results} == {dtype}
+    return np.asarray(results, np.float64)
 
 
 @pytest.mark.more
@@ -122,7 +122,7 @@ def test_contract_of_jump_methods(name):
     """Built, checked, compiled, mapped over paths, in both precisions; the same seed gives the same path."""
     method, network = make_solver(name), Dimers()
     check_solver(method, network)
-    found = {}
+    results = {}
     for dtype in ("float32", "float64"):
 
         def one(path, dtype=dtype):
@@ -135,9 +135,9 @@ def test_contract_of_jump_methods(name):
         assert {x.dtype for x in run.counts} == {jnp.dtype("int32")}
         assert (run.counts.x + 2 * run.counts.v == 40).all()
         assert (run.reached == 1).all()
-        found[dtype] = np.asarray(run.counts.v)[:, -1]
-    assert np.ptp(found["float64"]) > 0
-    assert np.mean(found["float32"] == found["float64"]) > 0.5  # but where rounding changed an event
+        results[dtype] = np.asarray(run.counts.v)[:, -1]
+    assert np.ptp(results["float64"]) > 0
+    assert np.mean(results["float32"] == results["float64"]) > 0.5  # but where rounding changed an event
 
 
 @pytest.mark.slow

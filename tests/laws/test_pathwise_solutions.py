@@ -142,8 +142,8 @@ def test_strong_order(name, model):
     problem = in_calculus(model(), SOLVERS[name].calculus)
 
     def error(steps):
-        found, W = ends(problem, name, x0, steps)
-        return np.mean(np.abs(found - model().solution(1.0, x0, W)))
+        end, W = ends(problem, name, x0, steps)
+        return np.mean(np.abs(end - model().solution(1.0, x0, W)))
 
     measured = np.log(error(STEPS[0]) / error(STEPS[1])) / np.log(STEPS[1] / STEPS[0])
     assert measured == pytest.approx(ORDERS[name], abs=0.1)

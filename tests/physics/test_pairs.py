@@ -37,10 +37,10 @@ def full_list(x, box, reach: float = CUTOFF + 0.2):
     """The neighbours of each, filled up with itself."""
     near = np.sum(np.asarray(apart_of(x, box)) ** 2, axis=0) < reach**2
     np.fill_diagonal(near, False)
-    found = np.tile(np.arange(x.shape[1]), (near.sum(0).max() + 1, 1))
+    neighbours = np.tile(np.arange(x.shape[1]), (near.sum(0).max() + 1, 1))
     for i, column in enumerate(near.T):
-        found[: column.sum(), i] = np.flatnonzero(column)
-    return jnp.asarray(found)
+        neighbours[: column.sum(), i] = np.flatnonzero(column)
+    return jnp.asarray(neighbours)
 
 
 def all_pairs(x, args, box):
@@ -59,10 +59,10 @@ def programs(x, box):
     )
 
 
-def agree(found, expected):
+def agree(actual, expected):
     leaves = jax.tree.leaves(expected)
     scale = max(float(jnp.max(jnp.abs(x))) for x in leaves)
-    for a, b in zip(jax.tree.leaves(found), leaves, strict=True):
+    for a, b in zip(jax.tree.leaves(actual), leaves, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11 * scale)
 
 
@@ -123,8 +123,8 @@ def test_a_map_over_batches_is_the_map_of_each():
 
     xs = jnp.stack([X, X + 0.01 * V, X - 0.02 * V])
     vs = jnp.stack([V, V**2, jnp.sin(V)], axis=-1)
-    found = user_jit(jax.vmap(back(FORCES), (0, -1)))(xs, vs)
-    agree(found, jnp.stack([back(FORCES)(x, v) for x, v in zip(xs, jnp.moveaxis(vs, -1, 0), strict=True)]))
+    result = user_jit(jax.vmap(back(FORCES), (0, -1)))(xs, vs)
+    agree(result, jnp.stack([back(FORCES)(x, v) for x, v in zip(xs, jnp.moveaxis(vs, -1, 0), strict=True)]))
     agree(jax.vmap(back(FORCES), (0, None))(xs, V), jnp.stack([back(FORCES)(x, V) for x in xs]))
 
 

@@ -444,8 +444,8 @@ class TestOtherCommands:
         alone = [simkit_command("describe", name).stdout.strip() for name in names]
         page = simkit_command("describe", *names, "GBM").stdout
         assert [part.strip() for part in page.split("─" * 72)] == alone
-        found = json.loads(simkit_command("describe", *names, "--json").stdout)["described"]
-        assert found == [json.loads(simkit_command("describe", name, "--json").stdout) for name in names]
+        actual = json.loads(simkit_command("describe", *names, "--json").stdout)["described"]
+        assert actual == [json.loads(simkit_command("describe", name, "--json").stdout) for name in names]
         result = simkit_command("describe", "GBM", "GMB", "time.step")
         assert result.exit_code == 2
         assert [line.split(";")[0] for line in result.stderr.splitlines()] == [

@@ -272,12 +272,12 @@ def bond_by_riccati(level, speed, additive, proportional, r, T):
 @pytest.mark.parametrize("sigma", [0.0, 0.02, 0.3])
 def test_bonds_solve_their_riccati_equations(speed, sigma):
     r, T = 0.03, 5.0
-    found = hull_white_bond(r=r, a=speed, theta=0.004, sigma=sigma, T=T)
-    assert found == pytest.approx(bond_by_riccati(0.004, speed, sigma**2, 0.0, r, T), rel=1e-10)
-    found = vasicek_bond(r=r, kappa=speed, theta=0.05, sigma=sigma, T=T)
-    assert found == pytest.approx(bond_by_riccati(0.05 * speed, speed, sigma**2, 0.0, r, T), rel=1e-10)
-    found = cir_bond(r=r, kappa=speed, theta=0.05, sigma=sigma, T=T)
-    assert found == pytest.approx(bond_by_riccati(0.05 * speed, speed, 0.0, sigma**2, r, T), rel=1e-10)
+    result = hull_white_bond(r=r, a=speed, theta=0.004, sigma=sigma, T=T)
+    assert result == pytest.approx(bond_by_riccati(0.004, speed, sigma**2, 0.0, r, T), rel=1e-10)
+    result = vasicek_bond(r=r, kappa=speed, theta=0.05, sigma=sigma, T=T)
+    assert result == pytest.approx(bond_by_riccati(0.05 * speed, speed, sigma**2, 0.0, r, T), rel=1e-10)
+    result = cir_bond(r=r, kappa=speed, theta=0.05, sigma=sigma, T=T)
+    assert result == pytest.approx(bond_by_riccati(0.05 * speed, speed, 0.0, sigma**2, r, T), rel=1e-10)
 
 
 @pytest.mark.parametrize("b", [1e-6, 0.3, 1.0, 40.0, 1e6])
@@ -289,8 +289,8 @@ def test_double_well_against_quadrature(b, a):
     near = math.sqrt(1 - reach) if reach < 1 else -far
     x = np.linspace(near, far, 40001)
     weight = np.exp(-b * (x * x - 1) ** 2)
-    found = np.sum(weight * x * x) / np.sum(weight)
-    assert double_well_square(b=b, a=a) == pytest.approx(a * a * found, rel=1e-10)
+    result = np.sum(weight * x * x) / np.sum(weight)
+    assert double_well_square(b=b, a=a) == pytest.approx(a * a * result, rel=1e-10)
 
 
 def test_double_well_needs_a_barrier():
@@ -376,8 +376,8 @@ def test_knock_in_far_away_keeps_its_digits():
     for S in (150.0, 250.0):
         plain = bs.black_scholes_put(**at, S=S, K=95)
         assert 0 < plain < 1e-3
-        found = CLOSED_FORMS["down_and_in_put"](**at, S=S, K=95, B=100)
-        assert found / plain == pytest.approx(1, rel=1e-9)
+        result = CLOSED_FORMS["down_and_in_put"](**at, S=S, K=95, B=100)
+        assert result / plain == pytest.approx(1, rel=1e-9)
 
 
 @pytest.mark.parametrize("vanishing", ["sigma", "T"])

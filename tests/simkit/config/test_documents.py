@@ -45,9 +45,9 @@ def scalar(text):
     ],
 )
 def test_scalars_follow_the_core_schema_of_yaml_1_2(text, value):
-    found = scalar(text)
-    assert found == value
-    assert type(found) is type(value)
+    result = scalar(text)
+    assert result == value
+    assert type(result) is type(value)
 
 
 def test_infinities_and_nan_are_numbers():

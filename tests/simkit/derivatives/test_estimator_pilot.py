@@ -193,13 +193,13 @@ def test_a_continuous_barrier_is_smoothed_where_it_may_be_touched():
     """Along the path the delta varies five times as much, and more with shorter steps."""
     given = {**BARRIER, "time": {"t1": 1.0, "steps": 50}, "sensitivity": {"wrt": ["S", "r", "K"]}}
     given["sensitivity"]["of"] = ["continuous"]
-    found = of(simkit.sensitivity(given), "continuous")
-    assert [each[3] for each in found] == ["smoothing", "score", "pathwise"]
+    result = of(simkit.sensitivity(given), "continuous")
+    assert [each[3] for each in result] == ["smoothing", "score", "pathwise"]
     along = of(simkit.sensitivity(given, overrides={"sensitivity.method": "pathwise"}), "continuous")
     assert [each[3] for each in along] == ["pathwise"] * 3
-    assert found[0][2] < 0.35 * along[0][2]
-    assert found[1][2] < 0.2 * along[1][2]
-    for (a, error_a, *_), (b, error_b, *_) in zip(found, along, strict=True):
+    assert result[0][2] < 0.35 * along[0][2]
+    assert result[1][2] < 0.2 * along[1][2]
+    for (a, error_a, *_), (b, error_b, *_) in zip(result, along, strict=True):
         assert abs(a - b) <= 4.5 * np.hypot(error_a, error_b)
 
 

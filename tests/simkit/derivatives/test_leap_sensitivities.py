@@ -66,9 +66,9 @@ def z_of(experiment, exact, seeds, **overrides):
     """By derivative z over seeds, less the step bias and with its error, and without either."""
     told, plain = {name: [] for name in exact}, {name: [] for name in exact}
     for seed in range(seeds):
-        found = figures(experiment, **{"ensemble.seed": seed} | overrides)
+        result = figures(experiment, **{"ensemble.seed": seed} | overrides)
         for name, value in exact.items():
-            row = found[name]
+            row = result[name]
             assert row["bias"] is not None, row
             off = row["derivative"] - value
             told[name].append((off - row["bias"]) / math.hypot(row["stderr"], row["bias_stderr"]))
@@ -93,9 +93,9 @@ def test_derivatives_less_their_step_bias_are_the_exact_ones(method, experiment,
 @pytest.mark.more
 @pytest.mark.parametrize("method", ["coupled_differences", "score", "finite_differences"])
 def test_the_step_bias_of_a_derivative_is_told(method):
-    found = figures(ARRIVALS, **{"sensitivity.method": method, "ensemble.paths": 1000})
+    result = figures(ARRIVALS, **{"sensitivity.method": method, "ensemble.paths": 1000})
     for name, value in arrivals().items():
-        row = found[name]
+        row = result[name]
         off = row["derivative"] - row["bias"] - value
         assert abs(off) < 4 * math.hypot(row["stderr"], row["bias_stderr"])
         assert row["bias_stderr"] > 0

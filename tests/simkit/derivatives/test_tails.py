@@ -49,8 +49,8 @@ def test_laws_without_a_variance_are_flagged(paths):
 def test_the_tail_index_is_that_of_the_law(index):
     """Pareto's, of both signs; its estimate spreads by one over the root of the paths in the tail."""
     rng = np.random.default_rng(2)
-    found = [tail_of((1 + rng.pareto(index, 2**16)) * rng.choice([-1, 1], 2**16)) for _ in range(SEEDS)]
-    assert np.mean([1 / tail.index for tail in found]) * index == pytest.approx(
+    results = [tail_of((1 + rng.pareto(index, 2**16)) * rng.choice([-1, 1], 2**16)) for _ in range(SEEDS)]
+    assert np.mean([1 / tail.index for tail in results]) * index == pytest.approx(
         1, abs=5 / (SEEDS * 65) ** 0.5
     )
 

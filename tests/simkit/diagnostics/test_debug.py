@@ -55,17 +55,17 @@ def replayed_in_numpy():
     for path in range(PATHS):
         noise = CounterNoise.of(seed_key(5), jnp.uint32(path))
         increments.append([float(draw.W[0]) * np.sqrt(DT) for draw in noise.draws(1, 0, first, STEPS)])
-    found = {}
+    failing = {}
     for path, dW in enumerate(np.array(increments)):
         x = 0.0
         for step in range(STEPS):
             with np.errstate(invalid="ignore"):
                 new = x + 0.5 * np.sqrt(1 - x) * DT + 0.2 * dW[step]
             if np.isnan(new):
-                found[path] = step + 1, x, dW[step]
+                failing[path] = step + 1, x, dW[step]
                 break
             x = new
-    return found
+    return failing
 
 
 @pytest.mark.more
@@ -277,10 +277,10 @@ def test_the_command_says_where_and_exits_with_3(tmp_path):
     file.write_text(yaml.safe_dump(EXPLOSION), encoding="utf-8")
     result = CliRunner().invoke(app, ["debug", str(file), "--path", "0", "--json"])
     assert result.exit_code == 3, result.output
-    found = json.loads(result.stdout)
-    assert found["failed"] == [0]
-    assert found["findings"][0]["step"] == 11
-    assert found["findings"][0]["values"] == {"x": "inf"}
+    report = json.loads(result.stdout)
+    assert report["failed"] == [0]
+    assert report["findings"][0]["step"] == 11
+    assert report["findings"][0]["values"] == {"x": "inf"}
     shown = CliRunner().invoke(app, ["debug", str(file), "--print", "x", "--every", "50", "--path", "0"])
     assert "x = inf at t = 11 (step 11 of 100)" in shown.stdout
     assert "cause: drift of x: x ** 2 = inf" in shown.stdout

@@ -116,9 +116,9 @@ def test_all_texts_and_figures_are_there(inspected, tmp_path):
     assert program.hlo.startswith("HloModule")
     assert program.memory.arguments > 0
     assert min(program.trace_s, program.lower_s, program.compile_s) > 0
-    found = as_dict(inspected)
-    assert json.loads(json.dumps(found)) == found
-    assert found["step"]["kernels_per_step"] == 0.5
+    result = as_dict(inspected)
+    assert json.loads(json.dumps(result)) == result
+    assert result["step"]["kernels_per_step"] == 0.5
     said = text(inspected)
     assert "0.5 per step" in said
     assert "drift of S <- mu, S" in said
@@ -170,12 +170,12 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_loop_over_steps_is_found_in_every_kind_of_run(kind):
     experiment = {"ensemble": {"paths": 64, "devices": 1}} | KINDS[kind]
-    found = simkit.inspect(experiment)
-    assert found.step is not None
-    assert found.step.kernels > 0
-    assert found.step.floating + found.step.integer > 0
-    assert found.step.steps_per_turn == (2 if kind == "ordinary" else 1)
-    assert json.dumps(as_dict(found))
+    result = simkit.inspect(experiment)
+    assert result.step is not None
+    assert result.step.kernels > 0
+    assert result.step.floating + result.step.integer > 0
+    assert result.step.steps_per_turn == (2 if kind == "ordinary" else 1)
+    assert json.dumps(as_dict(result))
 
 
 @pytest.mark.parametrize(("precision", "steps"), [("float32", 4), ("float64", 8)])
@@ -254,8 +254,8 @@ def test_influences_go_through_calls_and_not_through_what_is_unused():
         return twice(a, c), jnp.zeros_like(c), last, jax.checkpoint(jnp.sin)(c)
 
     ones = [jnp.ones(())] * 3
-    found = influences(flat(jax.make_jaxpr(function)(*ones)))
-    assert found == [{0}, frozenset(), {0, 1}, {2}]
+    result = influences(flat(jax.make_jaxpr(function)(*ones)))
+    assert result == [{0}, frozenset(), {0, 1}, {2}]
 
 
 @st.composite
@@ -352,6 +352,6 @@ def test_one_variant_is_asked_for():
     variants = GBM | {"variants": {"calm": {"model.sigma": 0.1}, "wild": {"model.sigma": 0.9}}}
     with pytest.raises(InputError, match="choose --variant of calm, wild"):
         simkit.inspect(variants, compiling=False)
-    found = simkit.inspect(variants, variant="calm", compiling=False)
-    assert found.programs == {}
-    assert found.model == model_graph(load(GBM))
+    result = simkit.inspect(variants, variant="calm", compiling=False)
+    assert result.programs == {}
+    assert result.model == model_graph(load(GBM))

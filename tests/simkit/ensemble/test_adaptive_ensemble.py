@@ -39,13 +39,13 @@ def reference():
     "change", [{"devices": 2}, pytest.param({"devices": 1, "chunk": 1}, marks=pytest.mark.slow)], ids=str
 )
 def test_devices_and_chunks_leave_every_bit(reference, change):
-    found = run_ensemble(dataclasses.replace(load(VAN_DER_POL), **change))
+    result = run_ensemble(dataclasses.replace(load(VAN_DER_POL), **change))
     for kind, statistics in reference.statistics.items():
         for name, array in statistics.items():
-            np.testing.assert_array_equal(found.statistics[kind][name], array, err_msg=f"{kind} {name}")
-    np.testing.assert_array_equal(found.stored["x"], reference.stored["x"])
-    assert found.steps == reference.steps
-    assert found.bias == reference.bias
+            np.testing.assert_array_equal(result.statistics[kind][name], array, err_msg=f"{kind} {name}")
+    np.testing.assert_array_equal(result.stored["x"], reference.stored["x"])
+    assert result.steps == reference.steps
+    assert result.bias == reference.bias
 
 
 @pytest.mark.user_code
@@ -93,13 +93,13 @@ def test_devices_and_chunks_leave_every_bit_of_stochastic_paths():
         for change in ({"devices": 1}, {"devices": 2}, {"devices": 1, "chunk": 1})
     )
     assert one.steps.rejected_max > 4
-    for found in (two, cut):
+    for other in (two, cut):
         for kind, statistics in one.statistics.items():
             for name, array in statistics.items():
-                np.testing.assert_array_equal(found.statistics[kind][name], array, err_msg=f"{kind} {name}")
-        np.testing.assert_array_equal(found.stored["x"], one.stored["x"])
-        assert found.steps == one.steps
-        assert found.bias == one.bias
+                np.testing.assert_array_equal(other.statistics[kind][name], array, err_msg=f"{kind} {name}")
+        np.testing.assert_array_equal(other.stored["x"], one.stored["x"])
+        assert other.steps == one.steps
+        assert other.bias == one.bias
 
 
 @pytest.mark.more

@@ -53,9 +53,9 @@ def ten():
     return bermudan(10, 65536, 80)
 
 
-def priced(found, value, lost):
+def priced(result, value, lost):
     """Between the value of the right and what the policy, which is not the best, may lose of it."""
-    taken, european = found["put"][-1], found["european"][-1]
+    taken, european = result["put"][-1], result["european"][-1]
     premium, error = mean_and_error(taken - european)
     assert error < 0.03
     assert value - EUROPEAN - lost - 3 * error < premium < value - EUROPEAN + 3 * error
@@ -79,9 +79,9 @@ def test_price_with_ten_dates(ten):
     "dates", [[0.2, 0.45, 0.8, 1.0], [0.15, 0.45, 0.6]], ids=["to the end", "lapses before"]
 )
 def test_price_with_listed_dates(dates):
-    found, fit = bermudan(dates, 65536, steps=40)
+    result, fit = bermudan(dates, 65536, steps=40)
     value, boundary = tree(dates)
-    priced(found, value, 0.01)
+    priced(result, value, 0.01)
     np.testing.assert_allclose(fit.dates, dates, rtol=1e-12)
     assert (fit.fraction[1:] > 0.01).all()
     assert np.abs(fit.high - boundary)[1:].max() < 3
@@ -185,8 +185,8 @@ def test_regression_finds_a_polynomial(basis):
     fit = fit_policy("put", exercise, np.stack([np.full_like(x, 1e-9), future]), given)
     at = np.array([2.1, 3.3, 4.9])
     values = {"x": at, "2*x + 1": 2 * at + 1, "3": np.full_like(at, 3)}
-    found = fit.policy.continuation(0, [jnp.asarray(values[text]) for text in basis])
-    np.testing.assert_allclose(found, 1 + 2 * at - at**2 / 2 + at**3 / 7, rtol=1e-9)
+    result = fit.policy.continuation(0, [jnp.asarray(values[text]) for text in basis])
+    np.testing.assert_allclose(result, 1 + 2 * at - at**2 / 2 + at**3 / 7, rtol=1e-9)
     assert fit.fraction.tolist() == [0, 1]
     assert fit.policy.continuation(1, [values[text] for text in basis]) == pytest.approx(0)
     if basis == ["x"]:
@@ -228,7 +228,7 @@ def test_derivatives_of_what_is_taken():
         value = math.exp(-0.05 * step / 4) * (100 - math.exp(4.5 * scale))
         slope = -math.exp(-0.05 * step / 4) * scale * math.exp(4.5 * scale)
         low = jax.tree.map(jnp.float32, (observer, problem))
-        found = jax.jit(
+        result = jax.jit(
             lambda x, taken=taken, low=low: (
                 taken(x),
                 jax.jacfwd(taken)(x),
@@ -236,9 +236,9 @@ def test_derivatives_of_what_is_taken():
                 taken(jnp.float32(4.5), *low),
             )
         )(4.5)
-        np.testing.assert_allclose(found[:3], [value, slope, slope], rtol=1e-14)
-        np.testing.assert_allclose(found[3], value, rtol=3e-5)
-        assert found[3].dtype == jnp.float32
+        np.testing.assert_allclose(result[:3], [value, slope, slope], rtol=1e-14)
+        np.testing.assert_allclose(result[3], value, rtol=3e-5)
+        assert result[3].dtype == jnp.float32
 
 
 def test_what_is_not_a_number_is_taken_rather_than_passed_over():
@@ -345,8 +345,8 @@ def test_too_few_paths_in_the_money():
 
 def test_dates_are_expressions_of_constants():
     given = {"constants": {"K": 100.0, "r": 0.05, "vol": 0.25, "T": 1.0, "c": 0.4}}
-    found = load(experiment({"dates": ["c/2", "T - 3/10", 1], "paths": 4096}, **given)).observer
-    assert found.exercised[0][1].when == (2, 7, 10)
+    observer = load(experiment({"dates": ["c/2", "T - 3/10", 1], "paths": 4096}, **given)).observer
+    assert observer.exercised[0][1].when == (2, 7, 10)
     with pytest.raises(InputError, match=r"early_exercise\.dates\[1\]: must be after t0 = 0 and at most"):
         load(experiment({"dates": ["c", "T + c"]}, **given))
 
@@ -383,7 +383,7 @@ def test_heston_put():
     """Worth more on a basis of price and variance than on the price alone, and than the European put."""
     right = {"dates": 50, "degree": 3, "paths": 32768}
     put = "exp(-r*t) * maximum(100 - S, 0)"
-    found = simkit.run(
+    result = simkit.run(
         {
             "constants": {"r": 0.1},
             "model": {"type": "Heston", "mu": "r", "kappa": 4.0, "theta": 0.25, "xi": 1.0, "rho": -0.5},
@@ -397,17 +397,17 @@ def test_heston_put():
             },
         }
     )
-    c = found["covariance"]
+    c = result["covariance"]
 
     def premium(one, other):
         """What one is worth beyond another on the same paths, in standard errors."""
         quantities = [c.sel(quantity=a, quantity_2=b) for a in (one, other) for b in (one, other)]
         variance = float(quantities[0] + quantities[3] - 2 * quantities[1])
-        return float(found[f"{one}_mean"] - found[f"{other}_mean"]) / math.sqrt(variance / 200_000)
+        return float(result[f"{one}_mean"] - result[f"{other}_mean"]) / math.sqrt(variance / 200_000)
 
     assert premium("price_only", "european") > 5
     assert premium("both", "price_only") > 2
     for name in ("price_only", "both"):
-        ahead = found[f"{name}_in_sample"] - found[f"{name}_mean"]
-        assert abs(ahead) < 5 * found[f"{name}_in_sample_stderr"]
-        assert found[f"{name}_exercise_fraction"].sum() < 1
+        ahead = result[f"{name}_in_sample"] - result[f"{name}_mean"]
+        assert abs(ahead) < 5 * result[f"{name}_in_sample_stderr"]
+        assert result[f"{name}_exercise_fraction"].sum() < 1

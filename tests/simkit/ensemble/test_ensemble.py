@@ -154,11 +154,11 @@ def test_every_statistic_at_a_time_is_the_same_whatever_else_is_saved(twisted, p
     experiment, every_step = twisted
     some = simkit.run({**experiment, "save": {"points": points}})
     assert set(some.data_vars) == set(every_step.data_vars)
-    for name, found in some.data_vars.items():
+    for name, actual in some.data_vars.items():
         expected = every_step[name]
         if "time" in expected.dims:
             expected = expected.isel(time=slice(None, None, 30 // points))
-        np.testing.assert_array_equal(found.values, expected.values, name, strict=True)
+        np.testing.assert_array_equal(actual.values, expected.values, name, strict=True)
 
 
 @pytest.mark.user_code
@@ -271,7 +271,7 @@ def test_solvers_that_read_areas_have_a_step_bias_by_halves_too():
 @pytest.mark.slow
 def test_normals_in_float64_on_request():
     """The paths of Euler's method written out, from normals with 64 random bits each."""
-    found = run_ensemble(gbm(64, 6, every=1, stored_paths=64, normals="float64")).stored["S"]
+    result = run_ensemble(gbm(64, 6, every=1, stored_paths=64, normals="float64")).stored["S"]
 
     @jax.vmap
     def normals(path):
@@ -284,7 +284,7 @@ def test_normals_in_float64_on_request():
     assert z.dtype == np.float64
     for k in range(6):
         S = S + 0.05 * S * h + 0.2 * S * math.sqrt(h) * z[:, k]
-        np.testing.assert_allclose(found[:, k + 1], S, rtol=1e-13)
+        np.testing.assert_allclose(result[:, k + 1], S, rtol=1e-13)
 
 
 def test_an_ordinary_problem_needs_one_path_and_has_no_error():
@@ -360,9 +360,9 @@ def test_running_leaves_jax_s_configuration_alone():
 def test_as_many_paths_are_stored_as_asked_for(wanted, kept):
     experiment = {"model": {"type": "GBM", "mu": 0.05, "sigma": 0.2}, "initial": {"S": 100.0}}
     few = {"time": {"t1": 1.0, "steps": 4}, "ensemble": {"paths": 64, "devices": 1}, "save": wanted}
-    found = simkit.run(experiment | few)
-    assert ("S_path" in found) == (kept is not None)
-    assert found.sizes.get("path") == kept
+    result = simkit.run(experiment | few)
+    assert ("S_path" in result) == (kept is not None)
+    assert result.sizes.get("path") == kept
 
 
 def test_wild_paths_leave_the_step_bias_without_a_warning():

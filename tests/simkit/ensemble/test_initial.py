@@ -38,9 +38,9 @@ def ids(n, first=0):
 @pytest.fixture(scope="module", params=[(jnp.float64, False), (jnp.float64, True), (jnp.float32, False)])
 def drawn(request):
     dtype, wide = request.param
-    found = draw(ids(PATHS), dtype, wide)
-    assert all(x.dtype == dtype for x in found.values())
-    return {name: np.asarray(x, np.float64) for name, x in found.items()}
+    result = draw(ids(PATHS), dtype, wide)
+    assert all(x.dtype == dtype for x in result.values())
+    return {name: np.asarray(x, np.float64) for name, x in result.items()}
 
 
 @pytest.mark.parametrize("name", LAWS)
@@ -74,13 +74,13 @@ def test_variables_are_independent_of_each_other_and_of_the_noise(drawn):
 
 def test_each_variable_has_the_block_of_its_place():
     # Changing this layout changes every seeded result: a new major version, or a mistake.
-    found = draw_initial(INITIAL, seed_key(3), 12345, jnp.float64, False)
+    result = draw_initial(INITIAL, seed_key(3), 12345, jnp.float64, False)
     stream = stream_key(seed_key(3), 12345, Stream.INITIAL)
     for place, name in ((2, "v"), (4, "again")):
         z = float(standard_normal(block(stream, 0, place).a))
-        assert float(found[name]) == pytest.approx(-1 + 2 * z, abs=1e-14)
+        assert float(result[name]) == pytest.approx(-1 + 2 * z, abs=1e-14)
     z = float(standard_normal(block(stream, 0, 0).a))
-    assert float(found["S"]) == pytest.approx(math.exp(4.6 + 0.3 * z), rel=1e-14)
+    assert float(result["S"]) == pytest.approx(math.exp(4.6 + 0.3 * z), rel=1e-14)
 
 
 @pytest.mark.user_code
@@ -109,9 +109,9 @@ def test_wide_and_narrow_precision_agree():
 def test_no_spread_is_a_number():
     still = {"S": Distribution("lognormal", 0.5, 0.0), "v": Distribution("normal", 7.0, 0.0)}
     for path in (0, 1):
-        found = draw_initial(still, seed_key(3), path, jnp.float64, False)
-        assert float(found["S"]) == pytest.approx(math.exp(0.5), rel=1e-15)
-        assert found["v"] == 7
+        result = draw_initial(still, seed_key(3), path, jnp.float64, False)
+        assert float(result["S"]) == pytest.approx(math.exp(0.5), rel=1e-15)
+        assert result["v"] == 7
 
 
 @pytest.mark.parametrize(

@@ -151,9 +151,9 @@ def test_the_last_used_are_kept(monkeypatch):
 
 
 def test_several_are_compiled_at_once_each_its_own():
-    found = times(5.0, 6.0, 5.0, 7.0)
-    assert [each(np.float32(1.0)) for each in found] == [5.0, 6.0, 5.0, 7.0]
-    assert found[0] is found[2]
+    result = times(5.0, 6.0, 5.0, 7.0)
+    assert [each(np.float32(1.0)) for each in result] == [5.0, 6.0, 5.0, 7.0]
+    assert result[0] is result[2]
 
 
 @pytest.mark.more

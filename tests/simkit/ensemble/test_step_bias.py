@@ -61,15 +61,15 @@ def table(dataset) -> str:
 @given(st.integers(1, 400))
 def test_other_grids_have_the_same_times_and_enough_steps(steps):
     simulation = load(GROWTH | {"time": {"t1": 1.0, "steps": steps}})
-    found = factors(simulation)
-    assert len(found) == 2
+    result = factors(simulation)
+    assert len(result) == 2
     pairs = {(2, 4): 4, (3, 9): 9}
     whole = [pair for pair, least in pairs.items() if steps % least == 0 and steps >= 4 * least]
     if whole:
-        assert found == whole[0]
+        assert result == whole[0]
     else:
         longer = [f for f in (2, 3) if steps % f == 0 and steps > f]
-        assert found == ((0.5, longer[0]) if longer else (0.5, 0.25))
+        assert result == ((0.5, longer[0]) if longer else (0.5, 0.25))
 
 
 @pytest.mark.parametrize(
@@ -473,11 +473,11 @@ def test_what_no_path_has_met_on_any_grid_is_known_to_one_path():
             name: {"value": text, "exact": 0.001} for name, text in zip(names, expected, strict=True)
         },
     }
-    found = simkit.run(rare)
+    result = simkit.run(rare)
     for name, (error, told) in zip(names, expected.values(), strict=True):
-        assert float(found[f"{name}_bias"]) == 0
-        assert float(found[f"{name}_bias_stderr"]) == pytest.approx(error, abs=1e-12)
-        row = next(line for line in table(found).splitlines() if line.startswith(f"│ {name}"))
+        assert float(result[f"{name}_bias"]) == 0
+        assert float(result[f"{name}_bias_stderr"]) == pytest.approx(error, abs=1e-12)
+        row = next(line for line in table(result).splitlines() if line.startswith(f"│ {name}"))
         assert row.split("│")[3].strip() == told
-        assert math.isnan(float(found[f"{name}_z"]))  # no path that says how the mean varies
-        assert summary(found)["observables"][name]["resolved"]
+        assert math.isnan(float(result[f"{name}_z"]))  # no path that says how the mean varies
+        assert summary(result)["observables"][name]["resolved"]

@@ -71,8 +71,8 @@ def kept(monkeypatch, tmp_path):
 def figures():
     """The derivative with all its errors, as bytes, by programs that are not in memory."""
     programs._cache.clear()
-    found = simkit.sensitivity(GBM)
-    return {name: np.asarray(x).tobytes() for name, x in found.data_vars.items() if x.dtype.kind == "f"}
+    result = simkit.sensitivity(GBM)
+    return {name: np.asarray(x).tobytes() for name, x in result.data_vars.items() if x.dtype.kind == "f"}
 
 
 def test_a_stored_program_is_not_traced_and_gives_the_same_bits(kept, monkeypatch):

@@ -178,9 +178,9 @@ def test_variables_of_one_path_are_judged_together():
         "time": {"t1": 30.0, "rtol": 1e-8, "atol": 1e-8},
         "ensemble": {"unresolved": "keep"},
     }
-    found = simkit.run(lorenz)
+    result = simkit.run(lorenz)
     exact = {"x": 7.39488517519238, "y": 2.051536920480139, "z": 31.760990396787317}
     for name, value in exact.items():
-        bias, error = float(found[f"{name}_bias"]), float(found[f"{name}_bias_stderr"])
-        off = float(np.ravel(found[f"{name}_mean"])[-1]) - value
+        bias, error = float(result[f"{name}_bias"]), float(result[f"{name}_bias_stderr"])
+        off = float(np.ravel(result[f"{name}_mean"])[-1]) - value
         assert np.isnan(bias) or abs(bias - off) < 4 * error, name

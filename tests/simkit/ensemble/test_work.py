@@ -125,11 +125,11 @@ def test_each_worker_has_its_device_and_64_bit_types():
 
     jax.config.update("jax_enable_x64", False)  # of all threads, unlike `jax.enable_x64(False)`
     try:
-        found = list(in_order(place, range(12), local_devices(3)))
+        result = list(in_order(place, range(12), local_devices(3)))
     finally:
         jax.config.update("jax_enable_x64", True)
-    assert {device for _, device in found} == {*local_devices(3)}
-    assert {dtype for dtype, _ in found} == {jnp.dtype("float64")}
+    assert {device for _, device in result} == {*local_devices(3)}
+    assert {dtype for dtype, _ in result} == {jnp.dtype("float64")}
 
 
 @pytest.mark.parametrize(
@@ -217,17 +217,17 @@ def test_threads_devices_and_chunks_leave_every_bit(name):
     function, given = CASES[name]
     given = given | {"ensemble": {"paths": 64 if name == "study" else PATHS, "seed": 3}}
 
-    def found(**settings):
+    def run_with(**settings):
         return function(given, overrides={f"ensemble.{key}": x for key, x in settings.items()})
 
-    one = found(devices=1, threads=1)
+    one = run_with(devices=1, threads=1)
     for settings in (
         {"devices": 1, "threads": 2},
         {"devices": 1, "threads": 4, "chunk": LEAF},
         {"devices": 2},
         {"devices": 1, "threads": 2, "chunk": 2 * LEAF},
     ):
-        other = found(**settings)
+        other = run_with(**settings)
         for variable in one.variables:
             np.testing.assert_array_equal(one[variable].values, other[variable].values, f"{settings}")
 

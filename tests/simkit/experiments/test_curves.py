@@ -72,10 +72,10 @@ def test_curves_are_those_of_numpy_and_scipy(count, dtype):
     for interpolation, exact in wanted.items():
         curve = Curve(times, values, interpolation)
         program = jax.jit(jax.vmap(curve))
-        found = program(jnp.asarray(t, dtype))
-        assert found.dtype == dtype
+        result = program(jnp.asarray(t, dtype))
+        assert result.dtype == dtype
         inner = slice(None, -1)  # the last time may be rounded to before the last jump
-        np.testing.assert_allclose(found[inner], exact[inner], atol=2e-6 if dtype == "float32" else 1e-14)
+        np.testing.assert_allclose(result[inner], exact[inner], atol=2e-6 if dtype == "float32" else 1e-14)
         outside = jnp.asarray([times[0] - 1, times[-1] + 1], dtype)
         np.testing.assert_allclose(program(outside), values[[0, -1]], rtol=1e-6)
 
@@ -84,15 +84,15 @@ def test_a_cubic_through_rising_points_weighs_intervals_by_their_lengths():
     """Where the slopes of the lines change sign at each point, as above, all those of the cubic are 0."""
     times, values = np.array([0.0, 0.2, 1.0, 1.1, 3.0]), np.array([0.0, 1.0, 1.5, 4.0, 4.5])
     t = np.linspace(0, 3, 97)
-    found = jax.vmap(Curve(times, values, "cubic"))(jnp.asarray(t))
-    np.testing.assert_allclose(found, PchipInterpolator(times, values)(t), atol=1e-14)
+    result = jax.vmap(Curve(times, values, "cubic"))(jnp.asarray(t))
+    np.testing.assert_allclose(result, PchipInterpolator(times, values)(t), atol=1e-14)
 
 
 def test_a_long_curve_is_found_by_halving():
     times = np.arange(200.0) ** 1.1
     t = np.linspace(0, times[-1] - 1e-9, 333)
-    found = jax.vmap(Curve(times, times**2, "linear"))(jnp.asarray(t))
-    np.testing.assert_allclose(found, np.interp(t, times, times**2), rtol=1e-13)
+    result = jax.vmap(Curve(times, times**2, "linear"))(jnp.asarray(t))
+    np.testing.assert_allclose(result, np.interp(t, times, times**2), rtol=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_a_row_has_the_values_of_its_time_after_a_jump(gbm):
 @pytest.mark.parametrize("precision", ["float64", "float32"])
 def test_a_row_at_a_point_has_the_value_from_there_whatever_the_rounding(precision):
     """Three steps of 0.7/7 end before 0.3."""
-    found = simkit.run(
+    result = simkit.run(
         {
             "curves": {
                 "r": {"times": [k / 10 for k in range(8)], "values": [*range(8)], "interpolation": "previous"}
@@ -189,8 +189,8 @@ def test_a_row_at_a_point_has_the_value_from_there_whatever_the_rounding(precisi
             "observe": {"rate": {"value": "r", "at": "each"}},
         }
     )
-    np.testing.assert_array_equal(found["rate_mean"], range(8))
-    np.testing.assert_allclose(found["x_mean"], np.cumsum([0, *range(7)]) / 10, rtol=1e-6)
+    np.testing.assert_array_equal(result["rate_mean"], range(8))
+    np.testing.assert_allclose(result["x_mean"], np.cumsum([0, *range(7)]) / 10, rtol=1e-6)
 
 
 def test_what_changes_with_time_has_no_exact_moments(gbm):

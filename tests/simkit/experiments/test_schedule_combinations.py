@@ -21,9 +21,9 @@ MERTON = {
 def test_a_curve_leaves_jumps_where_they_were(solver):
     plain = simkit.run(MERTON | {"solver": solver})
     curved = MERTON | {"curves": {"rate": STEADY}, "model": MERTON["model"] | {"mu": "rate"}}
-    found = simkit.run(curved | {"solver": solver})
-    np.testing.assert_allclose(found["S_path"], plain["S_path"], rtol=1e-12)
-    assert ("S_bias" in found) == ("S_bias" in plain) == (solver == "EulerMaruyama")
+    result = simkit.run(curved | {"solver": solver})
+    np.testing.assert_allclose(result["S_path"], plain["S_path"], rtol=1e-12)
+    assert ("S_bias" in result) == ("S_bias" in plain) == (solver == "EulerMaruyama")
 
 
 def test_rates_of_jumps_may_change_with_time():
@@ -143,13 +143,13 @@ def test_a_right_is_exercised_before_an_event_at_its_date(at, dates):
         f"right{i}": {"value": "S", "early_exercise": {"dates": each, "degree": 2, "paths": 4096}}
         for i, each in enumerate(dates)
     }
-    found = simkit.run(HALVED | {"events": {"split": {"at": at, "set": {"S": "S/2"}}}, "observe": rights})
+    result = simkit.run(HALVED | {"events": {"split": {"at": at, "set": {"S": "S/2"}}}, "observe": rights})
     for name in rights:
         for kind in ("mean", "in_sample"):
-            error = float(found[f"{name}_stderr" if kind == "mean" else f"{name}_in_sample_stderr"])
-            assert abs(float(found[f"{name}_{kind}"]) - 100) < 5 * error
-        assert abs(float(found[f"{name}_upper_bound"]) - 100) < 0.01
-    assert float(found["S_mean"][-1]) == pytest.approx(50, abs=1)
+            error = float(result[f"{name}_stderr" if kind == "mean" else f"{name}_in_sample_stderr"])
+            assert abs(float(result[f"{name}_{kind}"]) - 100) < 5 * error
+        assert abs(float(result[f"{name}_upper_bound"]) - 100) < 0.01
+    assert float(result["S_mean"][-1]) == pytest.approx(50, abs=1)
 
 
 def test_what_a_decision_sees_at_an_event():
@@ -160,7 +160,7 @@ def test_what_a_decision_sees_at_an_event():
         for i, value in enumerate(payments)
     }
     curve = {"times": [0.0, 0.5], "values": [2.0, 10.0], "interpolation": "previous", "outside": "hold"}
-    found = simkit.run(
+    result = simkit.run(
         {
             "curves": {"c": curve},
             "model": {"ode": {"x": "0*c"}},
@@ -171,13 +171,13 @@ def test_what_a_decision_sees_at_an_event():
         }
     )
     for name, (value, payment) in zip(rights, payments.items(), strict=True):
-        assert float(found[f"{name}_mean"]) == payment, value
-        assert float(found[f"{name}_in_sample"]) == payment, value
-    assert float(found["x_mean"][-1]) == 31
+        assert float(result[f"{name}_mean"]) == payment, value
+        assert float(result[f"{name}_in_sample"]) == payment, value
+    assert float(result["x_mean"][-1]) == 31
 
 
 def test_dates_of_exercise_are_times_wherever_a_run_begins():
-    found = simkit.run(
+    result = simkit.run(
         {
             "model": {"ode": {"x": 0}},
             "initial": {"x": 1.0},
@@ -185,7 +185,7 @@ def test_dates_of_exercise_are_times_wherever_a_run_begins():
             "observe": {"right": {"value": "t*x", "early_exercise": {"dates": [2.25], "degree": 1}}},
         }
     )
-    assert float(found["right_mean"]) == float(found["right_in_sample"]) == 2.25
+    assert float(result["right_mean"]) == float(result["right_in_sample"]) == 2.25
 
 
 @pytest.mark.more
@@ -194,13 +194,13 @@ def test_an_american_call_is_exercised_just_before_dividends():
     days = ["91/365", "274/365"]
     value = "exp(-0.05*t) * maximum(S - 100, 0)"
     early = {"dates": [*days, 1], "degree": 5, "paths": 32768}
-    found = simkit.run(
+    result = simkit.run(
         HALVED
         | {"model": {"type": "GBM", "mu": 0.05, "sigma": 0.3}, "time": {"t1": 1.0, "steps": 365}}
         | {"events": {"dividend": {"at": days, "set": {"S": "maximum(S - 4, 0)"}}}}
         | {"observe": {"call": {"value": value, "early_exercise": early}}}
         | {"ensemble": {"paths": 65536, "seed": 5, "devices": 1}}
     )
-    mean, error = float(found["call_mean"]), float(found["call_stderr"])
+    mean, error = float(result["call_mean"]), float(result["call_stderr"])
     assert abs(mean - 10.79496) < 4 * error
-    assert 0 < float(found["call_upper_bound"]) - 10.79496 < 0.012 * 10.79496
+    assert 0 < float(result["call_upper_bound"]) - 10.79496 < 0.012 * 10.79496

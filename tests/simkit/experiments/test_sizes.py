@@ -34,12 +34,12 @@ def test_a_size_is_a_class_like_the_registered_one(model):
     default = next(n for n in range(smallest, largest) if of_size(model, n) is model)
     assert len(SIZED) == 4
     for size in (smallest, default, default + 1, largest):
-        found = of_size(model, size)
-        assert found is of_size(model, size)
-        assert found.__name__ == model.__name__
-        assert not inspect.isabstract(found)
-        assert len(found.State._fields) * default == len(model.State._fields) * size
-        described = [*parameters_of(found).values(), *variables_of(found).values()]
+        result = of_size(model, size)
+        assert result is of_size(model, size)
+        assert result.__name__ == model.__name__
+        assert not inspect.isabstract(result)
+        assert len(result.State._fields) * default == len(model.State._fields) * size
+        described = [*parameters_of(result).values(), *variables_of(result).values()]
         assert all(entry.unit and entry.description for entry in described)
     parts = model.parts(default)
     assert dict(parts.parameters).keys() == parameters_of(model).keys()
@@ -110,15 +110,15 @@ def test_bodies_fall_towards_each_other(size):
     apart = places[None] - places[:, None]
     distance = np.sqrt((apart**2).sum(-1) + 0.3**2)
     force = (2 * masses[:, None, None] * masses[None, :, None] * apart / distance[..., None] ** 3).sum(1)
-    found = np.asarray(jax.tree.leaves(problem.drift(0.0, y)))
-    np.testing.assert_allclose(found[2 * size :].reshape(size, 2), force, rtol=1e-10, atol=1e-12)
+    result = np.asarray(jax.tree.leaves(problem.drift(0.0, y)))
+    np.testing.assert_allclose(result[2 * size :].reshape(size, 2), force, rtol=1e-10, atol=1e-12)
 
 
 def test_all_sites_at_the_forcing_rest():
-    found = simkit.run({**lorenz({"x": 8.0}, size=5), "solver": "Euler"})
-    assert found.attrs["state_variables"] == "x1 x2 x3 x4 x5"
-    for name in found.attrs["state_variables"].split():
-        np.testing.assert_allclose(found[f"{name}_mean"], 8.0, rtol=1e-12)
+    result = simkit.run({**lorenz({"x": 8.0}, size=5), "solver": "Euler"})
+    assert result.attrs["state_variables"] == "x1 x2 x3 x4 x5"
+    for name in result.attrs["state_variables"].split():
+        np.testing.assert_allclose(result[f"{name}_mean"], 8.0, rtol=1e-12)
 
 
 def test_one_value_or_a_list_stands_for_numbered_names():
@@ -203,13 +203,13 @@ def test_one_correlation_or_a_matrix_stands_for_all_pairs():
     mixed = load(assets(3, rho=0.3, rho13=-0.1)).problem
     assert (mixed.rho12, mixed.rho13, mixed.rho23) == (0.3, -0.1, 0.3)
     full = load(assets(12, rho=rho.tolist()))
-    found = full.problem
+    result = full.problem
     assert all(
-        getattr(found, pair_name("rho", i + 1, j + 1)) == rho[i, j]
+        getattr(result, pair_name("rho", i + 1, j + 1)) == rho[i, j]
         for i, j in itertools.combinations(range(12), 2)
     )
     again = load(full.experiment.resolved()).problem
-    assert jax.tree.leaves(again) == jax.tree.leaves(found)
+    assert jax.tree.leaves(again) == jax.tree.leaves(result)
     for given in (0.3, rho.tolist()):
         jsonschema.validate(assets(12, rho=given), experiment_schema())
     named = {"constants": {"c": 0.4}, **assets(2, rho=[[1, "c"], ["c", 1]])}

@@ -108,10 +108,10 @@ def test_where_paths_failed_only_whole_pairs_are_compared(together):
     ends = {name: {key: each[name][f"{key}_path"].values for key in ("gain",)} for name in each}
     ends = {name: {**ends[name], "x": each[name]["x_path"].values[:, -1].copy()} for name in each}
     ends["wide"]["x"][:500] = np.nan
-    found = combined(each, ends, "")
+    result = combined(each, ends, "")
     pairs = ends["wide"]["x"][500:] - ends["base"]["x"][500:]
-    assert float(found["x_difference"][1]) == pytest.approx(pairs.mean())
-    assert float(found["x_difference_stderr"][1]) == pytest.approx(pairs.std(ddof=1) / math.sqrt(1500))
+    assert float(result["x_difference"][1]) == pytest.approx(pairs.mean())
+    assert float(result["x_difference_stderr"][1]) == pytest.approx(pairs.std(ddof=1) / math.sqrt(1500))
 
 
 def test_the_configuration_repeats_all_variants(together):
@@ -126,9 +126,9 @@ def test_an_exact_value_of_some_variants_is_missing_in_the_others(together):
 
 
 def test_chosen_variants_keep_their_order_and_their_numbers(together):
-    found = simkit.run(TEXT, variants=["wide", "base"])
-    assert list(found["variant"].values) == ["base", "wide"]
-    np.testing.assert_array_equal(found["x_path"][1], together["x_path"][2])
+    result = simkit.run(TEXT, variants=["wide", "base"])
+    assert list(result["variant"].values) == ["base", "wide"]
+    np.testing.assert_array_equal(result["x_path"][1], together["x_path"][2])
 
 
 def test_a_changed_section_is_replaced_where_there_was_a_value_and_merged_where_there_were_keys():

@@ -185,7 +185,7 @@ def test_leaps_are_seen_at_their_ends_and_say_by_how_much_they_are_late():
 @pytest.mark.parametrize(("wrt", "estimator"), [("a", ("score", "coupled differences")), ("r", None)])
 def test_derivatives_of_first_times_of_events(wrt, estimator):
     observe = {"rebate": "first(exp(-r*t), X >= 4)"}
-    found, error, chosen, _ = derivative({**POISSON, "observe": observe}, wrt, "rebate")
+    estimate, error, chosen, _ = derivative({**POISSON, "observe": observe}, wrt, "rebate")
 
     def rebate(a, r):
         return quad(lambda t: math.exp(-r * t) * gamma(4, scale=1 / a).pdf(t), 0, END)[0]
@@ -195,7 +195,7 @@ def test_derivatives_of_first_times_of_events(wrt, estimator):
     wanted = (sides[0] - sides[1]) / (2 * step)
     assert estimator is None or chosen in estimator
     assert chosen != "weak derivative"
-    assert abs(found - wanted) < LIMIT * error
+    assert abs(estimate - wanted) < LIMIT * error
     assert error < 0.2 * abs(wanted)
 
 
@@ -247,13 +247,15 @@ def test_a_path_functional_leaves_the_weak_derivative_of_another_observable_as_i
     }
     watching = {"highest": "max(X)", "late": "hitting_time(X >= 8)", "then": "at(X, 1)"}
     alone = simkit.sensitivity(case)
-    found = simkit.sensitivity({**case, "observe": {**case["observe"], **watching}})
+    result = simkit.sensitivity({**case, "observe": {**case["observe"], **watching}})
     for name in ("mean", "derivative", "derivative_stderr"):
-        np.testing.assert_array_equal(found[f"square_{name}"], alone[f"square_{name}"])
+        np.testing.assert_array_equal(result[f"square_{name}"], alone[f"square_{name}"])
 
     def square(b, d=1.0, m=5.0, t=2.0):
         growth = math.exp((b - d) * t)
         return m**2 * growth**2 + m * (b + d) / (b - d) * growth * (growth - 1)
 
     wanted = (square(0.9 + 1e-4) - square(0.9 - 1e-4)) / 2e-4
-    assert abs(found["square_derivative"] - wanted).item() < LIMIT * found["square_derivative_stderr"].item()
+    assert (
+        abs(result["square_derivative"] - wanted).item() < LIMIT * result["square_derivative_stderr"].item()
+    )

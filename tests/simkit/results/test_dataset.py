@@ -149,11 +149,11 @@ def test_observables_may_be_called_what_they_like(tmp_path):
         "observe": {name: f"S + {i}" for i, name in enumerate(ODD)},
         "variants": {"low": {}, "high": {"model.sigma": 0.3}},
     }
-    found = simkit.run(experiment, out=tmp_path / "odd.zarr")
+    result = simkit.run(experiment, out=tmp_path / "odd.zarr")
     again = read_dataset(tmp_path / "odd.zarr")
     for i, name in enumerate(ODD):
-        np.testing.assert_allclose(found[f"{name}_mean"], found["S_mean"][:, -1] + i, rtol=1e-12)
-        np.testing.assert_array_equal(found[f"{name}_mean"], again[f"{name}_mean"])
+        np.testing.assert_allclose(result[f"{name}_mean"], result["S_mean"][:, -1] + i, rtol=1e-12)
+        np.testing.assert_array_equal(result[f"{name}_mean"], again[f"{name}_mean"])
     alone = {key: value for key, value in experiment.items() if key != "variants"}
     slopes = sensitivity({**alone, "sensitivity": {"wrt": ["initial.S"], "of": list(ODD)}})
     for name in ODD:

@@ -80,9 +80,9 @@ def test_a_single_path_is_a_curve():
 
 
 def asking(dataset, **attributes):
-    found = dataset.copy()
-    found.attrs = dataset.attrs | attributes
-    return found
+    copy = dataset.copy()
+    copy.attrs = dataset.attrs | attributes
+    return copy
 
 
 def test_the_plot_section_says_what_stands_over_time():
@@ -137,18 +137,18 @@ def test_failed_paths_are_in_the_title():
 def many(dataset, states, observables):
     """The same dataset with its quantities under more names."""
     copies = {"S": states, "call": observables}
-    found = dataset
+    result = dataset
     for name, count in copies.items():
         for number in range(count):
             old = [str(key) for key in dataset.variables if str(key).startswith(f"{name}_")]
-            found = found.merge(
+            result = result.merge(
                 dataset[old].rename({key: key.replace(name, f"{name}{number}", 1) for key in old})
             )
-    found.attrs = dataset.attrs | {
+    result.attrs = dataset.attrs | {
         "state_variables": " ".join(f"S{number}" for number in range(states)),
         "observables": " ".join(f"call{number}" for number in range(observables)),
     }
-    return found
+    return result
 
 
 @pytest.mark.parametrize(("states", "observables", "axes"), [(2, 0, 4), (6, 20, 8 + 9), (1, 4, 2 + 4)])

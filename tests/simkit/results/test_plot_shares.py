@@ -26,11 +26,11 @@ def thickness(axes, upright):
 
 def ending(dataset, name, edges, counts, n):
     """The dataset with another final distribution of a quantity."""
-    found = dataset.copy(deep=True)
-    found[f"{name}_histogram_edge"][:] = edges
-    found[f"{name}_histogram"][:] = counts
-    found[f"{name}_histogram"].attrs["n"] = n
-    return found
+    copy = dataset.copy(deep=True)
+    copy[f"{name}_histogram_edge"][:] = edges
+    copy[f"{name}_histogram"][:] = counts
+    copy[f"{name}_histogram"].attrs["n"] = n
+    return copy
 
 
 @pytest.mark.parametrize("share", [0.001, 0.05, 0.15, 0.3, 1.0])
@@ -106,14 +106,14 @@ def test_a_number_in_a_distribution_stands_before_the_means():
 
 def whether(dataset, share, stored):
     """The dataset with a level that is 1 on a share of the paths and 0 on all others."""
-    found = dataset.copy(deep=True)
-    found["level_path"][:] = stored
-    found["level_min"][:], found["level_max"][:] = stored.min(), stored.max()
-    found["level_mean"][:] = share
-    found["level_variance"][:] = share * (1 - share)
+    copy = dataset.copy(deep=True)
+    copy["level_path"][:] = stored
+    copy["level_min"][:], copy["level_max"][:] = stored.min(), stored.max()
+    copy["level_mean"][:] = share
+    copy["level_variance"][:] = share * (1 - share)
     counts = np.zeros(100, int)
     counts[[0, -1]] = np.rint([2000 * (1 - share), 2000 * share])
-    return ending(found, "level", np.linspace(0, 1, 101), counts, 2000)
+    return ending(copy, "level", np.linspace(0, 1, 101), counts, 2000)
 
 
 def half(dataset):

@@ -62,8 +62,8 @@ def ensemble(one):
 
     def run(paths, *numbers):
         ids = jnp.arange(paths, dtype=jnp.uint32).reshape(-1, GROUP)
-        found = jax.lax.map(jax.vmap(lambda path: one(path, *numbers)), ids)
-        return jax.tree.map(lambda x: x.reshape(paths, *x.shape[2:]), found)
+        result = jax.lax.map(jax.vmap(lambda path: one(path, *numbers)), ids)
+        return jax.tree.map(lambda x: x.reshape(paths, *x.shape[2:]), result)
 
     compiled = user_jit(run, static_argnums=0)
     return lambda paths, *numbers: jax.tree.map(np.asarray, compiled(paths, *numbers))
@@ -82,8 +82,8 @@ def leaves(tree, components, areas, level):
 
         return jax.lax.fori_loop(0, level, down, root)
 
-    found = jax.vmap(leaf)(jnp.arange(2**level, dtype=jnp.uint32))
-    return jnp.stack([jnp.stack(kind, 1) for kind in found if kind])
+    normals = jax.vmap(leaf)(jnp.arange(2**level, dtype=jnp.uint32))
+    return jnp.stack([jnp.stack(kind, 1) for kind in normals if kind])
 
 
 # The tree
@@ -92,8 +92,8 @@ def leaves(tree, components, areas, level):
 @pytest.mark.parametrize(("components", "areas"), [(1, 0), (2, 1), (1, 2), (2, 2)])
 def test_the_leaves_of_a_tree_join_to_its_root(components, areas):
     tree = tree_of(jnp.uint32(7))
-    found = leaves(tree, components, areas, 4)
-    joined = CoarsenedNoise(Given(found), 16).draws(components, areas, jnp.uint32(0), 1)
+    result = leaves(tree, components, areas, 4)
+    joined = CoarsenedNoise(Given(result), 16).draws(components, areas, jnp.uint32(0), 1)
     whole = tree.roots.draws(components, areas, jnp.uint32(0), 1)
     np.testing.assert_allclose(jax.tree.leaves(joined), jax.tree.leaves(whole), rtol=0, atol=1e-13)
 
@@ -102,8 +102,8 @@ def test_the_leaves_of_a_tree_join_to_its_root(components, areas):
 def test_leaves_are_independent_standard_normals(wide):
     """All three kinds on level 3 with two components: 48 numbers of each path."""
     paths = jnp.arange(2**14, dtype=jnp.uint32)
-    found = user_jit(jax.vmap(lambda path: leaves(tree_of(path, 1, wide), 2, 2, 3)))(paths)
-    z = np.asarray(found, float).reshape(len(paths), -1)
+    result = user_jit(jax.vmap(lambda path: leaves(tree_of(path, 1, wide), 2, 2, 3)))(paths)
+    z = np.asarray(result, float).reshape(len(paths), -1)
     assert stats.kstest(z.ravel(), "norm").pvalue > 1e-6
     for array in (z, z**2 - 1):
         second = array.T @ array / np.sqrt(len(z)) / np.mean(array**2)
@@ -233,8 +233,8 @@ def test_the_path_is_that_of_the_tree_whatever_was_rejected():
 
 def end_errors(solver, model, atol, internal=False):
     """X at the end minus the solution on the same Brownian path."""
-    found = watched(solver, atol, 512, model, internal)
-    return found.rows["x"][:, -1] - model().exact(0.5, 1.0, found.rows["w"][:, -1])
+    result = watched(solver, atol, 512, model, internal)
+    return result.rows["x"][:, -1] - model().exact(0.5, 1.0, result.rows["w"][:, -1])
 
 
 @pytest.mark.parametrize(
@@ -452,14 +452,14 @@ def test_times_tolerances_and_parameters_compile_nothing():
 def test_the_first_step_is_the_longest():
     """Where every trial is accepted, coarse intervals are all there is, also where they do not divide."""
     for first_step, intervals in ((0.05, 5), (0.15, 2), (1.0, 1)):
-        found = watched("SRIW1", 1e9, 64, first_step=first_step)
-        assert (found.accepted == POINTS * intervals).all()
-        assert (found.rejected == 0).all()
+        result = watched("SRIW1", 1e9, 64, first_step=first_step)
+        assert (result.accepted == POINTS * intervals).all()
+        assert (result.rejected == 0).all()
         every = jax.vmap(lambda path, n=intervals: tree_of(path).roots.draws(1, 0, jnp.uint32(0), POINTS * n))
         normals = [draw.W[0] for draw in every(jnp.arange(64, dtype=jnp.uint32))]
         w = np.cumsum(np.stack(normals, 1), 1, dtype=float) / np.sqrt(POINTS * intervals)
         np.testing.assert_allclose(
-            found.rows["w"][:, 1:], w[:, intervals - 1 :: intervals], rtol=0, atol=1e-12
+            result.rows["w"][:, 1:], w[:, intervals - 1 :: intervals], rtol=0, atol=1e-12
         )
 
 
@@ -474,13 +474,13 @@ def test_a_multiple_of_the_first_step_but_for_rounding_is_that_multiple():
 def test_the_error_of_a_step_is_the_mean_square_over_its_numbers_in_tolerances():
     """Each in that of the larger of its values at the two ends."""
     start, coarse, fine = [jnp.asarray(0.0), jnp.asarray([2.0, 1.0])], [5.0, [1.0, 1.0]], [4.0, [1.0, 3.0]]
-    found = _error(
+    result = _error(
         AdaptiveGrid(0.0, 1.0, Tolerances(0.25, 0.5)),
         start,
         *([jnp.asarray(x) for x in end] for end in (coarse, fine)),
     )
     parts = np.array([(5 - 4) / (0.5 + 0.25 * 4), 0.0, (1 - 3) / (0.5 + 0.25 * 3)])
-    assert found == pytest.approx(np.sqrt(np.mean(parts**2)), rel=1e-14)
+    assert result == pytest.approx(np.sqrt(np.mean(parts**2)), rel=1e-14)
 
 
 class Clock(Watched):
@@ -496,8 +496,8 @@ class Clock(Watched):
 def test_steps_are_at_their_times():
     grid = AdaptiveGrid(0.3, 2.3, Tolerances(0.0, 1e-6), 0.2, points=5)
     y0 = WatchedState(*map(jnp.asarray, (0.0, 0.0, 0.0)))
-    found = integrate_adaptive_sde(Clock(), make_solver("SRIW1"), y0, grid, tree_of(0), States())
-    np.testing.assert_allclose(found.rows["x"], (np.sin(5 * grid.times) - np.sin(1.5)) / 5, atol=1e-5)
+    result = integrate_adaptive_sde(Clock(), make_solver("SRIW1"), y0, grid, tree_of(0), States())
+    np.testing.assert_allclose(result.rows["x"], (np.sin(5 * grid.times) - np.sin(1.5)) / 5, atol=1e-5)
 
 
 @pytest.mark.more
@@ -551,13 +551,13 @@ def test_a_failed_path_is_nan_from_the_first_time_it_did_not_reach():
         return jax.vmap(one)(x, a, ids)
 
     ids = jnp.arange(3, dtype=jnp.uint32)
-    found = run(jnp.array([1.6, 0.1, 0.1]), jnp.array([1.0, -1.0, 1.0]), ids)
-    finite = np.isfinite(found.rows["x"])
+    result = run(jnp.array([1.6, 0.1, 0.1]), jnp.array([1.0, -1.0, 1.0]), ids)
+    finite = np.isfinite(result.rows["x"])
     np.testing.assert_array_equal(finite, [[1, 1, 1, 0, 0], [1, 0, 0, 0, 0], [1, 1, 1, 1, 1]])
-    np.testing.assert_allclose(found.reached, [1 / 1.6, 0.0, 1.0], atol=0.02)
-    assert int((found.accepted + found.rejected).max()) < 5000
+    np.testing.assert_allclose(result.reached, [1 / 1.6, 0.0, 1.0], atol=0.02)
+    assert int((result.accepted + result.rejected).max()) < 5000
     well = run(jnp.array([0.1, 0.1, 0.1]), jnp.ones(3), ids[::-1])
-    np.testing.assert_array_equal(well.rows["x"][0], found.rows["x"][2])
+    np.testing.assert_array_equal(well.rows["x"][0], result.rows["x"][2])
 
 
 def test_no_half_is_taken_below_the_last_level(monkeypatch):
@@ -574,21 +574,21 @@ def test_no_half_is_taken_below_the_last_level(monkeypatch):
         return jax.vmap(one)(ids)
 
     ids = jnp.arange(256, dtype=jnp.uint32)
-    found = run(ids)
+    result = run(ids)
     whole = jax.vmap(lambda path: tree_of(path).roots.draws(1, 0, jnp.uint32(0), POINTS))(ids)
     w = np.cumsum(np.stack([draw.W[0] for draw in whole], 1), 1, dtype=float) / np.sqrt(POINTS)
-    reached = np.isfinite(found.rows["w"][:, 1:])
+    reached = np.isfinite(result.rows["w"][:, 1:])
     assert 20 < reached[:, -1].sum() < 250
-    np.testing.assert_allclose(np.where(reached, found.rows["w"][:, 1:], w), w, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(np.where(reached, result.rows["w"][:, 1:], w), w, rtol=0, atol=1e-5)
 
 
 def test_a_path_out_of_steps_ends_where_it_is():
     grid = AdaptiveGrid(0.0, 1.0, Tolerances(0.0, 1e-6), points=4, max_steps=20)
     y0 = WatchedState(*map(jnp.asarray, (0.5, 0.0, 0.0)))
-    found = integrate_adaptive_sde(Watched(), make_solver("Milstein"), y0, grid, tree_of(0), States())
-    assert int(found.accepted + found.rejected) == 20
-    assert 0 < found.reached < 1
-    assert np.isnan(found.rows["x"][-1])
+    result = integrate_adaptive_sde(Watched(), make_solver("Milstein"), y0, grid, tree_of(0), States())
+    assert int(result.accepted + result.rejected) == 20
+    assert 0 < result.reached < 1
+    assert np.isnan(result.rows["x"][-1])
 
 
 class SquareRoot(AbstractSDE):
@@ -620,8 +620,8 @@ def test_derivatives_agree_in_both_modes_and_with_differences():
                 SquareRoot(sigma), make_solver("Milstein"), y0, grid, tree_of(path), States()
             )
 
-        found = jax.vmap(one)(jnp.arange(8, dtype=jnp.uint32))
-        return found.rows["x"][:, -1].mean(), found.rejected
+        result = jax.vmap(one)(jnp.arange(8, dtype=jnp.uint32))
+        return result.rows["x"][:, -1].mean(), result.rejected
 
     run = jax.jit(end)
     value, rejected = run(0.8)

@@ -124,15 +124,15 @@ def test_a_budget_changes_no_derivative(cls, steps, every):
         grid = Grid(0.0, 1.0 / steps, steps, every)
         return integrate(cls(a=a), EulerMaruyama(), Level(x0), grid, noise, States(), memory)["x"]
 
-    def found(memory):
+    def with_budget(memory):
         def total(a, x0):
             kept = rows(a, x0, memory)
             return jnp.sum(kept * jnp.cos(jnp.arange(kept.shape[0]))), kept
 
         return user_jit(jax.value_and_grad(total, (0, 1), has_aux=True))(1.1, 0.5)
 
-    (_, kept), slopes = found(10**6)
-    (_, again), nested = found(80)
+    (_, kept), slopes = with_budget(10**6)
+    (_, again), nested = with_budget(80)
     assert np.all(np.isfinite(slopes))
     np.testing.assert_allclose(again, kept, rtol=1e-12)
     np.testing.assert_allclose(nested, slopes, rtol=1e-11)

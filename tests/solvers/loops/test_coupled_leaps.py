@@ -33,8 +33,8 @@ PATHS, GROUP = 8192, 64
 def over_paths(one):
     """A function of a path, for many of them."""
     ids = jnp.arange(PATHS, dtype=jnp.uint32).reshape(-1, GROUP)
-    found = jax.jit(lambda ids: jax.lax.map(jax.vmap(one), ids))(ids)
-    return jax.tree.map(lambda x: np.asarray(x).reshape(PATHS, *x.shape[2:]), found)
+    result = jax.jit(lambda ids: jax.lax.map(jax.vmap(one), ids))(ids)
+    return jax.tree.map(lambda x: np.asarray(x).reshape(PATHS, *x.shape[2:]), result)
 
 
 def pairs(network, method, factors, y0, end, max_steps=10**5):
@@ -96,12 +96,12 @@ def stopped():
 def test_leaps_as_long_as_the_method_says_have_its_law(make):
     network, y0, end = make()
     method = TauLeaping(epsilon=0.9, critical=2)
-    found = pairs(network, method, (0.4, 1.0), y0, end)
-    assert (found.status == RUNNING).all()
+    result = pairs(network, method, (0.4, 1.0), y0, end)
+    assert (result.status == RUNNING).all()
     rows, rejected = alone(network, method, y0, end)
     assert rejected.sum() > 0 or make is not draining
     for name, x in rows.items():
-        assert same_law(found.ends[name][:, 1], x) > 1e-5, name
+        assert same_law(result.ends[name][:, 1], x) > 1e-5, name
 
 
 @pytest.mark.more
@@ -109,10 +109,10 @@ def test_longer_leaps_are_those_of_a_larger_epsilon_where_counts_are_large():
     """Molecules that leave: a leap is the time in which the part epsilon of them does."""
     network, _, _ = draining()
     y0 = network.State(jnp.int32(0), jnp.int32(0), jnp.int32(4000))
-    found = pairs(network, TauLeaping(epsilon=0.1), (1.0, 2.0), y0, 0.5)
+    result = pairs(network, TauLeaping(epsilon=0.1), (1.0, 2.0), y0, 0.5)
     rows, _ = alone(network, TauLeaping(epsilon=0.2), y0, 0.5)
-    assert same_law(found.ends["C"][:, 1], rows["C"]) > 1e-5
-    assert same_law(found.ends["C"][:, 0], rows["C"]) < 1e-9
+    assert same_law(result.ends["C"][:, 1], rows["C"]) > 1e-5
+    assert same_law(result.ends["C"][:, 0], rows["C"]) < 1e-9
 
 
 @pytest.mark.more
@@ -132,8 +132,8 @@ def test_scores_of_coupled_paths_are_those_of_the_method(make):
 
     def alone(path):
         grid, noise = JumpGrid(jnp.zeros(()), end, 1, 10**5), JumpNoise.of(seed_key(4), path)
-        found = girsanov(network, method, y0, grid, noise, States(), (direction,)).differentiated_rows
-        return {key: x[-1] for key, x in found.rows.items()}, found.weights[0][-1]
+        result = girsanov(network, method, y0, grid, noise, States(), (direction,)).differentiated_rows
+        return {key: x[-1] for key, x in result.rows.items()}, result.weights[0][-1]
 
     run, (rows, weights) = over_paths(coupled), over_paths(alone)
     assert (run.status == RUNNING).all()

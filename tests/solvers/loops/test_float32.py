@@ -303,11 +303,11 @@ def test_adaptive_steps_of_a_stochastic_equation_lose_nothing(noise):
         "time": {"t1": 1, "rtol": 1e-4, "atol": 1e-6, "first_step": 5e-4},
         "ensemble": {"paths": 8, "devices": 1},
     }
-    found = [
+    results = [
         simkit.run(experiment, overrides={"precision": kind})["x_mean"].values.ravel()[-1]
         for kind in ("float32", "float64")
     ]
-    assert found[0] == pytest.approx(found[1], abs=4 * ULP)
+    assert results[0] == pytest.approx(results[1], abs=4 * ULP)
 
 
 @pytest.mark.parametrize(("noise", "most"), [(1e-7, 1e-3), pytest.param(1e-3, 2e-4, marks=pytest.mark.more)])
@@ -326,17 +326,19 @@ def test_an_error_covers_roundings_that_no_noise_makes_random(noise, most):
     )
     off, z = [], []
     for steps in (3400, 5120, 7000, 9000, 9600, 10_000):
-        found = to_dataset(*ran(dataclasses.replace(simulation, grid=Grid(0.0, 1 / steps, steps, steps))), {})
-        off.append(abs(float(found["y_mean"]) - 1.1) / float(found["y_stderr"]))
-        z.append(abs(float(found["y_z"])))
-        assert float(found["y_stderr"]) < most
+        result = to_dataset(
+            *ran(dataclasses.replace(simulation, grid=Grid(0.0, 1 / steps, steps, steps))), {}
+        )
+        off.append(abs(float(result["y_mean"]) - 1.1) / float(result["y_stderr"]))
+        z.append(abs(float(result["y_z"])))
+        assert float(result["y_stderr"]) < most
     assert max(off) < 3
     assert np.nanmax(z) < 3
 
 
 def test_adaptive_steps_of_an_ordinary_equation_know_what_they_lose():
     """Steps end at 5000 saved times: diffrax adds each to the state, and x' = 1 goes wrong to one side."""
-    found = simkit.run(
+    result = simkit.run(
         {
             "model": {"ode": {"x": 1.0}},
             "initial": {"x": 0},
@@ -347,7 +349,7 @@ def test_adaptive_steps_of_an_ordinary_equation_know_what_they_lose():
             "ensemble": {"devices": 1},
         }
     )
-    off, error = abs(found["x_mean"].values.ravel()[-1] - 1), found["x_bias_stderr"].item()
+    off, error = abs(result["x_mean"].values.ravel()[-1] - 1), result["x_bias_stderr"].item()
     assert 32 * ULP < off < error
 
 

@@ -363,7 +363,7 @@ def by_a_loop_written_out(cls, steps, every):
     """Euler–Maruyama in plain Python: the rows as a function of parameter, initial value and step."""
 
     def rows(a, x0, dt):
-        problem, x, found = cls(a=a), x0, [x0]
+        problem, x, states = cls(a=a), x0, [x0]
         noise = CounterNoise.of(seed_key(1), 2)
         draws = noise.draws(1, 0, jnp.uint32(0), steps + steps % 2) if issubclass(cls, AbstractSDE) else None
         for k in range(steps):
@@ -371,8 +371,8 @@ def by_a_loop_written_out(cls, steps, every):
             x = x + problem.drift(k * dt, y).x * dt
             if draws:
                 x = x + problem.noise(k * dt, y, NOISES[0](jnp.sqrt(dt) * draws[k].W[0])).x
-            found.append(x)
-        return jnp.stack(found[::every])
+            states.append(x)
+        return jnp.stack(states[::every])
 
     return rows
 
@@ -398,8 +398,8 @@ def test_gradients_of_rows_inside_blocks_and_at_the_edge_of_the_domain(cls, step
     point = tuple(map(jnp.asarray, (1.1, 0.5, 1.0 / steps)))
     expected = jax.jacrev(by_a_loop_written_out(cls, steps, every), (0, 1, 2))(*point)
     for derivative in (jax.jacrev, jax.jacfwd):
-        found = jax.jit(derivative(rows, (0, 1, 2)))(*point)
-        np.testing.assert_allclose(np.stack(found), np.stack(expected), rtol=1e-5, atol=1e-6)
+        actual = jax.jit(derivative(rows, (0, 1, 2)))(*point)
+        np.testing.assert_allclose(np.stack(actual), np.stack(expected), rtol=1e-5, atol=1e-6)
 
 
 def test_one_trace():

@@ -88,10 +88,10 @@ def test_jumps_of_a_step_follow_poisson_and_their_sum_its_law():
 
         return jax.vmap(lambda m: jax.vmap(lambda w: one(w, m))(words))(means)
 
-    found = draws(random_words(count))
+    result = draws(random_words(count))
     moments = {"number": (1.0, 1.0, None, 1.0)} | {name: known for name, (_, known) in laws.items()}
     for name, (first, second, _, fourth) in moments.items():
-        x, mean, variance = np.asarray(found[name]), np.asarray(means) * first, np.asarray(means) * second
+        x, mean, variance = np.asarray(result[name]), np.asarray(means) * first, np.asarray(means) * second
         spread = np.sqrt((np.asarray(means) * fourth + 2 * variance**2) / count)
         assert (np.abs(x.mean(axis=1) - mean) < LIMIT * np.sqrt(variance / count)).all(), name
         assert (np.abs(((x - mean[:, None]) ** 2).mean(axis=1) - variance) < LIMIT * spread).all(), name
@@ -166,12 +166,12 @@ def test_derivatives_along_the_path_are_those_of_the_same_jumps(mode):
     def mean_price(model):
         return jnp.mean(merton_program(1, 6)(model, ids)[:, -1])
 
-    found = jax.jit(mode(mean_price))(Merton(**{name: jnp.asarray(x) for name, x in values.items()}))
+    result = jax.jit(mode(mean_price))(Merton(**{name: jnp.asarray(x) for name, x in values.items()}))
     h = 1e-6
     for name in ("mu", "sigma", "m", "delta"):
         there, here = (merton_ends(values | {name: values[name] + d})[:, -1].mean() for d in (h, -h))
-        assert float(getattr(found, name)) == pytest.approx((there - here) / (2 * h), rel=1e-6), name
-    assert jnp.isfinite(found.lam)
+        assert float(getattr(result, name)) == pytest.approx((there - here) / (2 * h), rel=1e-6), name
+    assert jnp.isfinite(result.lam)
 
 
 class ShotState(NamedTuple):

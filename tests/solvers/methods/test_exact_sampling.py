@@ -63,10 +63,10 @@ def test_one_step_has_the_exact_moments_and_a_normal_law(name):
     problem, y, h = MODELS[name](**MODELS[name].example), MODELS[name].example_initial, 1.7
     z = np.random.default_rng(1).standard_normal((len(problem.Noise._fields), 20_000))
     y0 = problem.State(**y)
-    found = problem.transition(0.0, h, y0, problem.Noise(*(jnp.asarray(np.sqrt(h) * z))), random_words(1))
+    result = problem.transition(0.0, h, y0, problem.Noise(*(jnp.asarray(np.sqrt(h) * z))), random_words(1))
     mean, variance = problem.exact_mean(h, y0), problem.exact_variance(h, y0)
     prices = "GBM" in name
-    for x, m, v in zip(map(np.asarray, found), map(float, mean), map(float, variance), strict=True):
+    for x, m, v in zip(map(np.asarray, result), map(float, mean), map(float, variance), strict=True):
         width = np.sqrt(np.log1p(v / m**2)) if prices else np.sqrt(v)
         score = (np.log(x / m) + width**2 / 2) / width if prices else (x - m) / width
         assert stats.kstest(score, "norm").pvalue > 1e-6
@@ -78,8 +78,8 @@ def test_several_assets_keep_their_correlations():
     model = MultiAssetGBM(**MultiAssetGBM.example)
     dW = MultiAssetGBM.Noise(*jnp.asarray(np.random.default_rng(2).standard_normal((3, 50_000))))
     ends = model.transition(0.0, 1.0, MultiAssetGBM.State(1.0, 1.0, 1.0), dW, random_words(1))
-    found = np.corrcoef(np.log(np.asarray(ends)))[np.triu_indices(3, 1)]
-    np.testing.assert_allclose(found, [model.rho12, model.rho13, model.rho23], atol=LIMIT / np.sqrt(50_000))
+    result = np.corrcoef(np.log(np.asarray(ends)))[np.triu_indices(3, 1)]
+    np.testing.assert_allclose(result, [model.rho12, model.rho13, model.rho23], atol=LIMIT / np.sqrt(50_000))
 
 
 # kappa, theta, sigma, r0, h, by the degrees of freedom.
@@ -123,9 +123,9 @@ def cir_draws(dtype="float64"):
 
         return jax.vmap(lambda case: jax.vmap(lambda z, w: one(case, z, w), in_axes=(1, 1))(z, words))(cases)
 
-    found = np.asarray(draws(cases))
-    assert found.dtype == dtype
-    return {name: found[i].T for i, name in enumerate(SQUARE_ROOTS)}
+    result = np.asarray(draws(cases))
+    assert result.dtype == dtype
+    return {name: result[i].T for i, name in enumerate(SQUARE_ROOTS)}
 
 
 def noncentral(case, h):
@@ -176,14 +176,14 @@ def test_derivatives_of_cir_are_right_or_nan(sigma, known):
 
         return jax.grad(end)(jnp.asarray([1.5, 0.04, sigma, 0.09]))
 
-    found = np.asarray(jax.jit(jax.vmap(slopes))(z, words))
+    result = np.asarray(jax.jit(jax.vmap(slopes))(z, words))
     if not known:
-        assert np.isnan(found).all()
+        assert np.isnan(result).all()
         return
     wanted = jax.grad(lambda x: CIR(*x[:3]).exact_mean(0.7, CIR.State(x[3])).r)(
         jnp.asarray([1.5, 0.04, sigma, 0.09])
     )
-    assert (np.abs(found.mean(axis=0) - wanted) < LIMIT * found.std(axis=0) / np.sqrt(2000)).all()
+    assert (np.abs(result.mean(axis=0) - wanted) < LIMIT * result.std(axis=0) / np.sqrt(2000)).all()
 
 
 def test_one_step_or_many_have_one_law():
@@ -252,12 +252,12 @@ def test_the_error_of_an_integral_over_exact_states_covers_a_known_one(steps):
     given["model"] = {"type": "GBM", "mu": 2.0, "sigma": 0.1}
     simulation = load(given)
     truth = trapezoid(steps, lambda t: np.exp(2 * t)) - (np.exp(2) - 1) / 2
-    found = [run_ensemble(dataclasses.replace(simulation, seed=seed)).bias for seed in range(20)]
+    results = [run_ensemble(dataclasses.replace(simulation, seed=seed)).bias for seed in range(20)]
     for name in ("area", "both"):
-        z = [(each[name].bias - truth) / each[name].stderr for each in found]
+        z = [(each[name].bias - truth) / each[name].stderr for each in results]
         assert np.mean(np.abs(z) < 2) >= 0.9
-        assert all(abs(each[name].bias) > 0.5 * truth for each in found)
-    assert set(found[0]) == {"area", "both"}
+        assert all(abs(each[name].bias) > 0.5 * truth for each in results)
+    assert set(results[0]) == {"area", "both"}
 
 
 @pytest.mark.more
@@ -266,13 +266,13 @@ def test_bridges_between_exact_states_have_a_step_error():
     observe = {"safe": "no_touch(r - 0.02, sigma*sqrt(r))"}
     given = experiment("CIR", {"r": 0.05}, "ExactSampling", 16, observe=observe)
     given["model"] = {"type": "CIR", "kappa": 1.0, "theta": 0.04, "sigma": 0.25}
-    found = {}
+    results = {}
     for steps, paths in ((16, 100_000), (256, 50_000)):
         there = {
             "time": {"t1": 1.0, "steps": steps},
             "ensemble": {"paths": paths, "seed": steps, "devices": 1},
         }
-        found[steps] = simkit.run(given | there)
+        results[steps] = simkit.run(given | there)
     coarse, fine = (
         (
             float(x["safe_mean"]),
@@ -280,7 +280,7 @@ def test_bridges_between_exact_states_have_a_step_error():
             float(x["safe_bias"]),
             float(x["safe_bias_stderr"]),
         )
-        for x in found.values()
+        for x in results.values()
     )
     off = coarse[0] - coarse[2] - fine[0] + fine[2]
     assert abs(off) < LIMIT * np.linalg.norm([coarse[1], coarse[3], fine[1], fine[3]])
@@ -292,8 +292,8 @@ def test_derivatives_of_an_integral_over_exact_states_have_a_step_error():
     given = experiment("GBM", {"S": 1.0}, "ExactSampling", 16, observe={"area": "integral(S)", "end": "S"})
     given |= {"ensemble": {"paths": 2000, "devices": 1}, "sensitivity": {"wrt": ["mu"]}}
     given["model"] = {"type": "GBM", "mu": 2.0, "sigma": 0.1}
-    found = summary(simkit.sensitivity(given))["quantities"]
-    area, end = (found[name]["derivatives"]["mu"] for name in ("area", "end"))
+    result = summary(simkit.sensitivity(given))["quantities"]
+    area, end = (result[name]["derivatives"]["mu"] for name in ("area", "end"))
     truth = trapezoid(16, lambda t: t * np.exp(2 * t)) - (np.exp(2) + 1) / 4
     assert abs(area["bias"] - truth) < 4 * area["bias_stderr"]
     assert area["bias"] > 0.5 * truth
@@ -313,8 +313,8 @@ def test_derivatives_over_a_few_exact_steps_are_right_less_their_bias(steps, met
     z_of_bias, z = [], []
     for seed in range(6):
         ensemble = {"paths": 1000, "seed": seed, "devices": 1}
-        found = summary(simkit.sensitivity(given | {"ensemble": ensemble}))["quantities"]
-        area, end = (found[name]["derivatives"]["mu"] for name in ("area", "end"))
+        result = summary(simkit.sensitivity(given | {"ensemble": ensemble}))["quantities"]
+        area, end = (result[name]["derivatives"]["mu"] for name in ("area", "end"))
         assert "bias" not in end
         assert "not measured" not in area["reason"]
         z_of_bias.append((area["bias"] - truth) / area["bias_stderr"])
@@ -462,13 +462,13 @@ def call_errors(solver):
         return integrate(model, solver, start, Grid(0.0, 1 / 16, 16, 16), noise, States())["S"][-1]
 
     S = np.asarray(user_jit(jax.vmap(one))(jnp.arange(2**18, dtype=jnp.uint32)), float)
-    found = []
+    results = []
     for K, exact in CALLS.items():
         payoff = np.exp(-0.01) * np.maximum(S - K, 0)
         slope = np.cov(payoff, S)[0, 1] / np.var(S)
         controlled = payoff - slope * (S - 100 * np.exp(-0.01))
-        found.append((controlled.mean() - exact) / (controlled.std() / np.sqrt(S.size)))
-    return np.array(found)
+        results.append((controlled.mean() - exact) / (controlled.std() / np.sqrt(S.size)))
+    return np.array(results)
 
 
 def test_andersen_s_sixteen_steps_price_calls_and_euler_s_do_not():

@@ -168,8 +168,8 @@ def test_the_heat_of_a_free_step_against_friction(name, shares):
         return jnp.sum(jax.grad(velocity)(jnp.zeros(3)) ** 2)
 
     frictions = np.array([1.0, 3.0, 10.0])
-    found = variance(jnp.asarray(frictions)) / (1.2 * (1 - np.exp(-2 * frictions)))
-    np.testing.assert_allclose(found, shares, rtol=0, atol=6e-4)
+    result = variance(jnp.asarray(frictions)) / (1.2 * (1 - np.exp(-2 * frictions)))
+    np.testing.assert_allclose(result, shares, rtol=0, atol=6e-4)
 
 
 class Conservative(AbstractHamiltonian):
@@ -242,8 +242,8 @@ def excesses(name, model, h):
 
 def excess(name, model, h):
     """That of x^2."""
-    found, errors = excesses(name, model, h)
-    return found[0], errors[0]
+    estimates, errors = excesses(name, model, h)
+    return estimates[0], errors[0]
 
 
 @pytest.mark.parametrize(
@@ -258,9 +258,9 @@ def excess(name, model, h):
 )
 def test_average_over_a_double_well(name, model, h, bias):
     """Boltzmann's, up to the bias of the step: of order 2 for BAOAB and its limit, 1 for Euler–Maruyama."""
-    found, error = excess(name, model, h)
+    estimate, error = excess(name, model, h)
     assert error < 2e-3
-    assert abs(found) < bias + 5 * error
+    assert abs(estimate) < bias + 5 * error
 
 
 @pytest.mark.parametrize(
@@ -268,9 +268,9 @@ def test_average_over_a_double_well(name, model, h, bias):
 )
 def test_the_law_in_a_double_well(name, model, h):
     """Boltzmann's: the share of time below each of some places, the top of the barrier among them."""
-    found, errors = excesses(name, model, h)
+    estimates, errors = excesses(name, model, h)
     assert (errors[1:] < 4e-3).all()
-    assert (np.abs(found[1:]) < 2e-3 + 5 * errors[1:]).all()
+    assert (np.abs(estimates[1:]) < 2e-3 + 5 * errors[1:]).all()
 
 
 @pytest.mark.more

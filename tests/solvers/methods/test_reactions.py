@@ -81,8 +81,8 @@ def jump(model, method, end, y0=None, parameters=None, paths=PATHS, dtype="float
     numbers = {name: jnp.asarray(x, dtype) for name, x in (parameters or model.example).items()}
     ids = np.arange(paths, dtype=np.uint32).reshape(-1, group)
     run, start = program(model, method, dtype, **shape), [jnp.int32(x) for x in start]
-    found = [run(numbers, start, jnp.asarray(end, dtype), each) for each in ids]
-    return jax.tree.map(lambda *parts: np.concatenate(parts), *found)
+    results = [run(numbers, start, jnp.asarray(end, dtype), each) for each in ids]
+    return jax.tree.map(lambda *parts: np.concatenate(parts), *results)
 
 
 @functools.cache
@@ -200,9 +200,9 @@ def chi_square(x, law) -> float:
     low, high = int(law.ppf(0.002)), int(law.ppf(0.998))
     edges = np.arange(low, high + 1, max(1, (high - low) // 30)) + 0.5
     expected = len(x) * np.diff(np.concatenate([[0], law.cdf(edges), [1]]))
-    found = np.histogram(x, np.concatenate([[-np.inf], edges, [np.inf]]))[0]
+    observed = np.histogram(x, np.concatenate([[-np.inf], edges, [np.inf]]))[0]
     keep = expected > 1e-9
-    chi = ((found - expected)[keep] ** 2 / expected[keep]).sum()
+    chi = ((observed - expected)[keep] ** 2 / expected[keep]).sum()
     return float(stats.chi2.sf(chi, keep.sum() - 1))
 
 
@@ -234,12 +234,12 @@ def test_poisson_variates(mean, dtype):
 def test_the_density_of_large_poisson_variates(mean):
     """Up to six deviations away; a sample shows no error of less than a percent."""
     k = np.unique(np.round(np.clip(mean + math.sqrt(mean) * np.linspace(-6, 6, 200), 4, None)))
-    found = np.asarray(_log_poisson(jnp.asarray(k), jnp.asarray(mean)))
-    np.testing.assert_allclose(found, stats.poisson(mean).logpmf(k), rtol=0, atol=1e-7)
+    result = np.asarray(_log_poisson(jnp.asarray(k), jnp.asarray(mean)))
+    np.testing.assert_allclose(result, stats.poisson(mean).logpmf(k), rtol=0, atol=1e-7)
     few = np.arange(4.0)  # Stirling's series is short there, where a mean of 10 and more seldom is
-    found = np.asarray(_log_poisson(jnp.asarray(few), jnp.asarray(mean)))
-    np.testing.assert_allclose(found, stats.poisson(mean).logpmf(few), rtol=0, atol=1e-3)
-    assert found[0] == -mean
+    result = np.asarray(_log_poisson(jnp.asarray(few), jnp.asarray(mean)))
+    np.testing.assert_allclose(result, stats.poisson(mean).logpmf(few), rtol=0, atol=1e-3)
+    assert result[0] == -mean
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
@@ -248,8 +248,8 @@ def test_rare_poisson_variates(mean, dtype):
     """Word by word against scipy, the smallest and largest among them: as rare as one in 2^32."""
     words = np.unique(np.r_[2 ** np.arange(32), 3 * 2 ** np.arange(30), 2**32 - 2 ** np.arange(1, 32)])
     v = (words // 2 + 0.5) / 2**31
-    found = user_jit(lambda word: inverted(word, dtype(mean), 36))(jnp.asarray(words, jnp.uint32))
-    np.testing.assert_array_equal(found, stats.poisson(float(dtype(mean))).isf(v))
+    result = user_jit(lambda word: inverted(word, dtype(mean), 36))(jnp.asarray(words, jnp.uint32))
+    np.testing.assert_array_equal(result, stats.poisson(float(dtype(mean))).isf(v))
 
 
 def poisson_of(words, mean, _):
@@ -309,10 +309,10 @@ def test_the_density_of_many_binomial_variates(n, p):
     """Up to six deviations away, beside that of the mean; nothing is above n."""
     law = stats.binom(n, p)
     k = np.unique(np.round(np.clip(law.mean() + law.std() * np.linspace(-6, 6, 200), 4, n - 4)))
-    found = np.asarray(_log_binomial(jnp.asarray(k), jnp.float64(n), jnp.float64(n * p)))
+    result = np.asarray(_log_binomial(jnp.asarray(k), jnp.float64(n), jnp.float64(n * p)))
     at = len(k) // 2
     expected = law.logpmf(k) - law.logpmf(k[at])
-    np.testing.assert_allclose(found - found[at], expected, rtol=0, atol=2e-7)
+    np.testing.assert_allclose(result - result[at], expected, rtol=0, atol=2e-7)
     assert _log_binomial(jnp.float64(n + 1), jnp.float64(n), jnp.float64(n * p)) == -np.inf
 
 
@@ -373,9 +373,9 @@ def test_a_million_gamma_variates_have_the_first_three_moments():
 def chi_square_between(x, law, levels):
     """The p-value of how many values there are between quantiles of a continuous law, tails included."""
     levels = np.array([0.0, *levels, 1.0])
-    found = np.histogram(x, [-1.0, *law.ppf(levels[1:-1]), np.inf])[0]
+    observed = np.histogram(x, [-1.0, *law.ppf(levels[1:-1]), np.inf])[0]
     expected = np.diff(levels) * x.size
-    return float(stats.chi2.sf((((found - expected) ** 2) / expected).sum(), len(levels) - 2))
+    return float(stats.chi2.sf((((observed - expected) ** 2) / expected).sum(), len(levels) - 2))
 
 
 @pytest.mark.parametrize("d", [0.7, 1.5, 5.0, 40.0])
@@ -385,8 +385,8 @@ def test_what_gamma_variates_are_rejected_by(d):
     x = np.float32(w) * z
     x = x[x > -0.999].astype(np.float64)
     exact = 3 * d * (np.log1p(x) - x + x**2 / 2 - x**3 / 3)
-    found = 3 * d * np.asarray(_log_after_cube(jnp.asarray(x, jnp.float32)), np.float64)
-    np.testing.assert_allclose(found, exact, rtol=2e-6, atol=2e-5)
+    result = 3 * d * np.asarray(_log_after_cube(jnp.asarray(x, jnp.float32)), np.float64)
+    np.testing.assert_allclose(result, exact, rtol=2e-6, atol=2e-5)
 
 
 def test_the_slope_of_gamma_variates_is_that_at_a_fixed_probability():
@@ -689,10 +689,10 @@ def test_what_is_no_reaction(equation, said):
 
 @pytest.mark.parametrize("equation", ["2 A + B -> C", "A + B + A -> C", "2A+B->C", "2*A + B -> C"])
 def test_ways_to_write_a_reaction(equation):
-    found = reaction(equation)
-    assert (dict(found.reactants), dict(found.products)) == ({"A": 2, "B": 1}, {"C": 1})
-    assert found.change == {"A": -2, "B": -1, "C": 1}
-    assert found.order == 3
+    parsed = reaction(equation)
+    assert (dict(parsed.reactants), dict(parsed.products)) == ({"A": 2, "B": 1}, {"C": 1})
+    assert parsed.change == {"A": -2, "B": -1, "C": 1}
+    assert parsed.order == 3
 
 
 def test_a_reaction_of_an_unknown_species():

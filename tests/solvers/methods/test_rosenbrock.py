@@ -94,10 +94,10 @@ def test_robertson_to_the_published_digits(solver, rtol, steps):
     """Over eleven decades of time, a variable of 1e-13 included, at the tolerance asked for."""
     y0 = state(RobertsonState, (1, 0, 0))
     solution = adaptive(robertson, solver, y0, 1e11, 0.04, rtol, 1e-20)
-    found = np.ravel(solution.ys)
+    result = np.ravel(solution.ys)
     accumulated = 30 if isinstance(solver, Rosenbrock23) else 1
-    np.testing.assert_allclose(found, ROBERTSON_END, rtol=accumulated * rtol)
-    assert found.sum() == pytest.approx(1, abs=1e-12)
+    np.testing.assert_allclose(result, ROBERTSON_END, rtol=accumulated * rtol)
+    assert result.sum() == pytest.approx(1, abs=1e-12)
     assert solution.stats["num_steps"] < steps
 
 
@@ -136,20 +136,20 @@ def test_agrees_with_radau():
     """On a driven relaxation oscillator, at saved times between the steps."""
     times, y0 = jnp.linspace(0.0, 2.0, 9), state(Oscillator, (2, 0))
     args = {"args": 300.0, "saveat": diffrax.SaveAt(ts=times)}
-    found = np.stack(adaptive(forced_van_der_pol, Rodas5P(), y0, 2.0, **args).ys)
+    result = np.stack(adaptive(forced_van_der_pol, Rodas5P(), y0, 2.0, **args).ys)
 
     def rates(t, y):
         return np.stack(forced_van_der_pol(t, Oscillator(*y), 300.0))
 
     radau = solve_ivp(rates, (0, 2), (2, 0), "Radau", t_eval=np.asarray(times), rtol=1e-10, atol=1e-13)
-    np.testing.assert_allclose(found, radau.y, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(result, radau.y, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.slow
 def test_agrees_with_kvaerno():
     y0, program = state(Oscillator, (2, 0)), functools.partial(adaptive, forced_van_der_pol)
-    found, kvaerno = (program(solver, y0, 2.0, 300.0).ys for solver in (Rodas5P(), diffrax.Kvaerno5()))
-    np.testing.assert_allclose(np.ravel(found), np.ravel(kvaerno), rtol=1e-6)
+    rodas, kvaerno = (program(solver, y0, 2.0, 300.0).ys for solver in (Rodas5P(), diffrax.Kvaerno5()))
+    np.testing.assert_allclose(np.ravel(rodas), np.ravel(kvaerno), rtol=1e-6)
 
 
 def one_step(solver, rates, y0, h, args=None):
@@ -191,7 +191,7 @@ def test_order_of_the_dense_output(solver, order):
         path = solver.interpolation_cls(t0=jnp.zeros_like(h), t1=h, **dense)
         return jnp.stack(jax.vmap(path.evaluate)(within * h))
 
-    found = jax.jit(jax.vmap(inside))(jnp.asarray(lengths))
+    result = jax.jit(jax.vmap(inside))(jnp.asarray(lengths))
 
     def numpy_rates(t, y):
         return np.stack(rates(t, Oscillator(*y), None))
@@ -202,7 +202,7 @@ def test_order_of_the_dense_output(solver, order):
         ).y
         for h in lengths
     ]
-    errors = np.sqrt(np.mean((np.asarray(found) - exact) ** 2, axis=(1, 2)))
+    errors = np.sqrt(np.mean((np.asarray(result) - exact) ** 2, axis=(1, 2)))
     assert np.polyfit(np.log(lengths), np.log(errors), 1)[0] == pytest.approx(order + 1, abs=0.2)
 
 
@@ -245,8 +245,8 @@ def test_an_impossible_step_is_tried_again_shorter(solver):
 
     error = one_step(solver, rates, {"x": jnp.asarray(-1.0)}, jnp.asarray(0.1))[1]
     assert error["x"] == np.inf
-    found = adaptive(rates, solver, {"x": jnp.asarray(4.0)}, 0.01, rtol=1e-6, atol=1e-9).ys["x"][0]
-    assert found == pytest.approx(np.tan(np.arctan(2) - 0.5) ** 2, rel=1e-4)
+    result = adaptive(rates, solver, {"x": jnp.asarray(4.0)}, 0.01, rtol=1e-6, atol=1e-9).ys["x"][0]
+    assert result == pytest.approx(np.tan(np.arctan(2) - 0.5) ** 2, rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -272,10 +272,10 @@ def test_known_zeros_are_left_out(order):
     matrix = np.array([[2.0, 0, 0, 0], [1, 3, 0, 0], [0, 1, 1e-9, 2], [1, 0, 4, 1]])[order]
     right = np.array([0.0, 1, 2, 3])[order]
     rows = [[None if x == 0 else jnp.asarray(x) for x in row] for row in matrix]
-    found, singular = solve_sparse(rows, [None if x == 0 else jnp.asarray(x) for x in right])
-    assert found[0] is None
+    solution, singular = solve_sparse(rows, [None if x == 0 else jnp.asarray(x) for x in right])
+    assert solution[0] is None
     np.testing.assert_allclose(
-        [0 if x is None else x for x in found], np.linalg.solve(matrix, right), rtol=1e-9
+        [0 if x is None else x for x in solution], np.linalg.solve(matrix, right), rtol=1e-9
     )
     assert not singular
     first = order.index(0)
@@ -295,8 +295,8 @@ def test_elimination_by_numpy():
         factors = factorise([list(row) for row in matrix])
         return jnp.stack(solve(factors, list(b)))
 
-    found = jax.jit(jax.vmap(by_elimination))(matrices, right)
-    np.testing.assert_allclose(found, np.linalg.solve(matrices, right[..., None])[..., 0], rtol=1e-9)
+    solution = jax.jit(jax.vmap(by_elimination))(matrices, right)
+    np.testing.assert_allclose(solution, np.linalg.solve(matrices, right[..., None])[..., 0], rtol=1e-9)
     assert not np.isfinite(by_elimination(jnp.ones((2, 2)), jnp.asarray([1.0, 2.0]))).any()
     exchanged = jax.jit(jax.vmap(inverse))
     np.testing.assert_allclose(exchanged(matrices), np.linalg.inv(matrices), rtol=1e-9, atol=1e-12)

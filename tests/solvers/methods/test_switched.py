@@ -71,8 +71,8 @@ def test_another_choice_compiles_nothing():
         traces.append(1)
         return path(Switched(SPLITTING, which), STARTS[0], None, Driven())["x"][-1]
 
-    found = [end(jnp.asarray(i)) for i in range(3)]
-    np.testing.assert_allclose(found, alone(SPLITTING, Driven())[:, 0, 0, -1], rtol=0, atol=1e-14)
+    results = [end(jnp.asarray(i)) for i in range(3)]
+    np.testing.assert_allclose(results, alone(SPLITTING, Driven())[:, 0, 0, -1], rtol=0, atol=1e-14)
     assert len(traces) == 1
 
 

@@ -95,11 +95,11 @@ def test_every_step_group_and_component_block_has_words_of_its_own():
 
 
 def test_path_stream_step_and_component_are_not_interchangeable():
-    found = {
+    values = {
         int(joined(block(stream_key(seed_key(0), path, stream), group, component)))
         for path, stream, group, component in itertools.product(range(3), Stream, range(3), range(3))
     }
-    assert len(found) == 3 * len(Stream) * 3 * 3
+    assert len(values) == 3 * len(Stream) * 3 * 3
 
 
 def test_every_bit_of_key_and_counter_reaches_every_bit_of_the_words():

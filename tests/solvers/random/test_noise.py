@@ -132,9 +132,9 @@ def test_halves_of_increments_are_a_brownian_bridge():
 @pytest.mark.parametrize("areas", [0, pytest.param(2, marks=pytest.mark.more)])
 @pytest.mark.parametrize("noise_of", [HalvedNoise.of, HalvedNoise.twice])
 def test_halves_are_standard_normal_and_independent(noise_of, areas):
-    found = table(lambda path: noise_of(seed_key(1), path), 2, areas, np.arange(2**15), 8)
-    assert dependence(found.reshape(len(found), -1)) < 1
-    assert stats.kstest(found.ravel(), "norm").pvalue > 1e-6
+    samples = table(lambda path: noise_of(seed_key(1), path), 2, areas, np.arange(2**15), 8)
+    assert dependence(samples.reshape(len(samples), -1)) < 1
+    assert stats.kstest(samples.ravel(), "norm").pvalue > 1e-6
 
 
 @settings(max_examples=60, deadline=None)
@@ -167,9 +167,9 @@ def test_whole_groups_waste_no_word(components, areas, start, groups):
 def test_where_each_normal_comes_from(components):
     # Changing this layout changes every seeded result: a new major version, or a mistake.
     noise = CounterNoise.of(seed_key(42), 7)
-    found = draws(noise, components, 1, 3, 3)
+    result = draws(noise, components, 1, 3, 3)
     group = 2 if components % 2 else 1
-    for (i, draw), c in itertools.product(enumerate(found), range(components)):
+    for (i, draw), c in itertools.product(enumerate(result), range(components)):
         step = 3 + i
         word = step % group * components + c
         for key, normals in ((noise.increments, draw.W), (noise.areas, draw.H)):
@@ -216,15 +216,15 @@ def dependence(columns):
 
 def across_paths(noise_of):
     """Columns are (step, stream, component), samples are paths."""
-    found = table(noise_of, 2, 2, np.arange(2**15), 4)
-    return found.reshape(len(found), -1)
+    samples = table(noise_of, 2, 2, np.arange(2**15), 4)
+    return samples.reshape(len(samples), -1)
 
 
 def across_steps(noise_of):
     """Columns are (path, step within four, stream), samples are runs of four steps."""
     paths = [0, 1, 2, 3, 256, 65536, 2**32 - 1]
-    found = table(noise_of, 1, 2, paths, 2**17).reshape(len(paths), 2**15, -1)
-    return np.moveaxis(found, 0, 1).reshape(2**15, -1)
+    samples = table(noise_of, 1, 2, paths, 2**17).reshape(len(paths), 2**15, -1)
+    return np.moveaxis(samples, 0, 1).reshape(2**15, -1)
 
 
 def counter(path):
@@ -255,8 +255,8 @@ def test_neighbouring_seeds_are_independent():
     def first_steps(path):
         return [draw.W[0] for noise in three(path) for draw in noise.draws(1, 0, jnp.uint32(0), 2)]
 
-    found = first_steps(jnp.arange(2**15, dtype=jnp.uint32))
-    assert dependence(np.stack(found, 1).astype(np.float64)) < 1
+    result = first_steps(jnp.arange(2**15, dtype=jnp.uint32))
+    assert dependence(np.stack(result, 1).astype(np.float64)) < 1
 
 
 def test_dependence_would_be_seen():
@@ -296,9 +296,9 @@ class _Stuttering(AbstractNoise):
 
 @pytest.mark.parametrize("noise_of", [counter, coarse, lambda path: CoarsenedNoise(counter(path), 3)])
 def test_each_stream_is_standard_normal(noise_of):
-    found = table(noise_of, 1, 2, np.arange(2**16), 2)
+    samples = table(noise_of, 1, 2, np.arange(2**16), 2)
     for stream in range(3):
-        assert stats.kstest(found[:, :, stream].ravel(), "norm").pvalue > 1e-6
+        assert stats.kstest(samples[:, :, stream].ravel(), "norm").pvalue > 1e-6
 
 
 @pytest.mark.parametrize(("components", "areas"), list(itertools.product((1, 2, 3), (0, 1, 2))))
@@ -309,8 +309,8 @@ def test_twice_then_thrice_is_six_times_coarser(components, areas):
         twice = draws(CoarsenedNoise(CoarsenedNoise(fine, 2), 3), components, areas, 5, 3)
         other = draws(CoarsenedNoise(CoarsenedNoise(fine, 3), 2), components, areas, 5, 3)
         parts = draws(fine, components, areas, 30, 18)
-    for found in (twice, other):
-        np.testing.assert_allclose(jax.tree.leaves(found), jax.tree.leaves(once), rtol=0, atol=1e-12)
+    for coarser in (twice, other):
+        np.testing.assert_allclose(jax.tree.leaves(coarser), jax.tree.leaves(once), rtol=0, atol=1e-12)
     for i, c in itertools.product(range(3), range(components)):
         increments = [part.W[c] for part in parts[6 * i : 6 * i + 6]]
         assert once[i].W[c] * np.sqrt(6) == pytest.approx(sum(increments), abs=1e-13)
@@ -319,9 +319,9 @@ def test_twice_then_thrice_is_six_times_coarser(components, areas):
 def test_float32_coarsening_loses_only_round_off():
     fine = CounterNoise.of(seed_key(3), 4)
     exact = draws(CoarsenedNoise(_Exactly(fine), 16), 1, 2, 1, 2)
-    found = draws(CoarsenedNoise(CoarsenedNoise(fine, 4), 4), 1, 2, 1, 2)
-    assert all(x.dtype == jnp.float32 for x in jax.tree.leaves(found))
-    np.testing.assert_allclose(jax.tree.leaves(found), jax.tree.leaves(exact), rtol=0, atol=2e-5)
+    result = draws(CoarsenedNoise(CoarsenedNoise(fine, 4), 4), 1, 2, 1, 2)
+    assert all(x.dtype == jnp.float32 for x in jax.tree.leaves(result))
+    np.testing.assert_allclose(jax.tree.leaves(result), jax.tree.leaves(exact), rtol=0, atol=2e-5)
 
 
 class _Exactly(AbstractNoise):
@@ -341,8 +341,8 @@ class _Exactly(AbstractNoise):
         return self.noise.group(components)
 
     def draws(self, components, areas, first, count):
-        found = self.noise.draws(components, areas, first, count)
-        return jax.tree.map(lambda x: x.astype(jnp.float64), found)
+        result = self.noise.draws(components, areas, first, count)
+        return jax.tree.map(lambda x: x.astype(jnp.float64), result)
 
     def words(self, purpose, first, count):
         return self.noise.words(purpose, first, count)
@@ -420,9 +420,9 @@ def test_areas_have_the_signs_of_diffrax():
         return jnp.stack([x.W, x.H / H_DEVIATION, x.K / K_DEVIATION]) / jnp.sqrt(b - a)
 
     ends = np.array([(0, 4), (0, 2), (2, 4), (0, 1), (1, 2), (2, 3), (3, 4)]) / 4
-    found = np.asarray(normals(jnp.asarray(ends[:, 0]), jnp.asarray(ends[:, 1])))
-    whole = found[0]
-    for parts in found[1:3], found[3:]:
+    result = np.asarray(normals(jnp.asarray(ends[:, 0]), jnp.asarray(ends[:, 1])))
+    whole = result[0]
+    for parts in result[1:3], result[3:]:
         np.testing.assert_allclose(join(parts), whole, rtol=0, atol=1e-9)
         for sign in ([1, -1, 1], [1, 1, -1]):
             assert np.abs(join(parts * sign) - whole * sign).max() > 1e-2
