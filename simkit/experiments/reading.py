@@ -49,7 +49,7 @@ def read_experiment(diagnostics: Diagnostics) -> Experiment:
 
 
 def add_unreadable(paths: Collection[KeyPath], diagnostics: Diagnostics) -> None:
-    """Add the mistakes in values at or below some paths that show without the rest of the document."""
+    """Add the errors in values at or below some paths that show without the rest of the document."""
     reading = _Reading(diagnostics)
     try:
         Experiment.model_validate(diagnostics.document.data)

@@ -30,7 +30,7 @@ def check_sensitivity(
     observables: Collection[str],
     diagnostics: Diagnostics,
 ) -> None:
-    """Add a mistake for each name that means nothing, or that has no derivative."""
+    """Add an error for each name that means nothing, or that has no derivative."""
     if section is None:
         return
     known = list(dict.fromkeys(name.split(".", 1)[-1] for name in targets))

@@ -101,7 +101,7 @@ def all_cases(checkout: Path) -> list[Case]:
         case._replace(name=f"{case.name}, {precision}", settings=(*case.settings, f"precision={precision}"))
         for case in [*_examples(checkout), *_models_and_solvers(checkout), *_derivatives()]
         for precision in PRECISIONS
-    ] + _mistakes(checkout)
+    ] + _with_errors(checkout)
 
 
 def _examples(checkout: Path) -> list[Case]:
@@ -151,8 +151,8 @@ def _derivatives() -> list[Case]:
     ]
 
 
-def _mistakes(checkout: Path) -> list[Case]:
-    """The files with mistakes of the tests of the checkout."""
+def _with_errors(checkout: Path) -> list[Case]:
+    """The files with errors of the tests of the checkout."""
     (file,) = (checkout / "tests").glob("**/test_bad_input.py")
     spec = importlib.util.spec_from_file_location("bad_input", file)
     assert spec is not None
@@ -160,6 +160,6 @@ def _mistakes(checkout: Path) -> list[Case]:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return [
-        Case(f"mistake {i}: {message[:60]}", "validate", (module.text_with(**changes),))
+        Case(f"error {i}: {message[:60]}", "validate", (module.text_with(**changes),))
         for i, (changes, message) in enumerate(module.CASES)
     ]

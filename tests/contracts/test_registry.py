@@ -381,7 +381,7 @@ def test_unregistered_class_of_a_known_name():
         check_solver(Heun(), Driven())
 
 
-MISTAKES = [
+BAD_INPUT = [
     ("tsit", {}, "unknown solver 'tsit'; did you mean 'Tsit5'?"),
     (
         "LeapfrogMidpoint",
@@ -403,8 +403,8 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "options", "message"), MISTAKES)
-def test_mistakes(name, options, message):
+@pytest.mark.parametrize(("name", "options", "message"), BAD_INPUT)
+def test_bad_input(name, options, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         make_solver(name, options)
 

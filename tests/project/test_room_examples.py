@@ -43,7 +43,7 @@ def test_a_closed_form_of_ones_own_is_the_exact_value_of_a_run():
     assert abs(last(dataset, "square_z")) < 5
 
 
-def test_a_command_of_ones_own_runs_and_reports_mistakes(tmp_path, monkeypatch):
+def test_a_command_of_ones_own_runs_and_reports_errors(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     (tmp_path / "command_of_ones_own.py").write_text(block("simkit/cli/README.md"), "utf-8")

@@ -33,7 +33,7 @@ def given_keys(section: Time | None, diagnostics: Diagnostics) -> set[str]:
 
 
 def is_adaptive(section: Time | None, diagnostics: Diagnostics) -> bool:
-    """Whether steps follow from tolerances. Keys of both kinds together, or of one in part, are mistakes."""
+    """Whether steps follow from tolerances. Keys of both kinds together, or of one in part, are errors."""
     keys = given_keys(section, diagnostics)
     tolerances = [key for key in TOLERANCES if key in keys]
     if "steps" in keys:

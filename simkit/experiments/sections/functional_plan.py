@@ -30,7 +30,7 @@ class Seen:
 
 
 def check_functionals(observable: Observable, seen: Seen, path: KeyPath, constants: Constants) -> None:
-    """Add a mistake for each functional that the run does not know, and for an `every` that does not fit."""
+    """Add an error for each functional that the run does not know, and for an `every` that does not fit."""
     diagnostics = constants.diagnostics
     kinds = sorted({type(f) for f in observable.functionals}, key=lambda kind: kind.name)
     for kind in kinds:

@@ -53,7 +53,7 @@ def seen_by(section: Solver | None, plan: ModelPlan | None) -> ModelPlan | None:
 
 
 def plan_jumps(section: Time | None, save: Save | None, diagnostics: Diagnostics) -> MakeGrid | None:
-    """How the saved times follow from t0 and t1; keys about steps are mistakes."""
+    """How the saved times follow from t0 and t1; keys about steps are errors."""
     keys = given_keys(section, diagnostics)
     for key in ("steps", "rtol", "atol", "first_step"):
         if key in keys:

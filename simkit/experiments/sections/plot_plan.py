@@ -14,7 +14,7 @@ def plan_plot(
     observables: dict[str, ObservableInfo],
     diagnostics: Diagnostics,
 ) -> Picture:
-    """What the picture shows; a mistake for each name of which there is nothing over time."""
+    """What the picture shows; an error for each name of which there is nothing over time."""
     if section is None or plan is None:
         return Picture()
     single = [(("plot", "over_time", i), name) for i, name in enumerate(section.over_time or ())]

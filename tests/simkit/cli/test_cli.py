@@ -232,7 +232,7 @@ def _read_to_the_end(terminal: int) -> None:
 
 
 class TestFailures:
-    def test_mistakes_are_listed_and_exit_with_2(self, folder):
+    def test_errors_are_listed_and_exit_with_2(self, folder):
         (folder / "small.yaml").write_text(EXPERIMENT.replace("sigma: 0.2", "sgima: 0.2"))
         for command in (("run",), ("validate",)):
             result = simkit_command(*command, "small.yaml")

@@ -1,4 +1,4 @@
-"""Every mistake in an experiment, with its place and the remedy, all at once."""
+"""Every error in an experiment, with its place and the remedy, all at once."""
 
 import pytest
 
@@ -241,7 +241,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("changes", "message"), CASES, ids=range(len(CASES)))
-def test_one_mistake_gives_one_message(messages, changes, message):
+def test_one_error_gives_one_message(messages, changes, message):
     assert messages(text_with(**changes)) == [f"gbm.yaml:{message}"]
 
 
@@ -308,7 +308,7 @@ INLINE = [
 
 
 @pytest.mark.parametrize(("model", "message"), INLINE)
-def test_mistakes_in_models_written_in_the_file(messages, model, message):
+def test_bad_input_in_models_written_in_the_file(messages, model, message):
     names = ["S"] if "{}" not in model else []
     names += ["exp"] if "exp" in model else []
     initial = ", ".join(f"{name}: 1" for name in names)
@@ -368,7 +368,7 @@ ADAPTIVE = [
 
 
 @pytest.mark.parametrize(("lines", "expected"), ADAPTIVE)
-def test_mistakes_about_adaptive_steps(messages, lines, expected):
+def test_bad_input_about_adaptive_steps(messages, lines, expected):
     text = f"model: {{ode: {{S: -S}}}}\ninitial: {{S: 1}}\n{lines}\n"
     assert messages(text) == [f"gbm.yaml:{message}" for message in expected]
 
@@ -460,7 +460,7 @@ def test_a_rate_in_time_leads_to_a_curve():
         load(text)
 
 
-def test_every_mistake_at_once_in_the_order_of_the_file(messages):
+def test_every_error_at_once_in_the_order_of_the_file(messages):
     text = """constants: {r: 0.05, K: 2*J, J: 3, t: 3}
 model: {type: GBM, mu: rr, sgima: 0.2, sigma: -0.2}
 initial: {s: 100.0}

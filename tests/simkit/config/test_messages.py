@@ -176,7 +176,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_mistake_is_named_once(name):
+def test_a_error_is_named_once(name):
     source, lines = CASES[name]
     with pytest.raises(InputError) as caught:
         load(source)
@@ -193,7 +193,7 @@ def test_an_override_from_python_is_not_called_an_option():
         load(PRICE, [set_option("model.sigm=0.3")])
 
 
-def test_a_mistake_inside_an_option_has_no_place_in_the_file():
+def test_a_error_inside_an_option_has_no_place_in_the_file():
     text = "model: {type: GBM, mu: 0.05, sigma: 0.2}\ninitial: {S: 1}\ntime: {t1: 1, steps: 4}\n"
     with pytest.raises(InputError) as caught:
         load(text, ["initial={S: 1,5}"])

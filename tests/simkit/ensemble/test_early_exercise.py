@@ -322,7 +322,7 @@ def test_without_a_policy_there_is_no_value():
         ({"dates": 5, "date": 5}, {}, r"early_exercise\.date: unknown key; "),
     ],
 )
-def test_mistakes(early_exercise, changes, message):
+def test_bad_input(early_exercise, changes, message):
     with pytest.raises(InputError, match=message):
         load(experiment(early_exercise, **changes))
 

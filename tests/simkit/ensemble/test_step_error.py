@@ -100,7 +100,7 @@ def test_rounding_is_no_difference(factors, value):
     assert abs(result.bias) < 5 * result.stderr
 
 
-def test_values_near_the_largest_number_are_no_mistake():
+def test_values_near_the_largest_number_are_no_error():
     result = of_means(lambda h: 1e294 * (h >= 1), (0.5, 0.25), 5.0)
     assert result.bias == pytest.approx(1e294)
     assert result.stderr == pytest.approx(DOUBT * 1e294)

@@ -261,7 +261,7 @@ def test_solver_options():
     assert built.solver.root_finder.rtol == 1e-7
 
 
-def test_loading_finds_mistakes_of_an_experiment_changed_by_hand():
+def test_loading_finds_errors_of_an_experiment_changed_by_hand():
     experiment = load(minimal()).experiment
     changed = experiment.model_copy(update={"initial": {}})
     with pytest.raises(InputError, match=r"initial\.S: is missing"):

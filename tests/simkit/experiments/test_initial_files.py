@@ -158,7 +158,7 @@ def test_counts_are_whole_and_each_path_has_its_own():
         ("x,y\n1,2\n3,4\n5,6\n", r"ensemble\.paths: 100 is not a multiple of the 3 .* take 99 or 102"),
     ],
 )
-def test_mistakes_name_the_file_and_the_place(folder, content, message):
+def test_errors_name_the_file_and_the_place(folder, content, message):
     (folder / "start.csv").write_text(content)
     with pytest.raises(InputError, match=message):
         load({**STILL, "initial": {"file": "start.csv"}, "ensemble": {"paths": 100}})
@@ -175,7 +175,7 @@ def test_mistakes_name_the_file_and_the_place(folder, content, message):
         ({"values": [1.0, float("nan")]}, r"initial\.x\.values: must be finite"),
     ],
 )
-def test_mistakes_in_an_entry(entry, message):
+def test_errors_in_an_entry(entry, message):
     write("start.csv", ROWS)
     with pytest.raises(InputError, match=message):
         load({**STILL, "initial": {"x": entry, "y": 1.0}})

@@ -1,4 +1,4 @@
-"""Reaction networks in experiments: which process is meant, the same bits however cut, mistakes, failures."""
+"""Reaction networks in experiments: which process is meant, the same bits however cut, errors, failures."""
 
 import dataclasses
 import functools
@@ -169,7 +169,7 @@ def test_observables_know_the_parameters_of_a_converted_model():
 
 
 JUMPS = {**EPIDEMIC, "solver": "DirectMethod"}
-MISTAKES = [
+BAD_INPUT = [
     (["time", "steps"], 100, r"time.steps: the solver simulates the events .* when they come; remove it"),
     (["time", "rtol"], 1e-3, r"time.rtol: the solver simulates the events"),
     (["save", "every"], 2, r"save.every: events come when they come; give points"),
@@ -220,8 +220,8 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("path", "value", "said"), MISTAKES)
-def test_mistakes_name_place_and_remedy(path, value, said):
+@pytest.mark.parametrize(("path", "value", "said"), BAD_INPUT)
+def test_bad_input_name_place_and_remedy(path, value, said):
     with pytest.raises(InputError, match=said):
         load(but(JUMPS, path, value))
 

@@ -162,7 +162,7 @@ def test_one_value_or_a_list_stands_for_numbered_names():
         ),
     ],
 )
-def test_mistakes_in_sizes_and_lists(settings, message):
+def test_errors_in_sizes_and_lists(settings, message):
     with pytest.raises(InputError, match=message):
         load(settings)
 
@@ -253,7 +253,7 @@ def test_many_assets_have_the_correlations_asked_for(size):
         ({"rho": 0.3, "mu": [[1, 2], [1, 2]]}, r"^model\.mu: must be one value, or a list of values"),
     ],
 )
-def test_mistakes_in_correlations(given, message):
+def test_errors_in_correlations(given, message):
     with pytest.raises(InputError, match=message):
         load(assets(2, **given))
 

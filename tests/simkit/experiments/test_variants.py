@@ -179,7 +179,7 @@ def test_a_changed_section_is_replaced_where_there_was_a_value_and_merged_where_
         ("variants: {' a': {}}", r"must be a name of at most 40 characters"),
     ],
 )
-def test_mistakes_name_the_variant_and_the_place(text, message):
+def test_errors_name_the_variant_and_the_place(text, message):
     with pytest.raises(InputError, match=message) as caught:
         load_variants(with_variants(text + "\n"))
     assert len(caught.value.problems) == 1
@@ -210,7 +210,7 @@ class TestWhatEveryVariantSets:
             load_variants(text)
 
 
-def test_a_mistake_of_the_file_is_told_once_and_of_no_variant():
+def test_a_error_of_the_file_is_told_once_and_of_no_variant():
     with pytest.raises(InputError) as caught:
         load_variants(TEXT.replace("m*x", "q*x"))
     (problem,) = caught.value.problems

@@ -190,7 +190,7 @@ def test_a_pendulum_s_period_has_the_derivative_of_the_elliptic_integral():
         # The energy at the bottom is that at the top: v = -2 sin(A/2), dv/dA = -cos(A/2).
         assert float(slopes.state.v) == pytest.approx(-math.cos(0.6), abs=20 * rtol)
     early, slopes = run(1e-5, 1.0)
-    assert not bool(early.found)
+    assert not bool(early.occurred)
     assert np.isnan([float(early.time), float(early.state.v)]).all()
     assert float(slopes.time) == float(slopes.state.v) == 0
 

@@ -179,7 +179,7 @@ def test_fits_where_each_of_its_solvers_does():
         (SPLITTING, CHOICES, r"^Switched\.which: .* got int64 of shape \(6,\); map over paths by `vmap`"),
     ],
 )
-def test_mistakes(solvers, which, message):
+def test_bad_input(solvers, which, message):
     with pytest.raises(ValueError, match=message):
         Switched(solvers, which)
 
