@@ -1,4 +1,4 @@
-"""What ten numbers of steps take to compile: one program for all, with a program for each.
+"""The compile time of ten step counts: one program for all, against a program for each.
 
 GBM by Euler–Maruyama as `simkit.run` runs it, step bias and statistics included, with nothing cached. Both
 give the same numbers. Seconds are the processors'.
