@@ -48,7 +48,7 @@ def coupled(simulations: Mapping[str, Simulation]) -> tuple[dict[str, Simulation
         if finest % _steps(each):
             problems.append(
                 f"variant {name}: time.steps: {_steps(each)} do not divide the {finest} of the finest "
-                "variant, so that increments are no sums of its own; take a divisor"
+                "variant, so that increments are no sums of its own; use a divisor"
             )
         for what in ("seed", "normals"):
             if getattr(each, what) != getattr(first, what):

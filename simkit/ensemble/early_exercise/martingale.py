@@ -1,7 +1,7 @@
-r"""A martingale made of the normals of a path, for an upper bound of the value of a right.
+r"""A martingale made of the normals of a path, for an upper bound of the value of an option.
 
-For every martingale M with $M_0 = 0$ a right to take $Z_j$ once is worth at most $E \max_j (Z_j - M_j)$, and
-this is its value where M is the martingale part of what the right is worth along the path (Rogers 2002,
+For every martingale M with $M_0 = 0$ an option that pays $Z_j$ once is worth at most $E \max_j (Z_j - M_j)$, and
+this is its value where M is the martingale part of the value of the option along the path (Rogers 2002,
 doi:10.1111/1467-9965.02010). Functions of the state times Hermite polynomials of the normals that drive the
 path next have mean 0 whatever came before, in every discretisation. Their coefficients are found by
 regression (Belomestny, Bender & Schoenmakers 2009, doi:10.1111/j.1467-9965.2008.00357.x), without
@@ -119,7 +119,7 @@ def interval_of(exercise: Exercise) -> int:
 def fit_martingale(
     exercise: Exercise, shape: Shape, sample: Any, ends: Sequence[int], jumps: JumpDistribution | None = None
 ) -> Martingale:
-    """The martingale of what the right is worth, from a `Sample` of paths of its own.
+    """The martingale of the value of the option, from a `Sample` of paths of its own.
 
     `ends` are the intervals that end at the dates, counted from 1. Backwards in time the increments so far
     are subtracted from what paths are worth, so that hardly any noise is left to the earlier regressions.

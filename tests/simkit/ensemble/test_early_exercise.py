@@ -54,7 +54,7 @@ def ten():
 
 
 def priced(result, value, lost):
-    """Between the value of the right and what the policy, which is not the best, may lose of it."""
+    """Between the value of the option and what the policy, which is not the best, may lose of it."""
     taken, european = result["put"][-1], result["european"][-1]
     premium, error = mean_and_error(taken - european)
     assert error < 0.03
@@ -135,7 +135,7 @@ def test_a_path_takes_what_its_policy_says(ten):
 
 
 def test_the_policy_knows_nothing_of_the_paths_it_is_priced_on():
-    """Fitted on few paths it looks good on those, and is worth less than the right elsewhere."""
+    """Fitted on few paths it looks good on those, and is worth less than the option elsewhere."""
     rng = np.random.default_rng(1)
     dates, gains, losses = 20, [], []
     step = 0.25 / math.sqrt(dates)
@@ -152,7 +152,7 @@ def test_the_policy_knows_nothing_of_the_paths_it_is_priced_on():
             value = np.maximum(100 - many[j], 0)
             now = held & (value > 0) & (value >= np.asarray(going_on(fit.policy, j, many[j])))
             taken[now], held[now] = value[now], False
-        # Without interest waiting costs nothing, so that the right is worth the European put.
+        # Without interest waiting costs nothing, so that the option is worth the European put.
         best = np.maximum(100 - many[-1], 0).mean()
         gains.append(fit.mean - np.maximum(100 - few[-1], 0).mean())
         losses.append(taken.mean() - best)
@@ -317,7 +317,7 @@ def test_without_a_policy_there_is_no_value():
         (
             {"dates": 5},
             {"observe": {"put": {"value": PUT, "at": "each", "early_exercise": {"dates": 5}}}},
-            r"observe\.put\.at: has no effect: a right that is exercised early has one value",
+            r"observe\.put\.at: has no effect: an option with early exercise has one value",
         ),
         ({"dates": 5, "date": 5}, {}, r"early_exercise\.date: unknown key; "),
     ],
@@ -366,8 +366,8 @@ def test_a_constant_that_moves_a_date_is_no_target():
 
 
 def test_values_that_are_not_finite_are_not_passed_over():
-    right = {"dates": 1, "paths": 2048}
-    settings = experiment(None, observe={"put": {"value": "log(x - 4.6)", "early_exercise": right}})
+    option = {"dates": 1, "paths": 2048}
+    settings = experiment(None, observe={"put": {"value": "log(x - 4.6)", "early_exercise": option}})
     settings["time"]["steps"] = 8
     with pytest.raises(NumericalError, match=r"path 42949\d+: put = nan at t = "):
         simkit.run(settings)
@@ -381,7 +381,7 @@ def test_schema_has_the_section():
 @pytest.mark.slow
 def test_heston_put():
     """Worth more on a basis of price and variance than on the price alone, and than the European put."""
-    right = {"dates": 50, "degree": 3, "paths": 32768}
+    option = {"dates": 50, "degree": 3, "paths": 32768}
     put = "exp(-r*t) * maximum(100 - S, 0)"
     result = simkit.run(
         {
@@ -392,8 +392,8 @@ def test_heston_put():
             "ensemble": {"paths": 200_000, "seed": 2},
             "observe": {
                 "european": put,
-                "price_only": {"value": put, "early_exercise": {**right, "basis": ["S"]}},
-                "both": {"value": put, "early_exercise": right},
+                "price_only": {"value": put, "early_exercise": {**option, "basis": ["S"]}},
+                "both": {"value": put, "early_exercise": option},
             },
         }
     )

@@ -1,4 +1,4 @@
-"""What a right is worth at most, and what finding its policy leaves in derivatives."""
+"""Upper bounds of the value of an option, and the error that fitting its policy leaves in derivatives."""
 
 import dataclasses
 import math
@@ -9,7 +9,7 @@ import pytest
 import simkit
 from simkit import load, sensitivity
 from simkit.derivatives.moments import Averages, pooled
-from simkit.ensemble.early_exercise.exercise_sample import Sample, rights_of
+from simkit.ensemble.early_exercise.exercise_sample import Sample, option_groups
 from simkit.ensemble.early_exercise.longstaff_schwartz import (
     fit_policy,
     independent_policies,
@@ -52,9 +52,11 @@ def test_the_value_is_in_a_tight_interval():
 @pytest.mark.more
 def test_the_error_of_the_bound_is_the_spread_over_seeds():
     """Most of it is that of the paths; that of the policy, found anew for each seed, raises the bound."""
-    right = {**PUT["observe"]["put"], "early_exercise": {"dates": 10, "paths": 2048}}
+    option = {**PUT["observe"]["put"], "early_exercise": {"dates": 10, "paths": 2048}}
     results = [
-        simkit.run(PUT | {"observe": {"put": right}, "ensemble": {"paths": 2048, "devices": 1, "seed": seed}})
+        simkit.run(
+            PUT | {"observe": {"put": option}, "ensemble": {"paths": 2048, "devices": 1, "seed": seed}}
+        )
         for seed in range(20)
     ]
     bounds = np.array([float(each["put_upper_bound"]) for each in results])
@@ -65,8 +67,8 @@ def test_the_error_of_the_bound_is_the_spread_over_seeds():
 
 @pytest.mark.slow
 def test_the_value_with_fifty_dates_is_in_a_tight_interval():
-    right = {**PUT["observe"]["put"], "early_exercise": {"dates": 50, "paths": 32768}}
-    result = simkit.run(PUT | {"time": {"t1": 1.0, "steps": 200}, "observe": {"put": right}})
+    option = {**PUT["observe"]["put"], "early_exercise": {"dates": 50, "paths": 32768}}
+    result = simkit.run(PUT | {"time": {"t1": 1.0, "steps": 200}, "observe": {"put": option}})
     interval_holds(result, FIFTY, 0.005)
 
 
@@ -74,7 +76,7 @@ def test_the_value_with_fifty_dates_is_in_a_tight_interval():
 def test_the_bound_of_a_heston_put_is_tight():
     """Of two variables and two noises, with a policy that loses little: mean and bound are close."""
     value = "exp(-0.05*t) * maximum(100 - S, 0)"
-    right = {"value": value, "early_exercise": {"dates": 12, "degree": 4, "paths": 32768}}
+    option = {"value": value, "early_exercise": {"dates": 12, "degree": 4, "paths": 32768}}
     model = {"type": "Heston", "mu": 0.05, "kappa": 2.0, "theta": 0.06, "xi": 0.5, "rho": -0.6}
     result = simkit.run(
         {
@@ -82,7 +84,7 @@ def test_the_bound_of_a_heston_put_is_tight():
             "initial": {"S": 100.0, "v": 0.06},
             "time": {"t1": 1.0, "steps": 96},
             "ensemble": {"paths": 200_000, "seed": 3, "devices": 1},
-            "observe": {"put": right},
+            "observe": {"put": option},
         }
     )
     low, high = float(result["put_mean"]), float(result["put_upper_bound"])
@@ -98,11 +100,11 @@ def test_where_no_noise_drives_the_model_there_is_no_bound():
             "initial": {"x": {"normal": [1.0, 0.3]}},
             "time": {"t1": 1.0, "steps": 4},
             "ensemble": {"paths": 2048, "devices": 1},
-            "observe": {"right": {"value": "x", "early_exercise": early}},
+            "observe": {"option": {"value": "x", "early_exercise": early}},
         }
     )
-    assert "right_upper_bound" not in result
-    assert abs(float(result["right_mean"]) - math.exp(-0.25)) < 0.05
+    assert "option_upper_bound" not in result
+    assert abs(float(result["option_mean"]) - math.exp(-0.25)) < 0.05
 
 
 def random_martingale(exercise, components, rng):
@@ -190,9 +192,9 @@ def test_what_is_taken_for_the_mean_of_jumps_is(name, rate):
         "ensemble": {"paths": 16, "devices": 1},
         "observe": {"put": {"value": "maximum(100 - S, 0)", "early_exercise": early}},
     }
-    (rights,) = rights_of(load(experiment))
-    (chunk,) = rights.sampled(0, 8192)
-    law, marks = rights.jumps, chunk["put"].marks[0].ravel()
+    (group,) = option_groups(load(experiment))
+    (chunk,) = group.sampled(0, 8192)
+    law, marks = group.jumps, chunk["put"].marks[0].ravel()
     result = np.array(functions_of_marks(marks, law.knots, np))
     z = (result.mean(1) - law.means(law.knots)) / result.std(1) * math.sqrt(marks.size)
     assert np.abs(z).max() < 4.5
@@ -241,11 +243,11 @@ def test_a_martingale_takes_the_noise_off_the_policy():
     simulation = load(PUT, {"observe.put.early_exercise.paths": 4096})
     fits = [result["put"] for _, result in independent_policies(simulation, 6)[0]]
     assert len({fit.mean for fit in fits}) == 6
-    (rights,) = rights_of(simulation)
+    (group,) = option_groups(simulation)
     plain = []
     for number in range(6):
-        (sample,) = rights.sampled(10**6 + 4096 * number, 4096)
-        plain.append(fit_policy("put", rights.shared, sample["put"].values, sample["put"].basis))
+        (sample,) = group.sampled(10**6 + 4096 * number, 4096)
+        plain.append(fit_policy("put", group.shared, sample["put"].values, sample["put"].basis))
     spreads = [
         np.std([np.asarray(fit.policy.continuation(6, [np.array([80.0])])) for fit in each])
         for each in (fits, plain)
@@ -253,7 +255,7 @@ def test_a_martingale_takes_the_noise_off_the_policy():
     assert spreads[0] < spreads[1] / 3
 
 
-def independent(right, seed, wrt, paths):
+def independent(option, seed, wrt, paths):
     result = sensitivity(
         {
             "constants": {"K": 105.0, "r": 0.05},
@@ -262,7 +264,7 @@ def independent(right, seed, wrt, paths):
             "solver": "ExactSampling",
             "time": {"t1": 1.0, "steps": 12},
             "ensemble": {"paths": paths, "seed": seed, "devices": 1},
-            "observe": {"put": {"value": "exp(-r*t) * maximum(K - S, 0)", "early_exercise": right}},
+            "observe": {"put": {"value": "exp(-r*t) * maximum(K - S, 0)", "early_exercise": option}},
             "sensitivity": {"wrt": wrt},
         }
     )
@@ -313,19 +315,19 @@ def test_the_error_over_policies_is_that_of_their_means_where_it_is_the_larger(w
 
 @pytest.mark.more
 def test_a_number_that_moves_no_path_is_differentiated_along_paths():
-    right = {"dates": 12, "degree": 3, "paths": 4096}
+    option = {"dates": 12, "degree": 3, "paths": 4096}
     settings = {
         "constants": {"K": 105.0, "r": 0.05},
         "model": {"type": "GBM", "mu": "r", "sigma": 0.25},
         "initial": {"S": 100.0},
         "time": {"t1": 1.0, "steps": 12},
         "ensemble": {"paths": 16384, "devices": 1},
-        "observe": {"put": {"value": "exp(-r*t) * maximum(K - S, 0)", "early_exercise": right}},
+        "observe": {"put": {"value": "exp(-r*t) * maximum(K - S, 0)", "early_exercise": option}},
         "sensitivity": {"wrt": ["K", "r"], "check": True},
     }
     result = sensitivity(settings)
     assert list(result["put_derivative_estimator"].values) == ["pathwise", "finite differences"]
     assert abs(float(result["put_derivative_z"][0])) < 1
-    observe = {"hit": {"value": "exp(-r*t) * (S < K)", "early_exercise": right}}
+    observe = {"hit": {"value": "exp(-r*t) * (S < K)", "early_exercise": option}}
     jumps = sensitivity(settings | {"observe": observe, "sensitivity": {"wrt": ["K"]}})
     assert jumps["hit_derivative_estimator"].values.item() == "finite differences"

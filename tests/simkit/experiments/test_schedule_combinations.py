@@ -97,14 +97,14 @@ def test_an_event_reads_a_curve_as_it_goes_on(time):
 
 
 @pytest.mark.more
-def test_a_right_is_exercised_at_what_holds_after_its_date():
+def test_an_option_is_exercised_at_what_holds_after_its_date():
     """The policy and those who follow it see the same side of a jump of the strike, or their means part."""
     strike = {"times": [0.0, 0.5, 1.0], "values": [130.0, 90.0, 90.0], "interpolation": "previous"}
     early = {"dates": [0.5, 0.75, 1.0], "degree": 2, "paths": 8192}
-    right = {"value": "maximum(K - S, 0)", "early_exercise": early}
+    option = {"value": "maximum(K - S, 0)", "early_exercise": early}
     result = simkit.run(
         DIVIDEND
-        | {"curves": {"K": strike}, "observe": {"put": right}, "ensemble": {"paths": 8192, "devices": 1}}
+        | {"curves": {"K": strike}, "observe": {"put": option}, "ensemble": {"paths": 8192, "devices": 1}}
         | {"time": {"t1": 1.0, "steps": 4}, "events": {}}
     )
     apart = float(result["put_mean"] - result["put_in_sample"])
@@ -137,14 +137,14 @@ HALVED = {
 
 
 @pytest.mark.parametrize(("at", "dates"), [(0.5, [[0.5, 1]]), (1.0, [[1], [0.5, 1]])], ids=str)
-def test_a_right_is_exercised_before_an_event_at_its_date(at, dates):
+def test_an_option_is_exercised_before_an_event_at_its_date(at, dates):
     """A stock that splits: who may, takes it before; the rows have the half."""
-    rights = {
-        f"right{i}": {"value": "S", "early_exercise": {"dates": each, "degree": 2, "paths": 4096}}
+    options = {
+        f"option{i}": {"value": "S", "early_exercise": {"dates": each, "degree": 2, "paths": 4096}}
         for i, each in enumerate(dates)
     }
-    result = simkit.run(HALVED | {"events": {"split": {"at": at, "set": {"S": "S/2"}}}, "observe": rights})
-    for name in rights:
+    result = simkit.run(HALVED | {"events": {"split": {"at": at, "set": {"S": "S/2"}}}, "observe": options})
+    for name in options:
         for kind in ("mean", "in_sample"):
             error = float(result[f"{name}_stderr" if kind == "mean" else f"{name}_in_sample_stderr"])
             assert abs(float(result[f"{name}_{kind}"]) - 100) < 5 * error
@@ -155,8 +155,8 @@ def test_a_right_is_exercised_before_an_event_at_its_date(at, dates):
 def test_what_a_decision_sees_at_an_event():
     """The state and the path so far before it, and curves as they are from then on."""
     payments = {"x": 1, "max(x)": 1, "mean(x)": 1, "integral(x)": 0.5, "c*x": 10, "max(c*x)": 10, "t*x": 0.5}
-    rights = {
-        f"right{i}": {"value": value, "early_exercise": {"dates": [0.5], "degree": 1}}
+    options = {
+        f"option{i}": {"value": value, "early_exercise": {"dates": [0.5], "degree": 1}}
         for i, value in enumerate(payments)
     }
     curve = {"times": [0.0, 0.5], "values": [2.0, 10.0], "interpolation": "previous", "outside": "hold"}
@@ -167,10 +167,10 @@ def test_what_a_decision_sees_at_an_event():
             "initial": {"x": 1.0},
             "time": {"t1": 1.0, "steps": 4},
             "events": {"more": {"at": 0.5, "set": {"x": "x + 30"}}},
-            "observe": rights,
+            "observe": options,
         }
     )
-    for name, (value, payment) in zip(rights, payments.items(), strict=True):
+    for name, (value, payment) in zip(options, payments.items(), strict=True):
         assert float(result[f"{name}_mean"]) == payment, value
         assert float(result[f"{name}_in_sample"]) == payment, value
     assert float(result["x_mean"][-1]) == 31
@@ -182,10 +182,10 @@ def test_dates_of_exercise_are_times_wherever_a_run_begins():
             "model": {"ode": {"x": 0}},
             "initial": {"x": 1.0},
             "time": {"t0": 2.0, "t1": 3.0, "steps": 4},
-            "observe": {"right": {"value": "t*x", "early_exercise": {"dates": [2.25], "degree": 1}}},
+            "observe": {"option": {"value": "t*x", "early_exercise": {"dates": [2.25], "degree": 1}}},
         }
     )
-    assert float(result["right_mean"]) == float(result["right_in_sample"]) == 2.25
+    assert float(result["option_mean"]) == float(result["option_in_sample"]) == 2.25
 
 
 @pytest.mark.more
