@@ -53,7 +53,7 @@ GROUP = StochasticAdaptiveSteps.group
 T1, TOLERANCE, SPAN = 4.0, 1e-2, 1.0
 START = {"total": 0.0, "v": 1.0}
 FEWEST = 128  # steps of equal length to try
-REFERENCE = 10  # a tolerance so many times finer is exact beside another
+REFERENCE = 10  # a tolerance so many times finer is exact compared with another
 SAMPLE = 512  # paths to measure errors with
 
 
@@ -122,7 +122,7 @@ def mean_error(result: np.ndarray, exact: np.ndarray) -> float:
 
 
 def fixed_steps(error: float) -> int:
-    """The fewest steps of equal length, a power of two, with this strong error beside four times as many."""
+    """The fewest steps of equal length, a power of two, with this strong error, compared with four times as many."""
     steps = FEWEST
     while True:
         fine = rows_of(run_of(SAMPLE, fixed_grid(4 * steps)))

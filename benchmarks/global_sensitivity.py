@@ -3,7 +3,7 @@
 Both make 2²⁰ evaluations (2¹⁷ points of three parameters with second order), and both give first, total and
 second order with intervals. SALib's are from a bootstrap, of 100 resamples unless said otherwise; with two
 they say nothing, and show what the indices alone take. simkit's are from 16 independent scramblings. Its own
-time has the program compiled; what one call from the start takes is beside it. SALib evaluates by numpy.
+time has the program compiled; what one call from the start takes is next to it. SALib evaluates by numpy.
 """
 
 import math

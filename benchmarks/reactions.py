@@ -3,7 +3,7 @@
 Immigration–death with about a hundred molecules, whose direct method in numba is six lines, and a ring of ten
 species and twenty reactions. Both sides simulate as many paths on all cores. Tau-leaping is compared with the
 direct method on ten and a hundred thousand molecules near rest, at an epsilon that widens the spread by one
-percent, with the errors of its mean and standard deviation beside it. Times are those of the processors, all
+percent, with the errors of its mean and standard deviation next to it. Times are those of the processors, all
 cores together.
 """
 

@@ -1,4 +1,4 @@
-"""What a benchmark says: machine, times, ratios beside their targets, as a table and as JSON."""
+"""What a benchmark says: machine, times, ratios and their targets, as a table and as JSON."""
 
 import argparse
 import dataclasses
@@ -20,7 +20,7 @@ JAX = importlib.metadata.version("jax")
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One measured number beside its target: a ratio (`x`), seconds (`s`) or gigabytes (`GB`)."""
+    """One measured number and its target: a ratio (`x`), seconds (`s`) or gigabytes (`GB`)."""
 
     what: str
     value: float

@@ -1,7 +1,7 @@
 """The higher-order stochastic solvers in Euler–Maruyama's own rate: path-steps a second in float32.
 
 Milstein's method draws as much noise as Euler–Maruyama and adds a few operations to some 85. One of order
-1.5 draws a Lévy area beside each increment, twice the noise, so that half the rate is what it can reach. Such
+1.5 draws a Lévy area with each increment, twice the noise, so that half the rate is what it can reach. Such
 a step is worth it where its error is smaller by more: see the work-precision diagrams.
 """
 

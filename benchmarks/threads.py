@@ -1,4 +1,4 @@
-"""An ensemble on one core and on all of them, and GBM beside C with OpenMP.
+"""An ensemble on one core and on all of them, and GBM against C with OpenMP.
 
 Each number of threads has a process of its own, which may use as many cores: XLA makes no more threads than
 that. Processes take turns, a round each. The C is `gbm.c`, compiled here; without a compiler, or on other

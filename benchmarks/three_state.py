@@ -90,7 +90,7 @@ def main():
     findings = [
         Finding(f"{size}, against a hand-written scan", ours / rate["hand-written scan"]),
         Finding(f"{size}, time", timings["simkit, with statistics"].best, "s"),
-        Finding(f"{size}, normals in a second beside a V100's published 9e9", 3 * ours / PUBLISHED),
+        Finding(f"{size}, normals in a second against a V100's published 9e9", 3 * ours / PUBLISHED),
     ]
     print(f"{ours / steps / 1e6:.2f} M paths in a second")
     report("three_state", findings, timings, work, asked)

@@ -66,5 +66,5 @@ def _gap(k: float, variance: float, log_characteristic: Callable, where: str) ->
         panels, previous = 2 * panels, value
     raise ValueError(
         f"{where}: the price integral did not settle at ln(forward/K) = {k:g}; "
-        "bring the strike nearer to the forward price or take a longer T"
+        "bring the strike nearer to the forward price or use a longer T"
     )

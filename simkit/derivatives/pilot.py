@@ -159,7 +159,7 @@ def remedy(run: DifferentiatedRun) -> str:
     """Which solver has a variance where no estimator has; nothing where none is known."""
     square_root = isinstance(model_of(run.simulation.problem), AbstractSquareRootVariance)
     other = square_root and not info_of(run.simulation.solver).switches
-    return "take solver: AndersenQE" if other else ""
+    return "use solver: AndersenQE" if other else ""
 
 
 def _measured(

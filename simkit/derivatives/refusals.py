@@ -27,7 +27,7 @@ def refuse_moved_times(run: DifferentiatedRun, quantity: str, targets: Sequence[
             if run.simulation.grid.steps is not None:
                 raise InputError(_moves_against_steps(labels, what, quantity))
             raise InputError(
-                f"sensitivity.wrt: {labels} moves {what}, which is held; take differences of runs, or "
+                f"sensitivity.wrt: {labels} moves {what}, which is held; use differences of runs, or "
                 "leave it out"
             )
     if run.simulation.grid.steps is None:
@@ -58,7 +58,7 @@ def refuse_moved_policy(run: DifferentiatedRun, quantity: str, pair: tuple[int, 
         labels = " and ".join(dict.fromkeys(run.targets[target].label for target in pair))
         raise InputError(
             f"sensitivity.second: {quantity} is exercised early, and its best policy moves with "
-            f"{labels}, where that of the run is kept fixed; take an initial value for one of the two, or "
+            f"{labels}, where that of the run is kept fixed; use an initial value for one of the two, or "
             "differences of runs"
         )
 

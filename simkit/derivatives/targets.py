@@ -66,7 +66,7 @@ def _unit(simulation: Simulation, name: str) -> str:
 def binding_of(simulation: Simulation) -> Callable:
     """The function that binds the values of targets."""
     if simulation.bind is None:
-        raise ValueError("a simulation without `bind` knows no targets: take one from `simkit.load`")
+        raise ValueError("a simulation without `bind` knows no targets: use one from `simkit.load`")
     return simulation.bind
 
 
@@ -142,7 +142,7 @@ def _first_moved(simulation: Simulation, target: Target, derivative, point) -> R
         if any(x.times is not None for x in curves) or (curves and jax.tree.leaves(result.grid)):
             raise InputError(
                 f"sensitivity.wrt: {target.label} moves the jumps of a curve against the steps, and a path "
-                f"changes only as one passes a step; {ADAPTIVE}, or take interpolation: linear"
+                f"changes only as one passes a step; {ADAPTIVE}, or use interpolation: linear"
             )
     return result
 

@@ -28,7 +28,7 @@ from simkit.ensemble.initial import draw_initial
 from simkit.ensemble.simulation import Driver, Run, Simulation
 from simkit.ensemble.stepping import AbstractStepping, stepping
 
-REVERSE_BYTES = 2**28  # of all threads: what a run of 1 GB leaves beside Python, the compiler and the paths
+REVERSE_BYTES = 2**28  # of all threads: what a run of 1 GB leaves after Python, the compiler and the paths
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,7 +155,7 @@ def path_program(
     driver: Driver = CounterNoise.of,
     reverse_bytes: int = REVERSE_BYTES,
 ) -> tuple[PathProgram, Run]:
-    """The program of a simulation's paths on this grid, and what to call it with beside path ids."""
+    """The program of a simulation's paths on this grid, and the arguments it needs in addition to path ids."""
     run = simulation.run._replace(grid=grid)
     program = PathProgram(
         Static(run.split()[0]),

@@ -120,7 +120,7 @@ class Simulation:
 def experiment_of(simulation: Simulation) -> Experiment:
     """The experiment that a simulation was made of. Raises `ValueError` where it was made by hand."""
     if simulation.experiment is None:
-        raise ValueError("a simulation made by hand has no experiment; take one from `simkit.load`")
+        raise ValueError("a simulation made by hand has no experiment; use one from `simkit.load`")
     return simulation.experiment
 
 

@@ -32,7 +32,7 @@ ACCEPTED, REJECTED, REACHED, STATUS = "accepted steps", "rejected steps", "time 
 REMEDIES = {
     BAD_PROPENSITY: "Write propensities that are at or above zero for all counts that there may be",
     BAD_COUNT: "Write propensities that vanish where reactants are missing",
-    TOO_MANY_STEPS: "Take a larger time.max_steps",
+    TOO_MANY_STEPS: "Use a larger time.max_steps",
     BAD_EVENT: "Let events set whole numbers, such as floor(X/2) or maximum(X - 5, 0); large ones in float64",
 }
 
@@ -87,7 +87,7 @@ class FixedSteps(AbstractStepping):
 
     group = None
     description = "steps of one length"
-    remedy = "Take more steps or another solver"
+    remedy = "Use more steps or another solver"
 
     def noise(self, program, inputs, path):
         stochastic = isinstance(program.parts.tree.problem, AbstractSDE)
@@ -106,7 +106,7 @@ class AbstractAdaptiveSteps(AbstractStepping):
     """Steps as long as tolerances allow."""
 
     description = "adaptive steps"
-    remedy = "Take another solver, other tolerances or a larger time.max_steps"
+    remedy = "Use another solver, other tolerances or a larger time.max_steps"
     too_short: ClassVar[str]
 
     def rows(self, program, inputs, path, memory):
@@ -166,7 +166,7 @@ class Events(AbstractStepping):
 
     group = 32  # an event is short: so many share the loop's own cost
     description = "events as they come"
-    remedy = "Take another solver"
+    remedy = "Use another solver"
     whole = True
 
     def noise(self, program, inputs, path):

@@ -33,7 +33,7 @@ def load(source: str | os.PathLike | Mapping[str, Any], overrides: Overrides = (
     apply_overrides(document, overrides)
     if VARIANTS in document.data:
         diagnostics = Diagnostics(document)
-        message = "there are several experiments here; take load_variants, or remove variants"
+        message = "there are several experiments here; use load_variants, or remove variants"
         diagnostics.add((VARIANTS,), message, at_key=True)
         diagnostics.raise_if_any()
     return simulation_of(document)

@@ -21,7 +21,7 @@ class NoTouch(AbstractFunctional):
     )
     takes = 2
     not_on_events = (
-        "knows paths that a noise drives without pause; take the condition itself, as in hitting_time(…)"
+        "knows paths that a noise drives without pause; use the condition itself, as in hitting_time(…)"
     )
     not_with_jumps = (
         "no_touch knows paths without jumps between the steps, and the model jumps; watch at the "

@@ -114,7 +114,7 @@ class Observer(AbstractObserver):
         """Whether the option is held after step `k`, 1 or 0, and its payment."""
         if observable.name not in self.policies:
             raise ValueError(
-                f"{observable.name}: early exercise takes a policy; run the ensemble, or take the "
+                f"{observable.name}: early exercise takes a policy; run the ensemble, or use the "
                 "observer of `simkit.ensemble.early_exercise.longstaff_schwartz.with_policies`"
             )
         policy = self.policies[observable.name]

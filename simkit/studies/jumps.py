@@ -76,7 +76,7 @@ def check_jumps(function: FunctionOfParameters, distributions: Distributions, ru
         for i in np.flatnonzero(jumps):
             name, size = list(distributions)[i], np.sqrt(mean[i])
             raise InputError(
-                f"{value} jumps as {name} moves, by {size:.2g} in all, which derivatives do not see; take "
+                f"{value} jumps as {name} moves, by {size:.2g} in all, which derivatives do not see; use "
                 "sobol_indices or elementary_effects"
             )
 

@@ -137,7 +137,7 @@ def closing_lines(dataset: "xr.Dataset") -> list[str]:
             if variance["value"] <= variance["halfwidth"]:
                 lines.append(
                     f"{name}: the effect of the parameters cannot be distinguished from noise; "
-                    "take more paths or points"
+                    "use more paths or points"
                 )
     return lines
 
@@ -149,7 +149,7 @@ def _step_bias(name: str, bias: dict[str, float | None] | None) -> list[str]:
     if bias["value"] is not None:
         size = with_error(bias["value"], bias["stderr"])
     elif bias["at_least"]:
-        size = f"at least {bias['at_least']:.3g}: take more steps"
+        size = f"at least {bias['at_least']:.3g}: use more steps"
     else:
         size = "unknown"
     return [f"{name}: step bias {size}, at the centre of the parameters; the intervals leave it out"]

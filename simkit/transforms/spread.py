@@ -19,7 +19,7 @@ def local_devices(place: str, wanted: int | None) -> list:
     there = jax.local_devices()
     if wanted is not None and not 1 <= wanted <= len(there):
         raise InputError(
-            f"{place}: needs {wanted} devices, and this process has {len(there)}; take fewer, or "
+            f"{place}: needs {wanted} devices, and this process has {len(there)}; use fewer, or "
             "leave it out for all"
         )
     return there[:wanted]

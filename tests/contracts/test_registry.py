@@ -261,7 +261,7 @@ REFUSALS = [
     (
         "Heun",
         General(),
-        "converges to the Stratonovich solution, General is an Itô model; take EulerMaruyama .*, or let it",
+        "converges to the Stratonovich solution, General is an Itô model; use EulerMaruyama .*, or let it",
     ),
     (
         "EulerMaruyama",
@@ -271,28 +271,28 @@ REFUSALS = [
     (
         "ItoMilstein",
         General(),
-        "is for additive, scalar, diagonal or commutative noise, General has general noise; take "
+        "is for additive, scalar, diagonal or commutative noise, General has general noise; use "
         r"EulerMaruyama \(strong order 0\.5\) or PlatenWeak2 \(weak order 2\)$",
     ),
-    ("Tsit5", General(), "is for ordinary problems, General is stochastic; take EulerMaruyama"),
-    ("SPaRK", Driven(), "is for stochastic problems, Driven is an ordinary one; take Tsit5"),
+    ("Tsit5", General(), "is for ordinary problems, General is stochastic; use EulerMaruyama"),
+    ("SPaRK", Driven(), "is for stochastic problems, Driven is an ordinary one; use Tsit5"),
     (
         "SRA1",
         Commutative(calculus="stratonovich"),
-        "is for additive noise, Commutative has commutative noise; take SPaRK or EulerHeun$",
+        "is for additive noise, Commutative has commutative noise; use SPaRK or EulerHeun$",
     ),
-    ("DirectMethod", Driven(), "is for reaction networks, and Driven is not one; take Tsit5"),
-    ("TauLeaping", General(), "is for reaction networks, and General is not one; take EulerMaruyama"),
+    ("DirectMethod", Driven(), "is for reaction networks, and Driven is not one; use Tsit5"),
+    ("TauLeaping", General(), "is for reaction networks, and General is not one; use EulerMaruyama"),
     (
         "ExactSampling",
         General(),
-        "draws from the transition distribution of the model, and General gives none .*; take",
+        "draws from the transition distribution of the model, and General gives none .*; use",
     ),
-    ("ExactSampling", Driven(), "is for stochastic problems, Driven is an ordinary one; take Tsit5"),
+    ("ExactSampling", Driven(), "is for stochastic problems, Driven is an ordinary one; use Tsit5"),
     (
         "AndersenQE",
         Additive(),
-        "is for variances with a square root, and Additive has none .*; take ShARK",
+        "is for variances with a square root, and Additive has none .*; use ShARK",
     ),
     (
         "AndersenQE",
@@ -303,7 +303,7 @@ REFUSALS = [
         "ALIGN",
         Additive(),
         r"is for underdamped Langevin models \(.*\), such as DoubleWellLangevin, and Additive is not one; "
-        r"take ShARK or SRA1 \(strong order 1.5\)$",
+        r"use ShARK or SRA1 \(strong order 1.5\)$",
     ),
 ]
 
@@ -331,7 +331,7 @@ def test_fits_exactly_when_calculus_and_noise_do(name, noise, calculus):
         check_solver(make_solver(name), problem)
         assert strong_order(make_solver(name), problem) <= weak_order(make_solver(name), problem)
     else:
-        with pytest.raises(ValueError, match="take "):
+        with pytest.raises(ValueError, match="use "):
             check_solver(make_solver(name), problem)
 
 
@@ -360,7 +360,7 @@ def test_splitting_needs_a_separable_problem(name):
     check_solver(make_solver(name), Driven(), PairState(0.3, 0.1))
     for problem in (Damped(), DampedLater()):
         wanted = (
-            rf"^solver {name} needs .*half of the variables \(x\).*second half \(v\).*Damped.* does not; take"
+            rf"^solver {name} needs .*half of the variables \(x\).*second half \(v\).*Damped.* does not; use"
         )
         with pytest.raises(ValueError, match=wanted):
             check_solver(make_solver(name), problem)

@@ -1,4 +1,4 @@
-"""Every registered model at one state beside its equation in plain Python, from the papers that it names."""
+"""Every registered model at one state against its equation in plain Python, from the papers that it names."""
 
 import math
 from itertools import combinations

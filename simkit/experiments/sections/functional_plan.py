@@ -65,7 +65,7 @@ def _refuse_moving(functional: AbstractFunctional, moving: Collection[str], path
         raise SettingError(
             path,
             f"{functional.name}(…): {min(changing)} in {watched.text} changes between events, and the path "
-            "is seen when they happen; take counts, constants and curves with interpolation: previous there",
+            "is seen when they happen; use counts, constants and curves with interpolation: previous there",
         )
 
 

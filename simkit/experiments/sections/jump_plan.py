@@ -59,7 +59,7 @@ def plan_jumps(section: Time | None, save: Save | None, diagnostics: Diagnostics
         if key in keys:
             message = (
                 "the solver simulates the events of a reaction network when they come; remove it and give "
-                "save.points, or take EulerMaruyama for the chemical Langevin equation, Tsit5 for the rate "
+                "save.points, or use EulerMaruyama for the chemical Langevin equation, Tsit5 for the rate "
                 "equation"
             )
             diagnostics.add(("time", key), message, at_key=True)
@@ -101,6 +101,6 @@ def refuse_jumps(
     for name, settings in (observe or {}).items():
         if settings.early_exercise is not None:
             message = (
-                "events have no common dates; take EulerMaruyama for the chemical Langevin equation, on steps"
+                "events have no common dates; use EulerMaruyama for the chemical Langevin equation, on steps"
             )
             diagnostics.add(("observe", name, "early_exercise"), message)

@@ -143,7 +143,7 @@ def forward_sensitivities(
     """
     if schedule_of(problem) is not None:
         raise ValueError(
-            "forward_sensitivities: the problem is scheduled, and this system has no stops; take jax.jvp of "
+            "forward_sensitivities: the problem is scheduled, and this system has no stops; use jax.jvp of "
             "integrate_adaptive"
         )
     dtype = jnp.result_type(*jax.tree.leaves(y0))

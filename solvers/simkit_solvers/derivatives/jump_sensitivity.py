@@ -189,7 +189,7 @@ def weak_derivative(
     if not method.exact:
         raise ValueError(
             f"weak_derivative: {type(method).__name__} takes many events at once, between which no other "
-            "event fits; take DirectMethod, or girsanov"
+            "event fits; use DirectMethod, or girsanov"
         )
     _refuse_schedule("weak_derivative", network, "girsanov or finite_difference with coupling='noise'")
     check_rates(network)
@@ -289,4 +289,4 @@ def _tangents(network, observer, grid: JumpGrid, direction: Direction) -> tuple[
 
 def _refuse_schedule(place: str, network, instead: str) -> None:
     if schedule_of(network) is not None:
-        raise ValueError(f"{place}: the network is scheduled, and copies of it run without; take {instead}")
+        raise ValueError(f"{place}: the network is scheduled, and copies of it run without; use {instead}")

@@ -147,7 +147,7 @@ def end_state(
     if not goes_back(problem, solver):
         raise ValueError(
             f"end_state: {type(solver).__name__} on {type(problem).__name__} does not go back step by step; "
-            "take Leapfrog, Yoshida4 or Yoshida6 on a Hamiltonian system, ReversibleHeun on another without "
+            "use Leapfrog, Yoshida4 or Yoshida6 on a Hamiltonian system, ReversibleHeun on another without "
             "jumps and schedule, or integrate() with a budget"
         )
     check_solver(solver, problem)

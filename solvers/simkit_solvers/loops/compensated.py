@@ -125,7 +125,7 @@ def check_float32(solver: Solver) -> None:
         names = " and ".join(type(x).__name__ for x in _each(solver) if not can_compensate(x))
         raise ValueError(
             f"over more than {LONG} steps float32 loses the state under {names}, whose sums are not "
-            f"compensated; take precision: float64, or at most {LONG} steps"
+            f"compensated; use precision: float64, or at most {LONG} steps"
         )
 
 

@@ -222,7 +222,7 @@ def _in_own_words(error: Exception, model: AbstractODE, name: str) -> str:
     if isinstance(error, jax.errors.TracerBoolConversionError):
         return "`if`, `and`, `or` and `not` know no value yet; write jnp.where(condition, a, b)"
     if isinstance(error, (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError)):
-        return "numpy, math and float() know no value yet; take the same function of jax.numpy"
+        return "numpy, math and float() know no value yet; use the same function of jax.numpy"
     reason = f"{type(error).__name__}: {error}".splitlines()[0]
     variables = ", ".join(f"y.{field}" for field in model.State._fields)
     if not isinstance(model, AbstractSDE) or name != "noise":

@@ -58,7 +58,7 @@ CASES = {
         {"model": HESTON, "initial": {"S": 100, "v": 0.04}, "time": {"t1": 1, "rtol": 1e-3, "atol": 1e-4}},
         [
             "solver: Milstein is what rtol and atol mean without a solver: solver Milstein is for additive, "
-            "scalar, diagonal or commutative noise, Heston has general noise; take EulerMaruyama with steps "
+            "scalar, diagonal or commutative noise, Heston has general noise; use EulerMaruyama with steps "
             "of equal length"
         ],
     ),
@@ -170,7 +170,7 @@ CASES = {
     ),
     "a solver of networks for another model": (
         PRICE | {"solver": "TauLeaping", "save": {"every": 2}, "observe": {"top": "max(S)"}},
-        ["solver: solver TauLeaping is for reaction networks, and GBM is not one; take EulerMaruyama"],
+        ["solver: solver TauLeaping is for reaction networks, and GBM is not one; use EulerMaruyama"],
     ),
 }
 

@@ -1,7 +1,7 @@
 """Derivatives where an estimator could be wrong without a sign.
 
 At the end of a parameter's range, in the law of an initial value, where a model's noise jumps, in the time of
-a process that jumps, and beside coupled copies.
+a process that jumps, and with coupled copies.
 """
 
 import math

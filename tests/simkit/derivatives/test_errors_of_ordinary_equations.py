@@ -1,4 +1,4 @@
-"""Sensitivities of ordinary equations from a file: solved beside the state, with an honest error."""
+"""Sensitivities of ordinary equations from a file: solved together with the state, with an honest error."""
 
 import json
 import math

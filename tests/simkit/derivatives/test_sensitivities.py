@@ -449,7 +449,7 @@ def test_a_curve_has_no_single_number_to_move():
     curved = {**EXACT, "solver": "EulerMaruyama", "time": {"t1": 1.0, "steps": 4}}
     curved["curves"] = {"vol": {"times": [0, 1], "values": [0.1, 0.3]}}
     curved["model"] = {"type": "GBM", "mu": "r", "sigma": "vol"}
-    with pytest.raises(InputError, match="sigma changes with time; take the constants"):
+    with pytest.raises(InputError, match="sigma changes with time; use the constants"):
         load(curved)
 
 
@@ -747,7 +747,7 @@ def test_what_moves_the_number_of_jumps_is_neither_pathwise_nor_a_score(model, r
 
 
 def test_the_score_of_few_counts_leaves_each_out_of_its_own_mean():
-    """In a leaf of three lanes: (f_i - the mean of the others) Z_i, and what changes beside it."""
+    """In a leaf of three lanes: (f_i - the mean of the others) Z_i, and what changes with it."""
     value, change, score = np.random.default_rng(0).standard_normal((3, 2, 3))
     change_of_path, weight = (jnp.asarray(x) for x in (change, score))
     (derivative,) = Contribution(jnp.asarray(value), (change_of_path,), (weight,)).derivatives

@@ -257,7 +257,7 @@ def test_a_derivative_that_its_step_bias_makes_ends_the_command_with_3(tmp_path)
     assert target.exists()
     row = next(line for line in shown.stdout.splitlines() if "│ y = " in line)
     assert row.count(" !") == 1
-    line = "! y by x: no result, the step bias is as large as the value; take 88 steps or more"
+    line = "! y by x: no result, the step bias is as large as the value; use 88 steps or more"
     assert line in shown.stdout
     told = command("--json")
     assert told.exit_code == 3
@@ -311,7 +311,7 @@ def test_steps_that_matter_are_told():
     assert "square by S" in json.loads(result.attrs["too_few_steps"])
     file = io.StringIO()
     print_table(result, file)
-    assert "the step bias matters; take" in file.getvalue()
+    assert "the step bias matters; use" in file.getvalue()
     bias, error = (result[f"square_derivative_bias{x}"].values[0] for x in ("", "_stderr"))
     assert bias < 0
     assert with_error(bias, error) in file.getvalue()

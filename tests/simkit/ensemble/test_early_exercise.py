@@ -272,7 +272,7 @@ def test_without_a_policy_there_is_no_value():
     ("early_exercise", "changes", "message"),
     [
         ({}, {}, r"early_exercise\.dates: is missing; the number of equally spaced"),
-        ({"dates": 3}, {}, r"early_exercise\.dates: 3 does not divide the 10 steps; take dates: 2 or 5"),
+        ({"dates": 3}, {}, r"early_exercise\.dates: 3 does not divide the 10 steps; use dates: 2 or 5"),
         ({"dates": [0.1, 0.25]}, {}, r"early_exercise\.dates: the time 0\.25 is inside one of .* steps: 20$"),
         (
             {"dates": [0.0, 0.5]},

@@ -405,10 +405,10 @@ def test_a_power_of_a_state_that_blows_up_is_no_matter_of_the_observable():
         "observe": {"y": "x**4"},
     }
     with pytest.raises(
-        NumericalError, match=r"y = inf at t = 1 \(step 4 of 4\).*Take more steps or another"
+        NumericalError, match=r"y = inf at t = 1 \(step 4 of 4\).*Use more steps or another"
     ) as several:
         run_ensemble(load(experiment))
-    with pytest.raises(NumericalError, match=r"Take more steps or another") as single:
+    with pytest.raises(NumericalError, match=r"Use more steps or another") as single:
         run_ensemble(load(experiment, {"ensemble.paths": 1}))
     assert "failures: exclude" in str(several.value)
     assert "failures: exclude" not in str(single.value)  # or nothing would be left

@@ -128,7 +128,7 @@ def test_a_stiff_mean_has_a_bound_and_no_z():
 
 
 def test_an_integral_along_the_path_has_the_order_of_its_own_rule():
-    """The trapezoidal rule of t² over 8 steps to 2 is off by 1/48, whatever solver is beside it."""
+    """The trapezoidal rule of t² over 8 steps to 2 is off by 1/48, whatever the solver."""
     observe = {"I": {"value": "integral(t**2)", "exact": 8 / 3}, "A": "integral(S)", "S2": "S**2"}
     simulation = load(GROWTH | {"time": {"t1": 2.0, "steps": 8}, "observe": observe})
     assert orders(simulation) == {"S": 1, "I": 2, "A": 1, "S2": 1}
@@ -276,7 +276,7 @@ def test_the_dataset_and_the_table_say_how_many_are_left_out():
     assert "bias_left_out" not in figures["observables"]["level"]
     assert (
         "\nthe step bias leaves out paths without a finite value at its other steps (call: 7, S: 1,200); "
-        "take more steps\n"
+        "use more steps\n"
     ) in table(dataset)
 
 
@@ -372,7 +372,7 @@ def test_a_mean_that_its_step_bias_makes_ends_the_command_with_3(tmp_path):
     assert target.exists()
     row = next(line for line in shown.stdout.splitlines() if "│ x " in line)
     assert " ! │" in row
-    line = "! x: no result, the step bias is as large as the value; take 88 steps or more"
+    line = "! x: no result, the step bias is as large as the value; use 88 steps or more"
     assert line in shown.stdout
     told = run_command(tmp_path, UNSTABLE, "--json")
     assert told.exit_code == 3

@@ -165,7 +165,7 @@ def test_without_other_tolerances_the_table_does_not_say_that_paths_fail():
     assert not levels(simulation)
     file = io.StringIO()
     print_table(to_dataset(simulation, run_ensemble(simulation), {}), file)
-    reason = "there are no other tolerances below 1 that float32 resolves; take precision: float64"
+    reason = "there are no other tolerances below 1 that float32 resolves; use precision: float64"
     assert f"the step bias is unknown (x, y): {reason}\n" in file.getvalue()
 
 

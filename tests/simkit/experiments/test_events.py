@@ -205,7 +205,7 @@ def test_saved_times_and_company_change_no_bit():
 @pytest.mark.more
 @pytest.mark.parametrize("method", ["DirectMethod", "NextReaction"])
 def test_doses_and_jumping_rates_of_a_jump_process(method):
-    """Molecules die independently: a binomial number of each dose lives, beside a Poisson number.
+    """Molecules die independently: a binomial number of each dose lives, in addition to a Poisson number.
 
     The many stops at which nothing changes must change nothing.
     """
@@ -291,7 +291,7 @@ def test_a_jump_diffusion_keeps_its_jumps_under_a_schedule():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"at": [0, 1.5]}, "events: the time 1.5 is inside one of the 4 steps; take steps: 8"),
+        ({"at": [0, 1.5]}, "events: the time 1.5 is inside one of the 4 steps; use steps: 8"),
         ({"at": [1, 1]}, "events.add.at[1]: must increase, got 1 after 1"),
         ({"at": 5}, "events.add.at: must be from t0 = 0 to t1 = 4, got 5"),
         ({"at": []}, "events.add.at: must be a list of numbers"),
@@ -325,7 +325,7 @@ def test_where_events_are_refused():
     with pytest.raises(InputError, match=r"events: adaptive steps of stochastic .* give time.steps in place"):
         load(noisy)
     grid = AdaptiveGrid(0.0, 4.0, Tolerances(1e-3, 1e-3))
-    with pytest.raises(ValueError, match="take integrate_adaptive"):
+    with pytest.raises(ValueError, match="use integrate_adaptive"):
         solution(dosed(0.7, 1.0), make_solver("Tsit5"), Amount(jnp.zeros(())), grid)
     with pytest.raises(ValueError, match=r"the time 2.5 is not the end of one of the 4 steps"):
         Event(Dose(1.0), DOSES).on(Grid(0.0, 1.0, 4, 4))

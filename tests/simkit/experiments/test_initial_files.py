@@ -155,7 +155,7 @@ def test_counts_are_whole_and_each_path_has_its_own():
         ("x,y\n1\n", r"start\.csv:2: must have 2 values separated by commas, got 1"),
         ("1,2\n3,4\n", r"start\.csv:1: the first line must name the columns, got 1"),
         ("x,x\n3,4\n", r"start\.csv:1: two columns are called 'x'"),
-        ("x,y\n1,2\n3,4\n5,6\n", r"ensemble\.paths: 100 is not a multiple of the 3 .* take 99 or 102"),
+        ("x,y\n1,2\n3,4\n5,6\n", r"ensemble\.paths: 100 is not a multiple of the 3 .* use 99 or 102"),
     ],
 )
 def test_errors_name_the_file_and_the_place(folder, content, message):

@@ -221,7 +221,7 @@ BAD_INPUT = [
 
 
 @pytest.mark.parametrize(("path", "value", "said"), BAD_INPUT)
-def test_bad_input_name_place_and_remedy(path, value, said):
+def test_bad_input_names_place_and_remedy(path, value, said):
     with pytest.raises(InputError, match=said):
         load(but(JUMPS, path, value))
 
@@ -247,7 +247,7 @@ def test_solvers_and_models_of_other_kinds():
         "time": {"t1": 1.0},
         "solver": "DirectMethod",
     }
-    with pytest.raises(InputError, match="is for reaction networks, and GBM is not one; take EulerMaruyama"):
+    with pytest.raises(InputError, match="is for reaction networks, and GBM is not one; use EulerMaruyama"):
         load(walk)
     with pytest.raises(InputError, match=r"time.steps: is missing"):
         load({**ARRIVALS, "solver": "Tsit5"})
@@ -315,7 +315,7 @@ def test_a_langevin_equation_of_small_counts_that_fails_names_the_direct_method(
         "time": {"t1": 100.0, "steps": 200},
         "ensemble": {"paths": 500, "devices": 1},
     }
-    with pytest.raises(NumericalError, match=r"at t = \S+ \(step .* take DirectMethod.*simkit debug FILE"):
+    with pytest.raises(NumericalError, match=r"at t = \S+ \(step .* use DirectMethod.*simkit debug FILE"):
         simkit.run(epidemic)
 
 

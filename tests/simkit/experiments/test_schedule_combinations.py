@@ -1,4 +1,4 @@
-"""Curves and events beside jumps, exact sampling, monitored barriers and early exercise."""
+"""Curves and events together with jumps, exact sampling, monitored barriers and early exercise."""
 
 import numpy as np
 import pytest
@@ -120,7 +120,7 @@ def test_what_does_not_go_together_is_refused():
     with pytest.raises(InputError, match=r"ExactSampling takes parameters that are constant over a step"):
         load(curved | sloped)
     inside = {"curves": {"rate": STEADY | {"times": [0.0, 0.3, 1.0]}}}
-    wanted = r"curves.rate: jumps inside a step: the time 0.3 is inside one of the 8 steps; take steps: 10$"
+    wanted = r"curves.rate: jumps inside a step: the time 0.3 is inside one of the 8 steps; use steps: 10$"
     with pytest.raises(InputError, match=wanted):
         load(curved | inside)
     with pytest.raises(InputError, match=r"observe.alive: no_touch knows paths without jumps"):

@@ -177,9 +177,9 @@ def test_noise_of_its_kind_is_taken(kind, how):
         (
             "general",
             "of numpy",
-            r"noise: numpy, math and float\(\) know no value yet; take the same function",
+            r"noise: numpy, math and float\(\) know no value yet; use the same function",
         ),
-        ("general", "of math", r"noise: numpy, math and float\(\) know no value yet; take the same function"),
+        ("general", "of math", r"noise: numpy, math and float\(\) know no value yet; use the same function"),
     ],
 )
 def test_other_noise_is_refused_with_the_reason(kind, how, reason):

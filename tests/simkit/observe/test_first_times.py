@@ -227,7 +227,7 @@ def test_a_time_that_moves_is_refused(wrt):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("at(S, 0.3)", r"at\(S, 0.3\): the time 0.3 is inside one of the 4 steps; take steps: 10"),
+        ("at(S, 0.3)", r"at\(S, 0.3\): the time 0.3 is inside one of the 4 steps; use steps: 10"),
         ("at(S, 2)", r"the time must be from t0 = 0 to t1 = 1, got 2"),
         ("at(S, S)", r"the time is an expression of constants, and S is none"),
         ("at(S)", "at takes 2 arguments, got 1"),
@@ -251,7 +251,7 @@ def test_every_says_nothing_to_a_value_at_a_time():
     [
         ("first(S, S > 1)", r"first\(…\) monitors the path step by step"),
         ("hitting_time(S > 1)", r"hitting_time\(…\) monitors the path step by step"),
-        ("at(S, 0.3)", r"the time 0.3 is inside one of the 1 saved intervals; take points: 10"),
+        ("at(S, 0.3)", r"the time 0.3 is inside one of the 1 saved intervals; use points: 10"),
     ],
 )
 def test_adaptive_steps_of_stochastic_equations_have_no_first_times(text, message):

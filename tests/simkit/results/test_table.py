@@ -71,7 +71,7 @@ def test_a_step_bias_with_a_bound_alone_is_told_in_what_the_run_was_given():
     del dataset.attrs["dt"]
     text = printed(dataset.assign_attrs(rtol=1e-6, atol=1e-8))
     assert "no estimate of the step bias (S): it does not shrink with the tolerances as" in text
-    assert text.count("take smaller rtol and atol") == 1
+    assert text.count("use smaller rtol and atol") == 1
     assert "steps are too long" not in text
 
 
@@ -208,8 +208,8 @@ def test_a_single_path_has_the_digits_that_its_step_bias_leaves():
 def test_who_accepts_figures_that_are_no_result_is_not_told_to_do_so():
     dataset = gbm_dataset()
     dataset.attrs |= {"unresolved": "S 48", "configuration": "ensemble:\n  paths: 2000\n  unresolved: stop\n"}
-    assert "take 48 steps or more" in printed(dataset)
+    assert "use 48 steps or more" in printed(dataset)
     assert "accept it by ensemble" in printed(dataset)
     dataset.attrs["configuration"] = dataset.attrs["configuration"].replace("stop", "keep")
-    assert "take 48 steps or more" in printed(dataset)
+    assert "use 48 steps or more" in printed(dataset)
     assert "accept it" not in printed(dataset)

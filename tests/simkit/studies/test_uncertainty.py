@@ -439,7 +439,7 @@ class TestOtherMethods:
         ],
     )
     def test_a_jump_is_refused(self, jumping, points, law):
-        with pytest.raises(InputError, match=r"^value jumps as a moves, by .*; take sobol_indices"):
+        with pytest.raises(InputError, match=r"^value jumps as a moves, by .*; use sobol_indices"):
             derivative_measures(lambda a, b: jumping(a) + b, {"b": law, "a": law}, points=points)
 
     @pytest.mark.parametrize("law", [{"uniform": [0, 1]}, {"normal": [0.5, 0.3]}])

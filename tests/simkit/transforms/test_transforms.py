@@ -207,7 +207,7 @@ def test_the_choice_counts_and_weighs():
     assert derivative(cubes, budget=chosen.residual_bytes).choice(many).strategy == "reverse"
     assert derivative(endless).choice(many).reason.endswith("the function has no reverse mode")
     np.testing.assert_array_equal(derivative(endless)(many), 16.0)
-    with pytest.raises(InputError, match='has no reverse mode; take strategy="forward"'):
+    with pytest.raises(InputError, match='has no reverse mode; use strategy="forward"'):
         derivative(endless, strategy="reverse")(many)
 
 

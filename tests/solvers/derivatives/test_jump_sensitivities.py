@@ -110,7 +110,7 @@ def paths_of(estimator, method, coupling="split", rates=RATES, start=START, step
 
 def exact(rates=RATES, start=START):
     """Values and derivatives by alpha and mu at the saved times: a binomial number of those at the start
-    beside a Poisson number of others."""
+    in addition to a Poisson number of others."""
     t = np.arange(POINTS + 1) / POINTS * END
     alpha, mu = rates.values()
     alive = np.exp(-mu * t)

@@ -272,7 +272,7 @@ def test_dense_output_and_events_are_diffrax_own():
 
 @pytest.mark.parametrize("name", ["Euler", "SemiImplicitEuler"])
 def test_a_solver_without_error_estimate_is_refused(name):
-    message = f"solver {name} has no error estimate to choose steps by; take Tsit5, or Rodas5P"
+    message = f"solver {name} has no error estimate to choose steps by; use Tsit5, or Rodas5P"
     with pytest.raises(ValueError, match=message):
         check_adaptive(make_solver(name), Driven())
     check_adaptive(diffrax.HalfSolver(diffrax.Euler()), Driven())
@@ -306,7 +306,7 @@ class GrowingState(NamedTuple):
 
 
 class Growing(AbstractODE):
-    """$dx_i/dt = x_i^2$, infinite at $1/x_i(0)$, beside numbers that rest."""
+    """$dx_i/dt = x_i^2$, infinite at $1/x_i(0)$, together with numbers that rest."""
 
     State = GrowingState
 

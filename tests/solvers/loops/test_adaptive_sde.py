@@ -151,7 +151,7 @@ class OneNoise(NamedTuple):
 
 
 class Watched(AbstractSDE):
-    """dX = mu X dt + sigma X dW beside W itself and its integral over time."""
+    """dX = mu X dt + sigma X dW, with W itself and its integral over time."""
 
     State = WatchedState
     Noise = OneNoise
@@ -172,7 +172,7 @@ class Watched(AbstractSDE):
 
 
 class Bounded(AbstractSDE):
-    """dX = -X (1 - X^2) / 4 dt + (1 - X^2) / 2 dW beside W."""
+    """dX = -X (1 - X^2) / 4 dt + (1 - X^2) / 2 dW, with W."""
 
     State = WatchedState
     Noise = OneNoise
@@ -347,24 +347,24 @@ def test_the_record_knows_whose_area_is_unbiased(name):
         (
             "EulerMaruyama",
             Diagonal(),
-            "can make EulerMaruyama converge to a wrong limit on diagonal noise .*; take Milstein, or",
+            "can make EulerMaruyama converge to a wrong limit on diagonal noise .*; use Milstein, or",
         ),
         (
             "PlatenWeak2",
             General(),
-            "PlatenWeak2 converge .* general noise .* take SPaRK with convert: true, or",
+            "PlatenWeak2 converge .* general noise .* use SPaRK with convert: true, or",
         ),
         ("SlowRK", General(calculus="stratonovich"), "can make SlowRK .* general noise .* SPaRK or Heun, or"),
         ("LeimkuhlerMatthews", Additive(), "can make LeimkuhlerMatthews converge to a wrong limit"),
         (
             "ReversibleHeun",
             General(calculus="stratonovich"),
-            "ReversibleHeun carries more than the state .*; take SPaRK or Heun, or give steps",
+            "ReversibleHeun carries more than the state .*; use SPaRK or Heun, or give steps",
         ),
         (
             "Milstein",
             General(),
-            "is for additive, scalar, diagonal or commutative noise, .*; take SPaRK with convert: true",
+            "is for additive, scalar, diagonal or commutative noise, .*; use SPaRK with convert: true",
         ),
         ("Heun", Diagonal(), "solver Heun converges to the Stratonovich solution"),
     ],
@@ -641,7 +641,7 @@ class WholeState(NamedTuple):
 
 
 class Whole(AbstractSDE):
-    """`Diagonal`, its variables in one array, beside an array that rests."""
+    """`Diagonal`, its variables in one array, with an array that rests."""
 
     State = WholeState
     Noise = PairNoise

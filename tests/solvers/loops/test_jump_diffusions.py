@@ -151,7 +151,7 @@ def test_jumps_have_their_own_words():
     assert len(blocks) == 12
     joined = CoarsenedNoise(noise, 3).words(Purpose.JUMPS, jnp.uint32(2), 1)[0]
     assert joined == tuple(part for step in noise.words(Purpose.JUMPS, jnp.uint32(6), 3) for part in step)
-    with pytest.raises(ValueError, match="not split between its halves; take CoarsenedNoise"):
+    with pytest.raises(ValueError, match="not split between its halves; use CoarsenedNoise"):
         HalvedNoise.of(seed_key(3), 7).words(Purpose.JUMPS, jnp.uint32(0), 2)
     with pytest.raises(ValueError, match=r"no key for variates; make it by CounterNoise.of\(key, path\)"):
         CounterNoise(seed_key(1), seed_key(2)).words(Purpose.JUMPS, jnp.uint32(0), 2)
@@ -279,7 +279,7 @@ REFUSED = [
         {"solver": {"type": "SPaRK", "convert": True}},
         "Merton cannot be converted to the other calculus: it jumps",
     ),
-    ({"solver": "AndersenQE"}, "solver AndersenQE is for variances .*Merton has none .*; take SRIW1"),
+    ({"solver": "AndersenQE"}, "solver AndersenQE is for variances .*Merton has none .*; use SRIW1"),
 ]
 
 

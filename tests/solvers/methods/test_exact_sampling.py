@@ -113,13 +113,13 @@ def cir_draws(dtype="float64"):
             kappa, theta, sigma, r0, h = case
             model = CIR(kappa, theta, sigma)
 
-            # One compiled step for all three: the loop's turns are the whole step, and the two halves.
-            def turn(r, x):
+            # One compiled step for all three: the loop's iterations are the whole step, and the two halves.
+            def body(r, x):
                 i, z, words = x
                 r = jnp.where(i < 2, r0, r)
                 return (out := step(model, jnp.where(i == 0, h, h / 2), r, z, words)), out
 
-            return jax.lax.scan(turn, r0, (jnp.arange(3), z, words))[1]
+            return jax.lax.scan(body, r0, (jnp.arange(3), z, words))[1]
 
         return jax.vmap(lambda case: jax.vmap(lambda z, w: one(case, z, w), in_axes=(1, 1))(z, words))(cases)
 
@@ -342,13 +342,13 @@ def test_where_fewer_exact_states_say_little_a_derivative_is_compared_on_more(me
 
 
 REFUSED = [
-    (("SABR", {"F": 100.0, "alpha": 0.2}), "ExactSampling", {}, "SABR gives none .*; take EulerMaruyama"),
-    (("GBM", {"S": 100.0}), "AndersenQE", {}, "GBM has none .*; take SRIW1"),
+    (("SABR", {"F": 100.0, "alpha": 0.2}), "ExactSampling", {}, "SABR gives none .*; use EulerMaruyama"),
+    (("GBM", {"S": 100.0}), "AndersenQE", {}, "GBM has none .*; use SRIW1"),
     (
         ("Heston", {"S": 100.0, "v": 0.1}),
         "AndersenQE",
         {"xi": 0.0},
-        "that of Heston is 0; take EulerMaruyama",
+        "that of Heston is 0; use EulerMaruyama",
     ),
 ]
 

@@ -306,7 +306,7 @@ def test_binomial_variates(n, p, dtype):
 
 @pytest.mark.parametrize(("n", "p"), [(20, 0.5), (1000, 0.01), (1000, 0.3), (1_000_000, 0.4)])
 def test_the_density_of_many_binomial_variates(n, p):
-    """Up to six deviations away, beside that of the mean; nothing is above n."""
+    """Up to six deviations away, relative to that of the mean; nothing is above n."""
     law = stats.binom(n, p)
     k = np.unique(np.round(np.clip(law.mean() + law.std() * np.linspace(-6, 6, 200), 4, n - 4)))
     result = np.asarray(_log_binomial(jnp.asarray(k), jnp.float64(n), jnp.float64(n * p)))
@@ -646,9 +646,7 @@ def test_no_run_goes_backwards(t1, counts, name):
 
 
 def test_rates_that_depend_on_time_are_refused():
-    with pytest.raises(
-        ValueError, match=r"^Seasonal: a rate depends on t, .*a curve .*, or take .*Maruyama$"
-    ):
+    with pytest.raises(ValueError, match=r"^Seasonal: a rate depends on t, .*a curve .*, or use .*Maruyama$"):
         check_rates(Seasonal())
     for model in (Repressilator, SIR, Tangled):
         check_rates(model(**dict.fromkeys(parameters_of(model), 1.0)))
