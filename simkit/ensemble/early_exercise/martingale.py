@@ -1,11 +1,11 @@
 r"""A martingale made of the normals of a path, for an upper bound of the value of an option.
 
-For every martingale M with $M_0 = 0$ an option that pays $Z_j$ once is worth at most $E \max_j (Z_j - M_j)$, and
-this is its value where M is the martingale part of the value of the option along the path (Rogers 2002,
+For every martingale M with $M_0 = 0$ an option that pays $Z_j$ once is worth at most $E \max_j (Z_j - M_j)$,
+and this is its value where M is the martingale part of its value along the path (Rogers 2002,
 doi:10.1111/1467-9965.02010). Functions of the state times Hermite polynomials of the normals that drive the
 path next have mean 0 whatever came before, in every discretisation. Their coefficients are found by
-regression (Belomestny, Bender & Schoenmakers 2009, doi:10.1111/j.1467-9965.2008.00357.x), without
-simulations inside simulations.
+regression (Belomestny, Bender & Schoenmakers 2009, doi:10.1111/j.1467-9965.2008.00357.x), without simulations
+inside simulations.
 """
 
 import functools

@@ -47,7 +47,7 @@ def plan_exercise(
     if exercise.dates > 1 and exercise.terms * PATHS_PER_TERM > section.paths:
         message = (
             f"{section.degree} makes {exercise.terms} polynomials, which need {PATHS_PER_TERM} paths each, "
-            f"and there are {section.paths}; take a lower degree, a smaller basis or more paths"
+            f"and there are {section.paths}; use a lower degree, a smaller basis or more paths"
         )
         diagnostics.add((*place, "degree"), message)
     return exercise
@@ -132,5 +132,5 @@ def refuse_too_many(observable: Observable, ensemble: Ensemble | None) -> None:
         raise SettingError(
             ("observe", observable.name, "early_exercise", "paths"),
             f"{observable.exercise.paths} reserve {needed} paths for policies, which with the ensemble's "
-            f"{ensemble.paths} are more than the {MAX_PATHS} that there are; take fewer",
+            f"{ensemble.paths} are more than the {MAX_PATHS} that there are; use fewer",
         )

@@ -167,7 +167,7 @@ def _sideways_histogram(axes: "Axes", dataset: "xr.Dataset", name: str, extent: 
     axes.set_xlim(0, top)
     if percentages[peak] > top:
         low, high = axes.get_ylim()
-        at = _beside(final_means(dataset, name), (edges[peak] + edges[peak + 1]) / 2, low, high)
+        at = _next_to(final_means(dataset, name), (edges[peak] + edges[peak + 1]) / 2, low, high)
         style = {"fontsize": 9, "color": "black", "ha": "right", "va": "center", "zorder": 6}
         place = {"xy": (top, at), "xytext": (-4, 0), "textcoords": "offset points"}
         axes.annotate(f"{percentages[peak]:.0f} %", **place, **style)
@@ -176,7 +176,7 @@ def _sideways_histogram(axes: "Axes", dataset: "xr.Dataset", name: str, extent: 
         axes.set_xlabel("% of paths per bin")
 
 
-def _beside(lines: list[float], wanted: float, low: float, high: float) -> float:
+def _next_to(lines: list[float], wanted: float, low: float, high: float) -> float:
     """Where none of the lines crosses a number between `low` and `high`, as near to `wanted` as can be."""
     room = NUMBER * (high - low)
     places = [wanted, *(line + side * room for line in lines for side in (-1, 1))]

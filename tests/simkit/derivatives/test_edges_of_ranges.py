@@ -198,7 +198,7 @@ def test_a_price_that_stops_at_zero_with_full_noise_is_no_smooth_path(wrt):
 
 
 @pytest.mark.more
-def test_the_mean_beside_coupled_copies_is_that_of_the_run():
+def test_the_mean_with_coupled_copies_is_that_of_the_run():
     experiment = {
         "model": {"type": "BirthDeath", "birth_rate": 1.0, "death_rate": 0.9},
         "initial": {"X": 10},

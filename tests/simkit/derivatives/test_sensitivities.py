@@ -480,7 +480,7 @@ def test_an_ordinary_equation_says_why_a_derivative_is_0_and_how_far_differences
 
 
 @pytest.mark.more
-def test_differences_are_set_beside_the_derivatives():
+def test_differences_are_shown_next_to_the_derivatives():
     checked = {
         **STEPS,
         "time": {"t1": 1.0, "steps": 4},

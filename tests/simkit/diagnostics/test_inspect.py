@@ -24,7 +24,7 @@ from simkit.diagnostics.inspection.drawing import save_graph
 from simkit.diagnostics.inspection.flat import flat, influences
 from simkit.diagnostics.inspection.graph import Graph, Node
 from simkit.diagnostics.inspection.hlo import Work, parse, work_of
-from simkit.diagnostics.inspection.inspection import steps_of_a_turn
+from simkit.diagnostics.inspection.inspection import steps_per_iteration
 from simkit.diagnostics.inspection.layout import layout
 from simkit.diagnostics.inspection.loops import loops_of, step_loop
 from simkit.diagnostics.inspection.model_graph import model_graph
@@ -47,14 +47,14 @@ LANES = 64
 
 
 def hand_made(kernels: int):
-    """A loop of 7 turns, each of which changes as many arrays, in a different way each."""
+    """A loop of 7 iterations, each of which changes as many arrays, in a different way each."""
 
     def function(arrays):
         @jax.named_scope(STEPS)
-        def turn(carry, _):
+        def body(carry, _):
             return [jnp.sin(x) * (1.0 + i) + 0.25 for i, x in enumerate(carry)], None
 
-        return jax.lax.scan(turn, arrays, None, length=7)[0]
+        return jax.lax.scan(body, arrays, None, length=7)[0]
 
     arrays = [jnp.linspace(0, 1, LANES) + i for i in range(kernels)]
     return jax.jit(function).lower(arrays).compile()
@@ -97,7 +97,7 @@ def inspected():
 
 def test_a_step_of_gbm_is_a_share_of_one_kernel(inspected):
     step = inspected.step
-    assert step.steps_per_turn == 4  # as many words as a block takes in float32
+    assert step.steps_per_iteration == 4  # as many words as a block takes in float32
     # S and the sum of its mean travel as one complex number, what rounding took from the sum by itself.
     assert (step.path_kernels, step.loops_inside, step.paths) == (2, 0, LANES)
     assert step.kernels_per_step == 0.5
@@ -174,13 +174,13 @@ def test_the_loop_over_steps_is_found_in_every_kind_of_run(kind):
     assert result.step is not None
     assert result.step.kernels > 0
     assert result.step.floating + result.step.integer > 0
-    assert result.step.steps_per_turn == (2 if kind == "ordinary" else 1)
+    assert result.step.steps_per_iteration == (2 if kind == "ordinary" else 1)
     assert json.dumps(as_dict(result))
 
 
 @pytest.mark.parametrize(("precision", "steps"), [("float32", 4), ("float64", 8)])
-def test_steps_of_a_turn_follow_the_block_of_the_integrator(precision, steps):
-    assert steps_of_a_turn(load(GBM | {"precision": precision})) == steps
+def test_steps_per_iteration_follow_the_block_of_the_integrator(precision, steps):
+    assert steps_per_iteration(load(GBM | {"precision": precision})) == steps
 
 
 def is_sorted(graph: Graph) -> bool:

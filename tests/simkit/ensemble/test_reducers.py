@@ -47,14 +47,14 @@ def gather(values, valid, groups, rows=ROWS, place=lambda array: array):
     """The statistics when leaves come in groups of the given sizes, in turn until all have come."""
     all_of_them, update = compiled(tuple(rows.items()))
     states = [reducer.init() for reducer in all_of_them]
-    start = turn = 0
+    start = iteration = 0
     while start < valid.shape[0]:
-        stop = start + groups[turn % len(groups)]
+        stop = start + groups[iteration % len(groups)]
         partials = update(
             {name: place(array[:, start:stop]) for name, array in values.items()}, valid[start:stop]
         )
         states = [r.merge(*pair) for r, *pair in zip(all_of_them, states, partials, strict=True)]
-        start, turn = stop, turn + 1
+        start, iteration = stop, iteration + 1
     return dict(
         item for r, state in zip(all_of_them, states, strict=True) for item in r.finish(state).items()
     )

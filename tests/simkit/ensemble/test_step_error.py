@@ -35,7 +35,9 @@ def test_a_pure_power_is_known_by_the_lower_of_the_measured_and_the_claimed_orde
 
 
 @given(st.sampled_from(PAIRS), st.sampled_from([1.0, 2.0, 5.0]), SIZES, st.floats(0.1, 10))
-def test_differences_that_agree_are_doubted_as_they_are_large_beside_the_value(factors, order, c, value):
+def test_differences_that_agree_are_doubted_as_they_are_large_compared_with_the_value(
+    factors, order, c, value
+):
     result = of_means(lambda h: value + c * h**order, factors, order)
     change = abs(c) * (max(1, *factors) ** order - min(1, *factors) ** order)
     part = min(change / max(abs(value + c), 1e-300), DOUBT)

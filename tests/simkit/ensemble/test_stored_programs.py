@@ -123,7 +123,7 @@ def jax_cache(monkeypatch):
         jax.config.update(name, value)
 
 
-def test_nothing_is_stored_beside_a_cache_of_jax(kept, jax_cache, tmp_path):
+def test_nothing_is_stored_in_addition_to_a_cache_of_jax(kept, jax_cache, tmp_path):
     """What jax has read from its cache is not whole when it is serialized again."""
     request = first_request()
     assert stored_programs.file_of(request) is not None

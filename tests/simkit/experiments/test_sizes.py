@@ -188,7 +188,7 @@ def test_correlations_that_cannot_be_or_are_not_used_are_refused(given, message)
         load(assets(3, **given))
 
 
-def test_an_unknown_name_beside_many_shows_some_of_them():
+def test_an_unknown_name_among_many_shows_some_of_them():
     with pytest.raises(
         InputError, match=r"unknown name 'S4' \(column 1 of the expression\); known: S1, S2, S3, mu1, .*, …$"
     ):

@@ -57,7 +57,7 @@ def test_provenance_and_counts_are_attributes():
     assert all(isinstance(value, str | int | float) for value in dataset.attrs.values())
 
 
-def test_the_models_exact_moments_stand_beside_the_estimates():
+def test_the_models_exact_moments_stand_next_to_the_estimates():
     dataset = gbm_dataset()
     t = dataset["time"].values
     np.testing.assert_allclose(dataset["S_exact"], 100 * np.exp(0.05 * t), rtol=1e-12)

@@ -54,7 +54,7 @@ def test_a_payoff_is_not_dwarfed_by_the_paths_that_pay_nothing():
     ]
 
 
-def test_a_bar_that_is_cut_off_beside_the_fan_says_how_long_it_is():
+def test_a_bar_that_is_cut_off_next_to_the_fan_says_how_long_it_is():
     dataset = gbm_dataset().copy(deep=True)
     assert not plot_dataset(dataset).axes[1].texts
     dataset["S_histogram"][:] = np.eye(100, dtype=int)[0] * 1400 + 6

@@ -34,7 +34,7 @@ def ending(dataset, name, edges, counts, n):
 
 
 @pytest.mark.parametrize("share", [0.001, 0.05, 0.15, 0.3, 1.0])
-def test_no_bar_beside_a_row_is_thinner_than_two_pixels(share):
+def test_no_bar_next_to_a_row_is_thinner_than_two_pixels(share):
     plain = gbm_dataset()
     bottom, top = plot_dataset(plain).axes[0].get_ylim()
     middle = float(plain["S_mean"][-1])

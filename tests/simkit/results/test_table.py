@@ -75,7 +75,7 @@ def test_a_step_bias_with_a_bound_alone_is_told_in_what_the_run_was_given():
     assert "steps are too long" not in text
 
 
-def test_failed_paths_stand_beside_every_mean():
+def test_failed_paths_stand_next_to_every_mean():
     lines = printed(gbm_dataset(failed=37)).splitlines()
     rows = [line for line in lines if "±" in line]
     assert len(rows) == 3

@@ -50,7 +50,7 @@ uncertainty: {method: propagate, points: 64}
 """
 
 
-def test_the_step_bias_at_the_centre_of_the_parameters_is_beside_the_measures():
+def test_the_step_bias_at_the_centre_of_the_parameters_is_next_to_the_measures():
     """With x0 = 2 and k = 1 four Euler steps give 2 (3/4)^4 instead of 2/e, which no interval covers."""
     dataset, file = uncertainty(EULER), io.StringIO()
     bias, error = (float(dataset[key].sel(observable="x")) for key in ("step_bias", "step_bias_stderr"))
