@@ -119,7 +119,7 @@ def test_several_pairs_share_a_portrait_each_in_its_colour():
     assert_nothing_overlaps(figure)
 
 
-def test_of_a_truth_only_the_share_is_drawn():
+def test_of_a_condition_only_the_fraction_is_drawn():
     dataset = gbm_dataset().copy(deep=True)
     dataset["level_path"][:] = dataset["level_path"] > 1
     dataset["level_min"][:] = 0

@@ -111,7 +111,7 @@ def test_an_error_of_zero_is_shown_as_one():
 @pytest.mark.parametrize(
     ("exact", "said"), [(12.0, "-17 %"), (5.0, "+100 %"), (10.0, "equal"), (0.0, "+10 abs"), (-2.0, "+600 %")]
 )
-def test_a_mean_without_spread_is_off_by_a_share_of_the_exact_value(exact, said):
+def test_a_mean_without_spread_is_off_by_a_fraction_of_the_exact_value(exact, said):
     dataset = gbm_dataset()
     for key, value in (("mean", 10.0), ("stderr", 0.0), ("z", math.nan), ("exact", exact)):
         dataset[f"call_{key}"][...] = value
