@@ -1,7 +1,7 @@
 """The time to the first table of derivatives, from a cold start and with programs compiled before.
 
 Each command is a process of its own on 2000 paths, so that running is nothing: what is left is imports,
-tracing and, without the cache, compiling. Seconds of processor time, of all threads, and next to them the best
+tracing and, without the cache, compiling. Seconds of processor time, of all threads, and next to it the best
 of the clock, which is less where XLA compiles one program while the next is traced. Python keeps the bytecode
 of all modules, as it does for users.
 """

@@ -54,9 +54,9 @@ def full_list(x, side):
 
 def dense_energy(x, neighbours, side):
     """The energy as most would write it, of an array `(dimensions, most, particles)`."""
-    apart = x[:, None, :] - x[:, neighbours]
-    apart -= side * jnp.round(apart / side)
-    r2 = jnp.sum(apart**2, axis=0)
+    separation = x[:, None, :] - x[:, neighbours]
+    separation -= side * jnp.round(separation / side)
+    r2 = jnp.sum(separation**2, axis=0)
     near = (r2 > 0) & (r2 < CUTOFF**2)
     return 0.5 * jnp.sum(jnp.where(near, lennard_jones(jnp.where(near, r2, 1.0), None), 0))
 

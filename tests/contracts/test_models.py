@@ -107,8 +107,8 @@ def test_vmap_is_a_loop(model):
     problem, coefficients = build(model), functions(model).values()
     step = jax.jit(lambda y: [jnp.stack(f(problem, y)) for f in coefficients])
     together = jax.jit(jax.vmap(step))(jax.tree.map(lambda *x: jnp.stack(x), *ys))
-    apart = jax.tree.map(lambda *x: np.stack(x), *map(step, ys))
-    for a, b in zip(together, apart, strict=True):
+    separately = jax.tree.map(lambda *x: np.stack(x), *map(step, ys))
+    for a, b in zip(together, separately, strict=True):
         assert np.isfinite(b).all()
         np.testing.assert_allclose(a, b, rtol=1e-13, atol=1e-14 * np.abs(b).max())
 

@@ -84,10 +84,10 @@ def test_sensitivities_of_a_peak_are_drawn(tmp_path, monkeypatch, capsys):
     sensitivities = simkit.sensitivity
     monkeypatch.setattr(simkit, "sensitivity", lambda path: sensitivities(path, overrides=FEW))
     runpy.run_path(str(EXAMPLES / "epidemic_peak.py"), run_name="__main__")
-    shares = [
+    fractions = [
         float(line.split("peak by ")[1].split(" ±")[0]) for line in capsys.readouterr().out.splitlines()
     ]
-    assert shares == pytest.approx([1.53, 0.375, -0.385, 0.0084], abs=0.05)
+    assert fractions == pytest.approx([1.53, 0.375, -0.385, 0.0084], abs=0.05)
     assert (tmp_path / "epidemic_peak.png").stat().st_size > 10_000
 
 

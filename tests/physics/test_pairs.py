@@ -29,8 +29,12 @@ def some_positions(particles: int, dimensions: int, seed: int):
 
 
 def apart_of(x, box):
-    apart = x[:, :, None] - x[:, None, :]
-    return apart if box is None else apart - box[:, None, None] * jnp.round(apart / box[:, None, None])
+    separation = x[:, :, None] - x[:, None, :]
+    return (
+        separation
+        if box is None
+        else separation - box[:, None, None] * jnp.round(separation / box[:, None, None])
+    )
 
 
 def full_list(x, box, reach: float = CUTOFF + 0.2):

@@ -176,7 +176,7 @@ KOU = {
 
 
 def test_merton_and_kou_published_values():
-    """Merton's by QuantLib's Merton76, whose parameters are shares of the variance; Kou's by his paper."""
+    """Merton's by QuantLib's Merton76, whose parameters are fractions of the variance; Kou's by his paper."""
     jump = 0.25 * math.sqrt(0.25)
     merton = {"S": 100, "K": 100, "r": 0.08, "T": 0.25, "sigma": 0.25 * math.sqrt(0.75), "lam": 1}
     value = merton_call(**merton, m=-(jump**2) / 2, delta=jump)
@@ -425,10 +425,10 @@ def test_lookbacks_against_the_law_of_the_extremes(r, sigma):
         return math.exp(-r * T) * np.sum(6 * deviation * weights * tail * S * np.exp(side * y))
 
     at = {"S": S, "r": r, "q": q, "sigma": sigma, "T": T}
-    bond, share = S * math.exp(-r * T), S * math.exp(-q * T)
+    bond, stock = S * math.exp(-r * T), S * math.exp(-q * T)
     wanted = {
-        "lookback_call": share - bond + passing(-1, S),
-        "lookback_put": bond - share + passing(1, S),
+        "lookback_call": stock - bond + passing(-1, S),
+        "lookback_put": bond - stock + passing(1, S),
     }
     for name, value in wanted.items():
         assert CLOSED_FORMS[name](**at) == pytest.approx(value, rel=1e-10)
@@ -458,11 +458,11 @@ def test_geometric_basket():
     assert basket(**same, K=90, r=0.05, T=2, q1=0.02, q2=0.02, q3=0.02) == pytest.approx(
         bs.black_scholes_call(S=100, K=90, r=0.05, sigma=0.2, T=2, q=0.02), rel=1e-13
     )
-    apart = {**same, "rho12": -1.0, "rho13": 0.0, "rho23": 0.0, "S3": 64.0, "sigma3": 0.6, "q3": 0.04}
+    opposed = {**same, "rho12": -1.0, "rho13": 0.0, "rho23": 0.0, "S3": 64.0, "sigma3": 0.6, "q3": 0.04}
     # ln G has volatility 0.6/3: the first two cancel but for their drifts.
     asset = 100 ** (2 / 3) * 4 * math.exp(2 * (0.02 - (0.04 + 0.04 + 0.36) / 6 - 0.04 / 3))
     wanted = bs.lognormal_call(asset, 80 * math.exp(-0.1), 0.2 * math.sqrt(2))
-    assert basket(**apart, K=80, r=0.05, T=2) == pytest.approx(wanted, rel=1e-13)
+    assert basket(**opposed, K=80, r=0.05, T=2) == pytest.approx(wanted, rel=1e-13)
     with pytest.raises(ValueError, match=r"^rho12, rho13, rho23: no random variables"):
         basket(**{**same, "rho12": -1.0}, K=90, r=0.05, T=2)
 

@@ -80,7 +80,7 @@ def test_the_lower_order_in_two_targets(sides):
 
 
 @pytest.mark.parametrize(
-    ("mean", "stderr", "apart", "apart_stderr", "rounding", "too_long"),
+    ("mean", "stderr", "difference", "difference_stderr", "rounding", "too_long"),
     [
         (29.0, 0.0, -4.0, 0.0, 0.0, True),
         ([1.0, 0.0], [0.01, 0.1], [0.0, 9.0], [0.1, 0.1], [0.0, 0.0], True),
@@ -91,9 +91,9 @@ def test_the_lower_order_in_two_targets(sides):
     ],
 )
 def test_a_step_is_too_long_where_orders_differ_by_more_than_noise_explains(
-    mean, stderr, apart, apart_stderr, rounding, too_long
+    mean, stderr, difference, difference_stderr, rounding, too_long
 ):
-    figures = (np.atleast_1d(x) for x in (mean, stderr, apart, apart_stderr, rounding))
+    figures = (np.atleast_1d(x) for x in (mean, stderr, difference, difference_stderr, rounding))
     assert is_too_long(*figures) is too_long
 
 
@@ -138,7 +138,7 @@ def test_a_smooth_value_that_bends_within_a_step(precision):
     assert alone["above_derivative"].item() == result["above_derivative"].item()  # its steps stay long
 
 
-def test_steps_in_time_are_shares_of_how_long_it_is():
+def test_steps_in_time_are_fractions_of_its_length():
     experiment = {
         "model": {"ode": {"x": "-x"}},
         "initial": {"x": 1.0},

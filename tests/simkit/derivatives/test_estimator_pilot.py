@@ -84,9 +84,9 @@ def test_a_variance_that_may_touch_zero_leaves_derivatives_with_small_errors():
     assert of(dataset, "call")[1][1] < 0.06 * abs(exact["xi"])
     # One seed more, so that the error itself is seen to be right.
     other = simkit.sensitivity(WILD, overrides={"ensemble.seed": 2})
-    apart = dataset["call_derivative"] - other["call_derivative"]
+    difference = dataset["call_derivative"] - other["call_derivative"]
     assert np.all(
-        abs(apart) < 4.5 * np.hypot(dataset["call_derivative_stderr"], other["call_derivative_stderr"])
+        abs(difference) < 4.5 * np.hypot(dataset["call_derivative_stderr"], other["call_derivative_stderr"])
     )
 
 

@@ -469,8 +469,8 @@ SPREAD = {
         "stays": "max(X) < b",
         "below": "integral(X < b)",
         "late": "mean(X) > b",
-        "share": "mean(X > b)",
-        "shares": {"value": "mean(X > b)", "at": "each"},
+        "fraction": "mean(X > b)",
+        "fractions": {"value": "mean(X > b)", "at": "each"},
         "each": {"value": "X > b", "at": "each"},
         "end": "X > b",
     },
@@ -484,7 +484,7 @@ def test_no_noise_drives_the_look_at_a_random_start(wrt):
     chosen = {name: first_choice(SPREAD, wrt, name).method for name in SPREAD["observe"]}
     moved = {"c": "score"}.get(wrt, "finite differences")
     inside = {"c": "score"}.get(wrt, "smoothing")
-    early, late = ("stays", "below", "shares", "each"), ("late", "share", "end")
+    early, late = ("stays", "below", "fractions", "each"), ("late", "fraction", "end")
     assert chosen == dict.fromkeys(early, moved) | dict.fromkeys(late, inside)
     fixed = {**SPREAD, "initial": {"X": 0.0}}
     assert wrt in "ms" or first_choice(fixed, wrt, "stays").method == inside

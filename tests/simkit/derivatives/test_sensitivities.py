@@ -492,11 +492,11 @@ def test_differences_are_shown_next_to_the_derivatives():
         checked, overrides={"sensitivity.method": "finite_differences", "sensitivity.check": False}
     )
     assert result["digital_derivative_check"].values == by_differences["digital_derivative"].values
-    apart = result["digital_derivative"].values - result["digital_derivative_check"].values
+    difference = result["digital_derivative"].values - result["digital_derivative_check"].values
     error = np.hypot(
         result["digital_derivative_stderr"].values, result["digital_derivative_check_stderr"].values
     )
-    assert result["digital_derivative_z"].values == pytest.approx(apart / error)
+    assert result["digital_derivative_z"].values == pytest.approx(difference / error)
     assert abs(result["digital_derivative_z"].values) < 4
     row = summary(result)["quantities"]["digital"]["derivatives"]["K"]
     assert row["z"] == float(result["digital_derivative_z"][0])
@@ -551,9 +551,9 @@ def test_variants_have_sensitivities_of_their_own(tmp_path, monkeypatch):
     assert not (tmp_path / "o.zarr").exists()
     assert "usual" not in result.stdout
 
-    apart = {"usual": None, "calm": {"sensitivity.wrt": ["S"]}}
+    incompatible = {"usual": None, "calm": {"sensitivity.wrt": ["S"]}}
     with pytest.raises(InputError, match=r"variant calm: has sensitivity\.wrt: \['S'\], and usual has"):
-        simkit.sensitivity(whole | {"variants": apart})
+        simkit.sensitivity(whole | {"variants": incompatible})
 
 
 @pytest.mark.user_code

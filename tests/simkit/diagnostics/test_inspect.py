@@ -95,7 +95,7 @@ def inspected():
     return simkit.inspect(GBM | {"precision": "float32"})
 
 
-def test_a_step_of_gbm_is_a_share_of_one_kernel(inspected):
+def test_a_step_of_gbm_is_a_fraction_of_one_kernel(inspected):
     step = inspected.step
     assert step.steps_per_iteration == 4  # as many words as a block takes in float32
     # S and the sum of its mean travel as one complex number, what rounding took from the sum by itself.

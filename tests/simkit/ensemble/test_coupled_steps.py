@@ -75,9 +75,9 @@ def test_increments_of_longer_steps_are_sums_and_the_finest_are_as_ever():
         | {"ensemble": {"paths": 64, "normals": "float64", "devices": 1}}
     )
     np.testing.assert_array_equal(result["x_path"].sel(variant="fine"), alone["x_path"])
-    apart = simkit.run(brownian | {"ensemble": alone_ensemble(brownian)})
-    assert "x_strong_error" not in apart
-    assert float(apart["x_difference_stderr"].sel(variant="fine")) > 0.05
+    uncoupled = simkit.run(brownian | {"ensemble": alone_ensemble(brownian)})
+    assert "x_strong_error" not in uncoupled
+    assert float(uncoupled["x_difference_stderr"].sel(variant="fine")) > 0.05
 
 
 def alone_ensemble(experiment):

@@ -34,8 +34,8 @@ def test_rates_of_jumps_may_change_with_time():
     paths = simkit.run(MERTON | rates | many)["S_path"].values
     for row, t in ((1, 0.5), (2, 1.0)):
         still = np.unique(paths[:, row], return_counts=True)[1].max() / 4096
-        share = np.exp(-2 * t * t)  # exact at the middle of each step
-        assert abs(still - share) < 5 * np.sqrt(share * (1 - share) / 4096)
+        fraction = np.exp(-2 * t * t)  # exact at the middle of each step
+        assert abs(still - fraction) < 5 * np.sqrt(fraction * (1 - fraction) / 4096)
 
 
 DIVIDEND = {
@@ -107,9 +107,9 @@ def test_an_option_is_exercised_at_what_holds_after_its_date():
         | {"curves": {"K": strike}, "observe": {"put": option}, "ensemble": {"paths": 8192, "devices": 1}}
         | {"time": {"t1": 1.0, "steps": 4}, "events": {}}
     )
-    apart = float(result["put_mean"] - result["put_in_sample"])
+    difference = float(result["put_mean"] - result["put_in_sample"])
     error = float(np.hypot(result["put_stderr"], result["put_in_sample_stderr"]))
-    assert abs(apart) < 5 * error
+    assert abs(difference) < 5 * error
     assert 1 < float(result["put_mean"]) < 6
     np.testing.assert_allclose(result["put_date"], [0.5, 0.75, 1.0])
 

@@ -107,9 +107,9 @@ def test_bodies_fall_towards_each_other(size):
     check_parameters(problem)
     y = state(model)
     places = np.asarray(y)[: 2 * size].reshape(size, 2)
-    apart = places[None] - places[:, None]
-    distance = np.sqrt((apart**2).sum(-1) + 0.3**2)
-    force = (2 * masses[:, None, None] * masses[None, :, None] * apart / distance[..., None] ** 3).sum(1)
+    separation = places[None] - places[:, None]
+    distance = np.sqrt((separation**2).sum(-1) + 0.3**2)
+    force = (2 * masses[:, None, None] * masses[None, :, None] * separation / distance[..., None] ** 3).sum(1)
     result = np.asarray(jax.tree.leaves(problem.drift(0.0, y)))
     np.testing.assert_allclose(result[2 * size :].reshape(size, 2), force, rtol=1e-10, atol=1e-12)
 

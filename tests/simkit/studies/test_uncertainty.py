@@ -423,8 +423,8 @@ class TestOtherMethods:
         weights = np.array([1.0, 2.0, 3.0])
         laws = [{"normal": [0, 1]}, {"normal": [5, 2]}, {"normal": [0, 0.5]}]
         linear = derivative_measures(lambda x: jnp.dot(x, weights), laws, points=256, replicates=8)
-        shares = (weights * [1, 2, 0.5]) ** 2 / np.sum((weights * [1, 2, 0.5]) ** 2)
-        assert linear["bound"].values[0] == pytest.approx(shares, rel=0.01)  # sharp for normal laws
+        fractions = (weights * [1, 2, 0.5]) ** 2 / np.sum((weights * [1, 2, 0.5]) ** 2)
+        assert linear["bound"].values[0] == pytest.approx(fractions, rel=0.01)  # sharp for normal laws
 
     @pytest.mark.parametrize("law", [{"uniform": [0, 1]}, {"normal": [0.5, 0.3]}])
     @pytest.mark.parametrize("points", [64, 1024])
@@ -493,8 +493,8 @@ class TestOtherMethods:
         mass = study["histogram"].values * np.diff(study["histogram_edge"].values)
         assert np.sum(mass, 1) == pytest.approx(0.998, abs=1e-3)
 
-    def test_atoms_are_drawn_as_shares_of_the_runs(self):
-        """Those true and false, each of a count, and those that pay nothing, with their share as a number."""
+    def test_atoms_are_drawn_as_fractions_of_the_runs(self):
+        """Those true and false, each of a count, and those that pay nothing, with their fraction as a number."""
         outputs = {
             "above": lambda a: jnp.where(a > 0.8, 1.0, 0.0),
             "count": lambda a: jnp.floor(10 * a),

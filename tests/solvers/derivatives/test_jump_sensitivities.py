@@ -120,8 +120,8 @@ def exact(rates=RATES, start=START):
     def high(alpha, mu):
         few, others = start, alpha / mu * -np.expm1(-mu * t)
         k = np.arange(few + 1)[:, None]
-        share = stats.binom.pmf(k, few, np.exp(-mu * t))
-        return (share * stats.poisson.sf(LEVEL - k, others)).sum(0)
+        fraction = stats.binom.pmf(k, few, np.exp(-mu * t))
+        return (fraction * stats.poisson.sf(LEVEL - k, others)).sum(0)
 
     def square(alpha, mu):
         few, p = start, np.exp(-mu * t)
@@ -360,7 +360,7 @@ class Payoffs(States):
 
 @pytest.mark.parametrize("model", [Merton, pytest.param(Kou, marks=pytest.mark.slow)])
 def test_one_jump_more_is_what_the_derivative_along_a_path_lacks(model):
-    """By the rate of jumps, and by the share of upward ones; the mean does not depend on either."""
+    """By the rate of jumps, and by the fraction of upward ones; the mean does not depend on either."""
     paths, solver, names = 16384, make_solver("ExactSampling"), JUMPY[model]
     grid = Grid(0.0, 1.0, 1, 1)
     numbers = {name: jnp.asarray(x) for name, x in model.example.items()}
@@ -401,7 +401,7 @@ def test_a_jump_more_counts_with_the_sign_of_its_rate():
     ids = jnp.arange(64, dtype=jnp.uint32)
     numbers = {name: jnp.asarray(x) for name, x in Kou.example.items()}
     forward, back = (
-        Direction(Kou(**{name: share * (name == "p") for name in numbers})) for share in (1.0, -1.0)
+        Direction(Kou(**{name: sign * (name == "p") for name in numbers})) for sign in (1.0, -1.0)
     )
 
     @jax.jit

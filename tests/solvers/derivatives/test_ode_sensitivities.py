@@ -54,7 +54,7 @@ class Swing(AbstractODE):
     State = SwingState
     stiffness: Scalar = parameter("1/time^2", "of the spring")
     friction: Scalar = parameter("1/time", "of the damper")
-    pendulum: Scalar = parameter("1", "share of the sine in the force", at_least=0)
+    pendulum: Scalar = parameter("1", "fraction of the sine in the force", at_least=0)
 
     def drift(self, t, y):
         force = self.pendulum * jnp.sin(y.x) + (1 - self.pendulum) * y.x

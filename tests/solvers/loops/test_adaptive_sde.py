@@ -660,7 +660,7 @@ class Whole(AbstractSDE):
 
 @pytest.mark.more
 def test_variables_may_be_arrays():
-    """They take the steps of scalars, where numbers that rest have their share in the mean of the errors."""
+    """They take the steps of scalars, where numbers that rest have their weight in the mean of the errors."""
     y0, tolerances = PairState(jnp.asarray(0.4), jnp.asarray(-0.9)), np.array([1e-2, 1e-3])
 
     def run(problem, start, given):

@@ -129,7 +129,7 @@ def test_rows_are_those_of_a_loop_written_out():
 
 
 class WithAreas(diffrax.AbstractSRK, diffrax.AbstractStratonovichSolver):
-    """SPaRK with a share of the third area, to ask for all that the noise gives."""
+    """SPaRK with a fraction of the third area, to ask for all that the noise gives."""
 
     tableau = diffrax.StochasticButcherTableau(
         a=diffrax.SPaRK.tableau.a,

@@ -414,10 +414,10 @@ def andersen_step():
 
     @user_jit
     @functools.partial(jax.vmap, in_axes=(None, 0, 0))
-    def step(case, along, apart):
+    def step(case, along, independent):
         kappa, theta, xi, rho, v, h = case
         across = jnp.sqrt(1 - rho * rho)
-        draw = Draw((rho * along + across * apart, across * along - rho * apart))
+        draw = Draw((rho * along + across * independent, across * along - rho * independent))
         model = Heston(0.07, kappa, theta, xi, rho)
         return stepper.step(model, 0.0, h, Heston.State(jnp.asarray(100.0), v), draw, None)[0]
 
@@ -432,10 +432,10 @@ def test_andersen_s_step_matches_the_moments_and_is_a_martingale(name):
     psi = variance / mean**2
     assert (psi <= PSI_C) == name.startswith("quadratic")
     z, w = quadrature(stats.norm.ppf((psi - 1) / (psi + 1)) if psi > PSI_C else 0.0)
-    hermite, share = np.polynomial.hermite_e.hermegauss(24)
-    along, apart = (x.ravel() for x in np.meshgrid(z, hermite))
-    weights = np.outer(share / share.sum(), w).ravel()
-    ends = andersen_step()(tuple(map(jnp.asarray, case)), jnp.asarray(along), jnp.asarray(apart))
+    hermite, weight = np.polynomial.hermite_e.hermegauss(24)
+    along, independent = (x.ravel() for x in np.meshgrid(z, hermite))
+    weights = np.outer(weight / weight.sum(), w).ravel()
+    ends = andersen_step()(tuple(map(jnp.asarray, case)), jnp.asarray(along), jnp.asarray(independent))
     S, variances = np.asarray(ends.S), np.asarray(ends.v)
     assert (variances >= 0).all()
     assert weights @ variances == pytest.approx(mean, rel=1e-9)

@@ -473,7 +473,7 @@ def test_paths_do_not_depend_on_their_group():
 
 
 def test_both_exact_methods_have_one_law():
-    """Schlögl's two stable states: the share of paths in the upper one, and the means within each."""
+    """Schlögl's two stable states: the fraction of paths in the upper one, and the means within each."""
     parts = []
     for method in METHODS[:2]:
         x = np.asarray(jump(Schlogl, method, 4.0, paths=512).counts.X)[:, -1]

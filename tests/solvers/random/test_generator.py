@@ -113,8 +113,8 @@ def test_every_bit_of_key_and_counter_reaches_every_bit_of_the_words():
     for which, bit in itertools.product(range(4), range(32)):
         flipped = [x ^ jnp.uint32(1 << bit) if i == which else x for i, x in enumerate(inputs)]
         changed = before ^ cipher(*flipped)
-        share = np.array([np.mean(changed >> np.uint64(i) & np.uint64(1)) for i in range(64)])
-        z = (share - 0.5) * 2 * np.sqrt(2000)
+        fraction = np.array([np.mean(changed >> np.uint64(i) & np.uint64(1)) for i in range(64)])
+        z = (fraction - 0.5) * 2 * np.sqrt(2000)
         assert np.abs(z).max() < 6.6  # alpha 1e-6 over the 8192 pairs of bits (two-sided, Bonferroni: 6.5)
 
 
