@@ -53,8 +53,8 @@ def merton_call(
             asset = S * math.exp(start + n * grown)
         except OverflowError:
             raise ValueError(
-                f"delta: jumps with lam = {lam:g}, m = {m:g} and delta = {delta:g} make a price too large to "
-                "compute with"
+                f"delta: jumps with lam = {lam:g}, m = {m:g} and delta = {delta:g} give a price too large to "
+                "compute"
             ) from None
         term = math.exp(weight) * lognormal_call(asset, strike, math.sqrt(sigma**2 * T + n * delta**2))
         total, n = total + term, n + 1

@@ -33,7 +33,7 @@ def moved_variables(problem, change, initial: frozenset[str], precision: str) ->
 
 
 def _right_side(problem, t, y) -> list:
-    """All that moves the state of a problem, for noise and marks of no matter what size."""
+    """All that moves the state of a problem, for noise and marks of any size."""
     result = [problem.drift(t, y)]
     if isinstance(problem, AbstractSDE):
         result.append(problem.noise(t, y, problem.Noise(*[t] * len(problem.Noise._fields))))

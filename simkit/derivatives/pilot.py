@@ -213,7 +213,7 @@ def _compared(
 
 
 def _paths_of(run: DifferentiatedRun) -> int:
-    """How many paths the pilot has, which are those with the last ids there are."""
+    """How many paths the pilot has, which use the highest path ids."""
     return min(PILOT, lanes_for(run.simulation.paths))
 
 

@@ -27,8 +27,8 @@ def refuse_moved_times(run: DifferentiatedRun, quantity: str, targets: Sequence[
             if run.simulation.grid.steps is not None:
                 raise InputError(_moves_against_steps(labels, what, quantity))
             raise InputError(
-                f"sensitivity.wrt: {labels} moves {what}, which is held; use differences of runs, or "
-                "leave it out"
+                f"sensitivity.wrt: {labels} moves {what}, which is held fixed; compare separate runs "
+                "instead, or leave it out"
             )
     if run.simulation.grid.steps is None:
         return
@@ -65,6 +65,6 @@ def refuse_moved_policy(run: DifferentiatedRun, quantity: str, pair: tuple[int, 
 
 def _moves_against_steps(labels: str, what: str, quantity: str) -> str:
     return (
-        f"sensitivity.wrt: {labels} moves {what} against the steps, and {quantity} changes only as one "
-        f"passes a step; {ADAPTIVE}, or leave it out"
+        f"sensitivity.wrt: {labels} shifts {what} relative to the step grid, and {quantity} changes only "
+        f"when it crosses a step; {ADAPTIVE}, or leave it out"
     )

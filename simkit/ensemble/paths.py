@@ -155,7 +155,7 @@ def path_program(
     driver: Driver = CounterNoise.of,
     reverse_bytes: int = REVERSE_BYTES,
 ) -> tuple[PathProgram, Run]:
-    """The program of a simulation's paths on this grid, and the arguments it needs in addition to path ids."""
+    """The program of a simulation's paths on a grid, and the arguments it needs in addition to path ids."""
     run = simulation.run._replace(grid=grid)
     program = PathProgram(
         Static(run.split()[0]),

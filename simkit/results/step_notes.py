@@ -90,21 +90,21 @@ def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
     ]
     if empty:
         yield (
-            f"{', '.join(empty)}{which}: 0 on all {int(dataset.attrs['paths']):,} paths, which sets no limit "
-            "to what rarer paths would add; use more paths"
+            f"{', '.join(empty)}{which}: 0 on all {int(dataset.attrs['paths']):,} paths, so no bound on the "
+            "contribution of rarer paths is known; use more paths"
         )
 
 
 def _no_estimate(dataset: "xr.Dataset", of: str) -> str:
     """What to say of step biases that have a bound alone."""
-    shrinks = "as that of any order, and is at least what the table says"
+    bound = "at any order; the table gives a lower bound"
     if "dt" in dataset.attrs:
-        return f"the steps are too long for an estimate of the step bias{of}: it does not shrink {shrinks}"
+        return f"the steps are too long for an estimate of the step bias{of}: it does not decrease {bound}"
     given = "the tolerances" if "rtol" in dataset.attrs else "epsilon"
     smaller = "smaller rtol and atol" if "rtol" in dataset.attrs else "a smaller epsilon"
     return (
-        f"no estimate of the step bias{of}: it does not shrink with {given} {shrinks}; where that is too "
-        f"much, use {smaller}"
+        f"no estimate of the step bias{of}: it does not decrease with {given} {bound}. If that is too "
+        f"large, use {smaller}"
     )
 
 

@@ -1,4 +1,4 @@
-"""The kinds of values that stand in an experiment, each with the message for what is none."""
+"""The kinds of values in an experiment, each with the message for an invalid one."""
 
 import dataclasses
 import math

@@ -121,7 +121,7 @@ def _martingales(group: OptionGroup) -> dict[str, Martingale]:
 def _samples_and_gains(
     group: OptionGroup, martingales: Mapping[str, Martingale], first: int, count: int
 ) -> list[tuple[str, Sample, np.ndarray | None]]:
-    """For each option, what its decisions use on these paths, and the gains of its martingale if any."""
+    """For each option, the values that its decisions use on these paths, and any martingale's gains."""
     result: dict[str, list[tuple[np.ndarray, ...]]] = {name: [] for name in group.parts}
     for chunk in group.sampled(first, count):
         for name, sample in chunk.items():

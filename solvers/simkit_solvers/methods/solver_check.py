@@ -72,8 +72,8 @@ def check_adaptive_sde(solver: Solver, problem: AbstractSDE) -> None:
     """
     if isinstance(problem, AbstractJumpDiffusion):
         raise ValueError(
-            f"{type(problem).__name__} jumps, and adaptive steps halve intervals without knowing which "
-            "half a jump is in; give steps of equal length"
+            f"{type(problem).__name__} jumps, and adaptive steps cannot assign a jump to one half of an "
+            "interval; give steps of equal length"
         )
     if isinstance(solver, AbstractModelSolver):
         raise ValueError(
@@ -138,10 +138,8 @@ def _misfit(
     particular = isinstance(solver, AbstractModelSolver)
     langevin = info.langevin and isinstance(original, AbstractUnderdampedLangevin)
     if (particular or langevin) and original is not problem:
-        constant = (
-            f"{name} takes parameters that are constant over a step, and those of {model} change all the"
-        )
-        return f"{constant} time", "interpolation: previous"
+        reason = f"{name} needs constant parameters over a step, and those of {model} change continuously"
+        return reason, "interpolation: previous"
     if particular:
         try:
             solver.check(problem)

@@ -220,9 +220,9 @@ def check_shapes(model: AbstractODE, y0: PyTree) -> None:
 def _in_own_words(error: Exception, model: AbstractODE, name: str) -> str:
     """What a model's own function failed with, and how to write it instead."""
     if isinstance(error, jax.errors.TracerBoolConversionError):
-        return "`if`, `and`, `or` and `not` know no value yet; write jnp.where(condition, a, b)"
+        return "`if`, `and`, `or` and `not` need a concrete value; write jnp.where(condition, a, b)"
     if isinstance(error, (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError)):
-        return "numpy, math and float() know no value yet; use the same function of jax.numpy"
+        return "numpy, math and float() need a concrete value; use the jax.numpy function"
     reason = f"{type(error).__name__}: {error}".splitlines()[0]
     variables = ", ".join(f"y.{field}" for field in model.State._fields)
     if not isinstance(model, AbstractSDE) or name != "noise":

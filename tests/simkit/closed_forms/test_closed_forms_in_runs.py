@@ -95,7 +95,7 @@ def test_derivatives_of_an_implied_volatility_are_those_of_the_implicit_function
 @pytest.mark.parametrize(("price", "least"), [(101.0, "0"), (-1.0, "0"), (9.0, "10")])
 def test_a_price_with_arbitrage_is_refused(price, least):
     with pytest.raises(
-        ValueError, match=f"no volatility gives {price:g}; without arbitrage it is from {least}"
+        ValueError, match=f"no volatility gives {price:g}; it must be at least {least} and below"
     ):
         CLOSED_FORMS["implied_volatility"](
             price=price, S=100.0, K=90.0 if price == 9 else 110.0, r=0.0, T=1.0

@@ -1,7 +1,7 @@
 """Derivatives where an estimator could be wrong without a sign.
 
-At the end of a parameter's range, in the law of an initial value, where a model's noise jumps, in the time of
-a process that jumps, and with coupled copies.
+At the end of a parameter's range, in the distribution of an initial value, where a model's noise jumps, in
+the time of a process that jumps, and with coupled copies.
 """
 
 import math
@@ -33,14 +33,14 @@ def derivative(experiment, wrt, of, **section):
 
 
 @pytest.mark.parametrize("method", ["auto", "finite_differences"])
-def test_a_constant_in_the_law_of_an_initial_value_has_its_derivative(method):
+def test_a_constant_in_the_distribution_of_an_initial_value_has_its_derivative(method):
     estimate, _, _ = derivative(OU, "m", "end", method=method)
     assert estimate == pytest.approx(DECAY, rel=1e-9)
 
 
 @pytest.mark.parametrize("method", ["auto", "score"])
 @pytest.mark.parametrize("name", ["m", pytest.param("s", marks=pytest.mark.more)])
-def test_a_digital_feels_the_law_of_the_initial_value(method, name):
+def test_a_digital_feels_the_distribution_of_the_initial_value(method, name):
     """After so few steps that its spread still matters."""
     h, steps, level = 0.05, 5, 0.6
     decay = (1 - h) ** steps
@@ -53,7 +53,7 @@ def test_a_digital_feels_the_law_of_the_initial_value(method, name):
 
 
 @pytest.mark.more
-def test_second_derivatives_see_how_a_law_bends():
+def test_second_derivatives_see_how_a_distribution_bends():
     experiment = {
         **OU,
         "initial": {"X": {"lognormal": ["m", "s"]}},
@@ -76,7 +76,7 @@ def test_second_derivatives_see_how_a_law_bends():
     assert abs(result["above_second"].item() - wanted) < LIMIT * result["above_second_stderr"].item()
 
 
-LAW = """\
+DISTRIBUTION = """\
 constants: {m: {uniform: [0.5, 1.5]}}
 model: {ode: {x: -x}}
 initial: {x: {uniform: [m - 0.01, m + 0.01]}}
@@ -85,8 +85,8 @@ uncertainty: {method: propagate, points: 256, paths: 4}
 """
 
 
-def test_uncertainty_sees_the_law_of_an_initial_value():
-    study = uncertainty(LAW)
+def test_uncertainty_sees_the_distribution_of_an_initial_value():
+    study = uncertainty(DISTRIBUTION)
     sd = float(study["sd"].sel(observable="x"))
     assert sd == pytest.approx(math.exp(-1) / 12**0.5, rel=0.03)
 
@@ -304,7 +304,7 @@ CURVE = {
 @pytest.mark.more
 @pytest.mark.parametrize("wrt", ["tau", "time.t1"])
 def test_jumps_of_a_curve_do_not_move_against_steps(wrt):
-    with pytest.raises(InputError, match="moves the jumps of a curve against the steps"):
+    with pytest.raises(InputError, match="shifts the jumps of a curve relative to the step grid"):
         sensitivity({**CURVE, "sensitivity": {"wrt": [wrt]}})
     adaptive = {**CURVE, "time": {"t1": 1.0, "rtol": 1e-8, "atol": 1e-8}, "sensitivity": {"wrt": [wrt]}}
     result = sensitivity(adaptive)["x_derivative"].values[0, -1]
@@ -321,7 +321,7 @@ def test_events_do_not_move_against_steps(wrt):
         "time": {"t1": 1.0, "steps": 10},
         "sensitivity": {"wrt": [wrt]},
     }
-    with pytest.raises(InputError, match=f"wrt: {wrt} moves events against the steps"):
+    with pytest.raises(InputError, match=f"wrt: {wrt} shifts event times relative to the step grid"):
         sensitivity(experiment)
 
 

@@ -195,7 +195,7 @@ def test_regression_finds_a_polynomial(basis):
 
 
 def test_polynomials_are_orthonormal_up_to_scale():
-    """Under the normal law, in two variables, by Gauss's rule."""
+    """Under the normal distribution, in two variables, by Gauss's rule."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(12)
     u, v = (a.ravel() for a in np.meshgrid(nodes, nodes))
     w = np.outer(weights, weights).ravel() / (2 * math.pi)
@@ -357,7 +357,7 @@ def test_a_constant_that_moves_a_date_is_no_target():
     time = {"t1": "T", "steps": 10}
     early = {"dates": ["c", "T"], "degree": 2, "paths": 2048}
     moved = experiment(early, **given, time=time, sensitivity={"wrt": ["c"]})
-    with pytest.raises(InputError, match="c moves the dates of exercise of put against the steps"):
+    with pytest.raises(InputError, match="c shifts the exercise dates of put relative to the step grid"):
         simkit.sensitivity(moved)
     whole = experiment(
         {**early, "dates": ["T/2", "T"]}, **given, time=time, sensitivity={"wrt": ["T"]}

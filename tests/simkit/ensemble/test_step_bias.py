@@ -315,7 +315,7 @@ def test_what_no_path_did_has_a_limit_where_there_is_one():
     assert " 1 (above 0.999) " in rows["always"]
     assert " 0 ± 0 " in rows["bonus"]
     assert "%" not in rows["never"]  # the exact value is below the limit
-    assert "bonus: 0 on all 3,000 paths, which sets no limit" in text
+    assert "bonus: 0 on all 3,000 paths, so no bound on" in text
 
 
 def test_first_times_that_no_path_has_come_to_have_a_limit():

@@ -117,7 +117,7 @@ def test_an_option_is_exercised_at_what_holds_after_its_date():
 def test_what_does_not_go_together_is_refused():
     sloped = {"curves": {"rate": STEADY | {"interpolation": "linear"}}, "solver": "ExactSampling"}
     curved = MERTON | {"model": MERTON["model"] | {"mu": "rate"}}
-    with pytest.raises(InputError, match=r"ExactSampling takes parameters that are constant over a step"):
+    with pytest.raises(InputError, match=r"ExactSampling needs constant parameters over a step"):
         load(curved | sloped)
     inside = {"curves": {"rate": STEADY | {"times": [0.0, 0.3, 1.0]}}}
     wanted = r"curves.rate: jumps inside a step: the time 0.3 is inside one of the 8 steps; use steps: 10$"

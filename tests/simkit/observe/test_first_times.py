@@ -126,7 +126,7 @@ def test_events_are_seen_before_and_after_by_first_times_and_after_by_values_at_
     assert [float(result[f"{n}_mean"]) for n in ("high", "low", "there", "before")] == [2, 2, -8, 1]
 
 
-def test_first_times_have_their_law_and_keep_their_dates_on_more_steps():
+def test_first_times_have_their_distribution_and_keep_their_dates_on_more_steps():
     result, wanted = simkit.run(WATCHED), exact(**MARKET)
     for name, value in wanted.items():
         z = (float(result[f"{name}_mean"]) - value) / float(result[f"{name}_stderr"])
@@ -173,8 +173,8 @@ def survival(B):
     from scipy.stats import multivariate_normal
 
     drift, v = MARKET["r"] - MARKET["vol"] ** 2 / 2, MARKET["vol"] ** 2
-    law = multivariate_normal([drift / 4, drift / 2], [[v / 4, v / 4], [v / 4, v / 2]])
-    return law.cdf([B, B])
+    distribution = multivariate_normal([drift / 4, drift / 2], [[v / 4, v / 4], [v / 4, v / 2]])
+    return distribution.cdf([B, B])
 
 
 FORWARD = {
@@ -220,7 +220,7 @@ def test_a_digital_at_an_earlier_time_is_no_place_to_smooth_at():
 
 @pytest.mark.parametrize("wrt", ["T1", "time.t1"])
 def test_a_time_that_moves_is_refused(wrt):
-    with pytest.raises(InputError, match=r"moves the time of at\(S, T1\) against the steps"):
+    with pytest.raises(InputError, match=r"shifts the time of at\(S, T1\) relative to the step grid"):
         derivative(FORWARD, wrt, "forward")
 
 

@@ -152,7 +152,7 @@ def check_rates(network: AbstractReactionNetwork) -> None:
     piece: Any = as_solved(within(network, 0.0, 1.0))
     if isinstance(piece, ScheduledNetwork):
         raise ValueError(
-            f"{type(piece.original).__name__}: a rate changes all the time, and the jump methods take it "
+            f"{type(piece.original).__name__}: a rate changes continuously, and the jump methods take it "
             "as constant between events; use interpolation: previous, or a solver for stochastic equations, "
             "such as EulerMaruyama"
         )
