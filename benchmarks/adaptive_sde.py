@@ -122,7 +122,7 @@ def mean_error(result: np.ndarray, exact: np.ndarray) -> float:
 
 
 def fixed_steps(error: float) -> int:
-    """The fewest steps of equal length, a power of two, with this strong error (against four times as many)."""
+    """The fewest steps of equal length, a power of two, with this strong error against four times as many."""
     steps = FEWEST
     while True:
         fine = rows_of(run_of(SAMPLE, fixed_grid(4 * steps)))

@@ -22,7 +22,7 @@ KAPPA, THETA, START, TIME = 1.5, 0.04, 0.09, 0.7
 
 
 def by_numpy(sigma: float, paths: int):
-    """The same law from NumPy's generator."""
+    """The same distribution from NumPy's generator."""
     c = sigma**2 * -np.expm1(-KAPPA * TIME) / (4 * KAPPA)
     d, l = 4 * KAPPA * THETA / sigma**2, START * np.exp(-KAPPA * TIME) / c
     rng = np.random.default_rng(1)

@@ -33,11 +33,10 @@ def on_numpy(x):
 
 def ours(points: int) -> float:
     start = time.perf_counter()
-    laws = [{"uniform": [-math.pi, math.pi]}] * 3
-    result = sobol_indices(ishigami, laws, points=points // REPLICATES, replicates=REPLICATES, order=2)
-    seconds = time.perf_counter() - start
-    assert np.all(np.abs(result["total"].values[0] - EXACT) <= 4 * result["total_halfwidth"].values[0])
-    return seconds
+    distributions = [{"uniform": [-math.pi, math.pi]}] * 3
+    result = sobol_indices(ishigami, distributions, points=points // REPLICATES, replicates=REPLICATES,
+    order=2) seconds = time.perf_counter() - start assert np.all(np.abs(result["total"].values[0] - EXACT) <=
+    4 * result["total_halfwidth"].values[0]) return seconds
 
 
 def theirs(points: int, resamples: int) -> float:

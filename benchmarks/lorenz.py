@@ -84,7 +84,7 @@ def by_diffrax(members: int, steps: int, precision: str):
 
 
 def by_simkit(members: int, steps: int, precision: str):
-    """simkit's ensemble from the same law of initial values."""
+    """simkit's ensemble from the same distribution of initial values."""
     initial = {
         name: Distribution("normal", mean, 0.5) for name, mean in (("x", 1.0), ("y", 1.0), ("z", 20.0))
     }

@@ -159,7 +159,7 @@ def main():
 
 
 def errors(program, exact: float, batches: int) -> dict[str, float]:
-    """How far mean and standard deviation are off those of Poisson's law, over so many batches of paths."""
+    """How far mean and standard deviation are off those of the Poisson distribution, over so many batches of paths."""
     x = np.concatenate([np.asarray(program(number)["X"])[-1].ravel() for number in range(batches)])
     return {"mean": x.mean() / exact - 1, "standard deviation": x.std() / math.sqrt(exact) - 1}
 

@@ -189,7 +189,8 @@ CASES: dict[str, Stochastic | Ordinary] = {
         1e-6,
     ),
 }
-# What is printed of each panel in addition to the picture: the time of one solver in that of another at an error.
+# What is printed of each panel in addition to the picture: the time of one solver in that of another at an
+# error.
 QUESTIONS = {
     "Diagonal noise: dX = 1.01 X dt + 0.87 X dW": ("SRIW1", "EulerMaruyama", 5e-2),
     "Additive noise: dX = (X - X³) dt + 0.5 dW": ("ShARK", "EulerMaruyama", 1e-3),

@@ -444,12 +444,14 @@ def off(payoffs, wanted):
     return (payoffs.mean() - wanted) / (payoffs.std() / np.sqrt(payoffs.size))
 
 
-def test_vasicek_has_its_transition_law():
+def test_vasicek_has_its_transition_distribution():
     problem, start = Vasicek(kappa=0.8, theta=0.04, sigma=0.02), Vasicek.State(jnp.asarray(0.01))
     parameters = [jnp.asarray([x]) for x in (0.8, 0.04, 0.02)]
     (samples,) = ends(Vasicek, 0.01, 150)(parameters, [jnp.asarray([0.01])], PATHS[:8192])
-    law = norm(float(problem.exact_mean(1.5, start).r), float(problem.exact_variance(1.5, start).r) ** 0.5)
-    assert kstest(np.asarray(samples[0]), law.cdf).pvalue > 1e-4
+    distribution = norm(
+        float(problem.exact_mean(1.5, start).r), float(problem.exact_variance(1.5, start).r) ** 0.5
+    )
+    assert kstest(np.asarray(samples[0]), distribution.cdf).pvalue > 1e-4
 
 
 def cev_call(S, K, sigma, beta, T):
@@ -465,7 +467,7 @@ def cev_call(S, K, sigma, beta, T):
     return S * ncx2.sf(a, df + 2, c) - K * ncx2.cdf(c, df, a)
 
 
-def test_cev_prices_are_those_of_its_exact_law():
+def test_cev_prices_are_those_of_its_exact_distribution():
     """One program for every elasticity; at 1/2 with a volatility at which every eighth path dies."""
     betas, sigmas = np.array([0.0, 0.5, 0.7, 1.0]), np.array([20.0, 10.0, 0.8, 0.2])
     parameters = [jnp.zeros(4), jnp.asarray(sigmas), jnp.asarray(betas)]

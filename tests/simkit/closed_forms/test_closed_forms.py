@@ -407,7 +407,7 @@ def test_discrete_barrier_stands_for_dates(n, value):
 
 @pytest.mark.parametrize("r", [0.05, 0.11, 0.05 + 1e-11, 0.0501, 0.062])
 @pytest.mark.parametrize("sigma", [0.08, 0.3])
-def test_lookbacks_against_the_law_of_the_extremes(r, sigma):
+def test_lookbacks_against_the_distribution_of_the_extremes(r, sigma):
     r"""$P(M > x)$ and $P(m < x)$ by reflection, integrated; r - q is 0, near 0 and far from it."""
     S, q, T = 100.0, 0.05, 0.7
     nu, deviation = r - q - sigma**2 / 2, sigma * math.sqrt(T)

@@ -316,11 +316,11 @@ def test_what_is_found_later_is_told_where_it_was_given(override, problem, line)
 
 
 def test_the_size_of_a_study_is_named_by_its_own_argument():
-    law = [{"uniform": [0, 1]}]
+    distribution = [{"uniform": [0, 1]}]
     with pytest.raises(InputError, match=r"^points: no such argument; the size of this study is walks$"):
-        elementary_effects(lambda x: x[0], law, points=16)  # pyright: ignore[reportCallIssue]
+        elementary_effects(lambda x: x[0], distribution, points=16)  # pyright: ignore[reportCallIssue]
     with pytest.raises(InputError) as caught:
-        sobol_indices(lambda x: x[0], law, walks=16, replicate=8)  # pyright: ignore[reportCallIssue]
+        sobol_indices(lambda x: x[0], distribution, walks=16, replicate=8)  # pyright: ignore[reportCallIssue]
     assert caught.value.problems == [
         "replicate: no such argument; did you mean 'replicates'?",
         "walks: no such argument; the size of this study is points",

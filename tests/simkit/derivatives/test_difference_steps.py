@@ -210,7 +210,7 @@ def test_rounding_is_no_reason_for_shorter_steps():
 
 @pytest.mark.more
 def test_copies_that_are_too_far_apart_come_nearer(monkeypatch):
-    """P(N > n) of Poisson's law: at 0.8 sd to either side a difference is off by 10 %, at 0.2 sd by 0.7 %."""
+    """Poisson's P(N > n): at 0.8 sd to either side a difference is off by 10 %, at 0.2 sd by 0.7 %."""
     monkeypatch.setattr("simkit.derivatives.derivative_part.coupled_part.__defaults__", (0.04,))
     mean = 400
     result = sensitivity(

@@ -133,7 +133,7 @@ def second_choice(experiment, wrt, quantity):
         return second_offer(run_of(experiment, wrt), quantity, (0, 0)).rivals[0]
 
 
-def test_of_a_uniform_law_the_lower_end_stays_in_the_range():
+def test_of_a_uniform_distribution_the_lower_end_stays_in_the_range():
     experiment = {
         "constants": {"low": 0.0},
         "model": {"type": "CIR", "kappa": 1.5, "theta": 0.04, "sigma": 0.3},
@@ -259,7 +259,7 @@ CORRELATED = {
     ["inline", *(pytest.param(x, marks=pytest.mark.more) for x in ("Heston", "SABR", "MultiAssetGBM"))],
 )
 def test_at_a_correlation_of_one_the_other_noise_counts(name):
-    """The law of one variable does not depend on its correlation with another."""
+    """The distribution of one variable does not depend on its correlation with another."""
     model, initial, text = CORRELATED[name]
     experiment = {
         "model": model,
@@ -372,7 +372,7 @@ def test_differences_in_time_are_of_the_size_of_a_run():
         assert estimate == pytest.approx(wanted, abs=1e-5)
 
 
-def test_differences_stay_where_there_is_a_law():
+def test_differences_stay_where_there_is_a_distribution():
     experiment = {
         "constants": {"s": 0.0},
         "model": {"ode": {"x": "-x"}},

@@ -1,8 +1,8 @@
 """Sensitivities of means: the right estimator, the right number, and an honest error.
 
 Published values: Black and Scholes' Greeks for S = K = 100, r = 5 %, sigma = 0.2, T = 1, and the standard
-deviations per path of the pathwise and the likelihood-ratio estimators on the exact law (Glasserman 2003,
-Monte Carlo Methods in Financial Engineering, chapter 7).
+deviations per path of the pathwise and the likelihood-ratio estimators on the exact distribution (Glasserman
+2003, Monte Carlo Methods in Financial Engineering, chapter 7).
 """
 
 import io
@@ -608,7 +608,7 @@ def test_command_prints_and_writes(tmp_path, monkeypatch):
     ],
 )
 def test_counts_by_copies_and_by_likelihood(method, estimators):
-    """Poisson's law with the mean m = (alpha/mu) (1 - e^(-mu t)): dP(X > n)/dm is its probability of n."""
+    """X is Poisson with the mean m = (alpha/mu) (1 - e^(-mu t)): dP(X > n)/dm is its probability of n."""
     alpha, mu, t, n = 10.0, 0.5, 5.0, 18
     network = {
         "model": {"type": "ImmigrationDeath", "alpha": alpha, "mu": mu},
@@ -839,7 +839,7 @@ def test_coupled_copies_are_so_close_that_their_bias_is_small():
 
 @pytest.mark.parametrize("noises", [2, pytest.param(3, marks=pytest.mark.more)])
 def test_scores_share_out_noises_that_drive_all_variables(noises):
-    """The shift of two or three normals that moves one variable and not the other, in a normal law."""
+    """The shift of two or three normals that moves one normal variable and not the other."""
     matrix = np.array([[1.0, 0.5, 0.3], [0.4, -0.8, 0.6]])[:, :noises]
     lines = [{f"W{k}": float(x) for k, x in enumerate(row)} for row in matrix]
     experiment = {
@@ -852,9 +852,10 @@ def test_scores_share_out_noises_that_drive_all_variables(noises):
         "sensitivity": {"wrt": ["a", "x"], "method": "score"},
     }
     result = simkit.sensitivity(experiment)
-    law = multivariate_normal(cov=matrix @ matrix.T)
+    distribution = multivariate_normal(cov=matrix @ matrix.T)
     first, last = (
-        (law.cdf([0.2 + h, 0.4 + g]) - law.cdf([0.2 - h, 0.4 - g])) / 2e-3 for h, g in ((1e-3, 0), (0, 1e-3))
+        (distribution.cdf([0.2 + h, 0.4 + g]) - distribution.cdf([0.2 - h, 0.4 - g])) / 2e-3
+        for h, g in ((1e-3, 0), (0, 1e-3))
     )
     wanted = np.array([2 * last - first, -first])
     assert list(result["both_derivative_estimator"].values) == ["score", "score"]

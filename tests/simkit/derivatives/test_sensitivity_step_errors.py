@@ -116,7 +116,7 @@ PROCESSES = [
 
 @pytest.mark.parametrize(("model", "moments", "variable", "start", "parameters"), PROCESSES)
 def test_processes_that_revert(model, moments, variable, start, parameters):
-    """The mean and the second moment, by the start and all parameters, against the exact laws."""
+    """The mean and the second moment, by the start and all parameters, against the exact distributions."""
     experiment = {
         "model": {"type": model} | parameters,
         "initial": {variable: start},
@@ -189,7 +189,7 @@ def test_step_errors_do_not_depend_on_how_code_is_made(monkeypatch):
 
 @pytest.mark.more
 def test_where_dates_are_those_of_steps_they_stay_when_steps_are_halved():
-    """The level has twice as many steps and looks at every other one: what is left is the exact law."""
+    """The level has twice as many steps and uses every other one: what is left is exact."""
     changes = {
         "observe": {"knocked": "max(S) > 120", "above": "mean(maximum(S - 100, 0))"},
         "sensitivity": {"wrt": ["S", "sigma"]},
@@ -205,7 +205,7 @@ def test_where_dates_are_those_of_steps_they_stay_when_steps_are_halved():
     assert euler["above", "S"]["bias_stderr"] < euler["above", "S"]["stderr"]
 
 
-def test_an_exact_law_has_no_step_error():
+def test_an_exact_distribution_has_no_step_error():
     changes = {"solver": "ExactSampling", "sensitivity.of": ["call"], "sensitivity.second": None}
     result = simkit.sensitivity(GBM, overrides=changes)
     assert not [name for name in result if "bias" in name or "step_error" in name]

@@ -1,4 +1,4 @@
-"""Ensembles: exact laws, and the same bits however the work is cut."""
+"""Ensembles: exact distributions, and the same bits however the work is cut."""
 
 import dataclasses
 import math
@@ -298,7 +298,7 @@ def test_an_ordinary_problem_needs_one_path_and_has_no_error():
     assert step.stderr < 1e-4
 
 
-def test_random_initial_values_have_their_law():
+def test_random_initial_values_have_their_distribution():
     simulation = gbm(40_000, 1, initial={"S": Distribution("normal", 100.0, 2.0)})
     moments = run_ensemble(simulation).statistics["moments"]
     assert abs(moments["S_mean"][0] - 100) < 5 * 2 / math.sqrt(40_000)
@@ -313,8 +313,8 @@ def test_failures_stop_with_id_value_and_time():
 
 
 def test_excluded_failures_are_counted_and_leave_no_trace():
-    law = Distribution("uniform", 0.0, 2.0)
-    simulation = gbm(4000, 8, problem=Threshold(), initial={"x": law}, stored_paths=4000)
+    distribution = Distribution("uniform", 0.0, 2.0)
+    simulation = gbm(4000, 8, problem=Threshold(), initial={"x": distribution}, stored_paths=4000)
     result = run_ensemble(dataclasses.replace(simulation, failures="exclude"))
     good = np.isfinite(result.stored["x"]).all(axis=1)
     moments = result.statistics["moments"]
@@ -328,8 +328,8 @@ def test_excluded_failures_are_counted_and_leave_no_trace():
 
 
 def test_a_failure_in_a_later_chunk_has_its_own_id_and_time():
-    law = Distribution("uniform", 0.0, 1.5003)  # with this seed no path of the first chunk fails
-    simulation = gbm(3 * LEAF, 8, problem=Threshold(), initial={"x": law}, seed=5, chunk=LEAF)
+    distribution = Distribution("uniform", 0.0, 1.5003)  # with this seed no path of the first chunk fails
+    simulation = gbm(3 * LEAF, 8, problem=Threshold(), initial={"x": distribution}, seed=5, chunk=LEAF)
     excluding = dataclasses.replace(simulation, failures="exclude", stored_paths=3 * LEAF)
     states = run_ensemble(excluding).stored["x"]
     bad = np.flatnonzero(~np.isfinite(states).all(axis=1))

@@ -194,9 +194,9 @@ def test_what_is_taken_for_the_mean_of_jumps_is(name, rate):
     }
     (group,) = option_groups(load(experiment))
     (chunk,) = group.sampled(0, 8192)
-    law, marks = group.jumps, chunk["put"].marks[0].ravel()
-    result = np.array(functions_of_marks(marks, law.knots, np))
-    z = (result.mean(1) - law.means(law.knots)) / result.std(1) * math.sqrt(marks.size)
+    distribution, marks = group.jumps, chunk["put"].marks[0].ravel()
+    result = np.array(functions_of_marks(marks, distribution.knots, np))
+    z = (result.mean(1) - distribution.means(distribution.knots)) / result.std(1) * math.sqrt(marks.size)
     assert np.abs(z).max() < 4.5
     assert result[0].mean() == pytest.approx(-math.expm1(-rate / 6), abs=0.01)
 
@@ -276,7 +276,7 @@ def independent(option, seed, wrt, paths):
 def test_errors_of_derivatives_cover_what_the_policy_leaves():
     """Over seeds, in a number that moves no path, of a value whose exact derivative is known.
 
-    The exact numbers are those of a grid of 3201 prices, by convolution with the law of a period.
+    The exact numbers are those of a grid of 3201 prices, by convolution with the distribution of a period.
     """
     seeds, exact, value = 20, 0.574279, 10.579191
     runs = [independent({"dates": 12, "degree": 5, "paths": 4096}, s, ["K"], 65536) for s in range(seeds)]

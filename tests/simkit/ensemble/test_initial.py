@@ -1,4 +1,4 @@
-"""Random initial values follow their law, and belong to their path alone."""
+"""Random initial values follow their distribution, and belong to their path alone."""
 
 import functools
 import math
@@ -21,7 +21,11 @@ INITIAL = {
     "u": Distribution("uniform", -3.0, 5.0),
     "again": Distribution("normal", -1.0, 2.0),
 }
-LAWS = {"S": stats.lognorm(0.3, scale=math.exp(4.6)), "v": stats.norm(-1, 2), "u": stats.uniform(-3, 8)}
+DISTRIBUTIONS = {
+    "S": stats.lognorm(0.3, scale=math.exp(4.6)),
+    "v": stats.norm(-1, 2),
+    "u": stats.uniform(-3, 8),
+}
 PATHS = 2**17
 
 
@@ -43,13 +47,13 @@ def drawn(request):
     return {name: np.asarray(x, np.float64) for name, x in result.items()}
 
 
-@pytest.mark.parametrize("name", LAWS)
-def test_values_follow_their_law(drawn, name):
-    x, law = drawn[name], LAWS[name]
-    assert stats.kstest(x, law.cdf).pvalue > 1e-6
-    assert abs(x.mean() - law.mean()) < 5 * law.std() / math.sqrt(PATHS)
-    _, variance, _, excess = law.stats("mvsk")
-    assert abs(np.mean((x - law.mean()) ** 2) / variance - 1) < 5 * math.sqrt((excess + 2) / PATHS)
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_values_follow_their_distribution(drawn, name):
+    x, distribution = drawn[name], DISTRIBUTIONS[name]
+    assert stats.kstest(x, distribution.cdf).pvalue > 1e-6
+    assert abs(x.mean() - distribution.mean()) < 5 * distribution.std() / math.sqrt(PATHS)
+    _, variance, _, excess = distribution.stats("mvsk")
+    assert abs(np.mean((x - distribution.mean()) ** 2) / variance - 1) < 5 * math.sqrt((excess + 2) / PATHS)
 
 
 def test_a_number_is_itself(drawn):
@@ -66,7 +70,7 @@ def test_variables_are_independent_of_each_other_and_of_the_noise(drawn):
         return CounterNoise.of(seed_key(3), path).draws(2, 1, jnp.uint32(0), 1)[0]
 
     noise = jax.tree.leaves(user_jit(jax.vmap(increment))(ids(PATHS)))
-    columns = [stats.norm.ppf(LAWS[n].cdf(drawn[n])) for n in LAWS]
+    columns = [stats.norm.ppf(DISTRIBUTIONS[n].cdf(drawn[n])) for n in DISTRIBUTIONS]
     columns += [(drawn["again"] + 1) / 2, *(np.asarray(z, np.float64) for z in noise)]
     z = np.corrcoef(columns)[np.triu_indices(len(columns), 1)] * math.sqrt(PATHS)
     assert np.abs(z).max() < stats.norm.isf(1e-6 / 2 / len(z))
@@ -127,6 +131,6 @@ def test_no_spread_is_a_number():
         ("gamma", 1.0, 2.0, r"gamma: unknown distribution; choose one of normal, lognormal, uniform"),
     ],
 )
-def test_parameters_without_a_law_are_refused(kind, a, b, message):
+def test_parameters_without_a_distribution_are_refused(kind, a, b, message):
     with pytest.raises(ValueError, match=f"^{message}$"):
         Distribution(kind, a, b)

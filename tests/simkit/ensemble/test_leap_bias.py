@@ -48,9 +48,9 @@ def pairs():
     a = 300 - 2 * b
     up, down = 0.005 * a * (a - 1) / 2, 0.4 * b
     generator = np.diag(up[:-1], -1) + np.diag(down[1:], 1) - np.diag(up + down)
-    law = expm(generator)[:, 0]
-    mean = law @ a
-    return {"A": (mean, law @ a**2 - mean**2)}
+    distribution = expm(generator)[:, 0]
+    mean = distribution @ a
+    return {"A": (mean, distribution @ a**2 - mean**2)}
 
 
 @pytest.mark.more

@@ -69,14 +69,14 @@ def assert_same_bits(one, other):
 
 @pytest.mark.more
 def test_errors_of_variances_and_quantiles_are_the_spread_over_samples():
-    """800 samples, of which every row is one, of laws whose variance and quantiles are known."""
+    """800 samples, of which every row is one, of distributions whose variance and quantiles are known."""
     shape, rng = (800, 13, 64), np.random.default_rng(5)
     draws = {"normal": 5 + 2 * rng.standard_normal(shape), "exponential": rng.exponential(1.0, shape)}
-    laws = {"normal": stats.norm(5, 2), "exponential": stats.expon()}
+    distributions = {"normal": stats.norm(5, 2), "exponential": stats.expon()}
     result = gather(draws, np.ones((13, 64), bool), [13], dict.fromkeys(draws, 800))
-    for name, law in laws.items():
-        z = (result[f"{name}_variance"] - law.var()) / result[f"{name}_variance_stderr"]
-        away = result[f"{name}_quantile"][:, 1:4] - law.ppf(LEVELS[1:4])
+    for name, distribution in distributions.items():
+        z = (result[f"{name}_variance"] - distribution.var()) / result[f"{name}_variance_stderr"]
+        away = result[f"{name}_quantile"][:, 1:4] - distribution.ppf(LEVELS[1:4])
         for each in (z, *(away / result[f"{name}_quantile_stderr"][:, 1:4]).T):
             assert 0.92 < np.mean(np.abs(each) < 2) < 0.98
             assert abs(np.median(each)) < 0.2

@@ -134,12 +134,12 @@ def test_chosen_variants_keep_their_order_and_their_numbers(together):
 def test_a_changed_section_is_replaced_where_there_was_a_value_and_merged_where_there_were_keys():
     text = with_variants(
         "variants:\n"
-        "  law: {initial: {x: {uniform: [1, 2]}}}\n"
+        "  distribution: {initial: {x: {uniform: [1, 2]}}}\n"
         "  solver: {solver: {type: Milstein}}\n"
         "  item: {save.quantiles: [0.1, 0.9], time: {steps: null, rtol: 1e-3, atol: 1e-3}, solver: SRIW1}\n"
     )
-    law, solver, item = (load_one(text, variant=name) for name in ("law", "solver", "item"))
-    assert law.experiment.resolved()["initial"]["x"] == {"uniform": [1.0, 2.0]}
+    distribution, solver, item = (load_one(text, variant=name) for name in ("distribution", "solver", "item"))
+    assert distribution.experiment.resolved()["initial"]["x"] == {"uniform": [1.0, 2.0]}
     assert solver.experiment.solver.type == "Milstein"
     assert item.experiment.time.steps is None
     assert item.experiment.save.quantiles == [0.1, 0.9]

@@ -73,9 +73,9 @@ def test_sensitivities_and_studies_are_tables_too(tmp_path):
         dataset.square_derivative[0, 1]
     )
 
-    laws = {"a": {"uniform": [0, 1]}, "b": {"uniform": [0, 1]}}
+    distributions = {"a": {"uniform": [0, 1]}, "b": {"uniform": [0, 1]}}
     experiment = {
-        "constants": laws,
+        "constants": distributions,
         "model": {"ode": {"x": "a + 2*b - x"}},
         "initial": {"x": 0.0},
         "time": {"t1": 1.0, "steps": 4},
@@ -85,7 +85,7 @@ def test_sensitivities_and_studies_are_tables_too(tmp_path):
     dataset = uncertainty(experiment)
     write_dataset(dataset, tmp_path / "study.csv")
     lines = {(x["measure"], x["parameter"]): x for x in lines_of(tmp_path / "study.csv")}
-    for i, name in enumerate(laws):
+    for i, name in enumerate(distributions):
         assert float(lines["total", name]["value"]) == float(dataset.total[0, i])
         assert float(lines["total", name]["halfwidth"]) == float(dataset.total_halfwidth[0, i])
 

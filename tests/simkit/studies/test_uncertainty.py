@@ -1,4 +1,4 @@
-"""Uncertain parameters of functions: known indices, honest intervals, published formulas, laws."""
+"""Uncertain parameters of functions: known indices, honest intervals, published formulas, distributions."""
 
 import dataclasses
 import math
@@ -102,8 +102,8 @@ def within_three(dataset, name, exact, least=0.0):
 
 
 def method(function_dimension, groups=None, **options):
-    laws = {f"x{i}": Uniform(-PI, PI) for i in range(function_dimension)}
-    return Sobol(laws, groups or {name: [i] for i, name in enumerate(laws)}, **options)
+    distributions = {f"x{i}": Uniform(-PI, PI) for i in range(function_dimension)}
+    return Sobol(distributions, groups or {name: [i] for i, name in enumerate(distributions)}, **options)
 
 
 def measured(sobol, function, points=64, replicates=8, seed=0):
@@ -222,7 +222,7 @@ class TestSobol:
         weights=st.lists(st.floats(-2, 2), min_size=4, max_size=4),
     )
     @settings(max_examples=20)
-    def test_laws(self, scale, shift, estimator, weights):
+    def test_distributions(self, scale, shift, estimator, weights):
         """Units change nothing, what is not used is exactly 0, all together are 1, sums lie about 1."""
         a, b, c, d = (*weights[:2], 1 + abs(weights[2]), weights[3])
 
@@ -320,8 +320,8 @@ class TestNoise:
                 assert np.max(half) < 0.08
 
     def test_effects_lose_the_noise(self):
-        laws = {name: Uniform(0, 1) for name in ("a", "b")}
-        morris = Morris(laws, {"a": [0], "b": [1]})
+        distributions = {name: Uniform(0, 1) for name in ("a", "b")}
+        morris = Morris(distributions, {"a": [0], "b": [1]})
         inputs = morris.inputs(0, 500, 0, 4)
         x = inputs.base[:, :, morris.design.take]
         Z = np.random.default_rng(0).standard_normal((4, 500, 1, 4))
@@ -391,8 +391,8 @@ class TestNoise:
 class TestOtherMethods:
     def test_elementary_effects(self):
         """Of a linear function exact; of Ishigami's as SALib writes it, on the same walks."""
-        laws = [{"uniform": [0, 2]}, {"normal": [0, 1]}, {"uniform": [-1, 0]}]
-        study = elementary_effects(lambda x: 3 * x[0] - 2 * x[2] + 0 * x[1], laws, walks=8)
+        distributions = [{"uniform": [0, 2]}, {"normal": [0, 1]}, {"uniform": [-1, 0]}]
+        study = elementary_effects(lambda x: 3 * x[0] - 2 * x[2] + 0 * x[1], distributions, walks=8)
         assert study["mu"].values[0] == pytest.approx([6, 0, -2])
         assert study["mu_star"].values[0] == pytest.approx([6, 0, 2])
         assert list(study["sigma"].values[0]) == [0, 0, 0]  # differences of rounding are none
@@ -421,12 +421,14 @@ class TestOtherMethods:
         assert within_three(study, "nu", ISHIGAMI["nu"], 1e-6)
         assert np.all(study["bound"].values[0] >= ISHIGAMI["total"])
         weights = np.array([1.0, 2.0, 3.0])
-        laws = [{"normal": [0, 1]}, {"normal": [5, 2]}, {"normal": [0, 0.5]}]
-        linear = derivative_measures(lambda x: jnp.dot(x, weights), laws, points=256, replicates=8)
+        distributions = [{"normal": [0, 1]}, {"normal": [5, 2]}, {"normal": [0, 0.5]}]
+        linear = derivative_measures(lambda x: jnp.dot(x, weights), distributions, points=256, replicates=8)
         fractions = (weights * [1, 2, 0.5]) ** 2 / np.sum((weights * [1, 2, 0.5]) ** 2)
-        assert linear["bound"].values[0] == pytest.approx(fractions, rel=0.01)  # sharp for normal laws
+        assert linear["bound"].values[0] == pytest.approx(
+            fractions, rel=0.01
+        )  # sharp for normal distributions
 
-    @pytest.mark.parametrize("law", [{"uniform": [0, 1]}, {"normal": [0.5, 0.3]}])
+    @pytest.mark.parametrize("distribution", [{"uniform": [0, 1]}, {"normal": [0.5, 0.3]}])
     @pytest.mark.parametrize("points", [64, 1024])
     @pytest.mark.parametrize(
         "jumping",
@@ -438,11 +440,13 @@ class TestOtherMethods:
             lambda a: 2 * a - jnp.floor(2 * a),  # whose jumps have no correlation with its changes
         ],
     )
-    def test_a_jump_is_refused(self, jumping, points, law):
+    def test_a_jump_is_refused(self, jumping, points, distribution):
         with pytest.raises(InputError, match=r"^value jumps as a moves, by .*; use sobol_indices"):
-            derivative_measures(lambda a, b: jumping(a) + b, {"b": law, "a": law}, points=points)
+            derivative_measures(
+                lambda a, b: jumping(a) + b, {"b": distribution, "a": distribution}, points=points
+            )
 
-    @pytest.mark.parametrize("law", [{"uniform": [0, 1]}, {"normal": [0.5, 0.3]}])
+    @pytest.mark.parametrize("distribution", [{"uniform": [0, 1]}, {"normal": [0.5, 0.3]}])
     @pytest.mark.parametrize(
         ("continuous", "slope"),
         [
@@ -454,10 +458,12 @@ class TestOtherMethods:
             (lambda a: jnp.abs(a - 0.4) ** 0.75, lambda a: 0.75 * jnp.abs(a - 0.4) ** -0.25),
         ],
     )
-    def test_kinks_and_steep_slopes_are_not_jumps(self, continuous, slope, law):
-        study = derivative_measures(lambda a, b: continuous(a) + b, {"a": law, "b": law}, points=4096)
+    def test_kinks_and_steep_slopes_are_not_jumps(self, continuous, slope, distribution):
+        study = derivative_measures(
+            lambda a, b: continuous(a) + b, {"a": distribution, "b": distribution}, points=4096
+        )
         u = (np.arange(2**20) + 0.5) / 2**20
-        a = u if "uniform" in law else 0.5 + 0.3 * stats.norm.ppf(u)
+        a = u if "uniform" in distribution else 0.5 + 0.3 * stats.norm.ppf(u)
         exact = float(np.mean(np.square(slope(a))))
         assert study["nu"].values[0] == pytest.approx([exact, 1.0], rel=0.02)
 
@@ -465,8 +471,8 @@ class TestOtherMethods:
         rng = np.random.default_rng(1)
         x, y = rng.standard_normal((2, 200, 3)), rng.standard_normal((2, 200))
         y = np.round(y + np.exp(x[..., 0]) - x[..., 1], 1)  # with ties
-        laws = {name: Normal(0, 1) for name in "abc"}
-        rank = Rank(laws, {name: [i] for i, name in enumerate(laws)})
+        distributions = {name: Normal(0, 1) for name in "abc"}
+        rank = Rank(distributions, {name: [i] for i, name in enumerate(distributions)})
         inputs = rank.inputs(0, 256, 0, 2)._replace(base=x)
         measures, _ = rank.measured(Values(y[..., None]), inputs)
         for replicate in range(2):
@@ -482,8 +488,10 @@ class TestOtherMethods:
         assert monotone["spearman"].values[0, 0] == pytest.approx(1)
 
     def test_propagation(self):
-        laws = {"a": {"normal": [1, 0.5]}, "b": {"lognormal": [0, 0.25]}}
-        study = propagate(lambda a, b: {"sum": 2 * a - 1, "log": jnp.log(b)}, laws, points=1024, replicates=8)
+        distributions = {"a": {"normal": [1, 0.5]}, "b": {"lognormal": [0, 0.25]}}
+        study = propagate(
+            lambda a, b: {"sum": 2 * a - 1, "log": jnp.log(b)}, distributions, points=1024, replicates=8
+        )
         for name, (mean, sd) in {"sum": (1, 1), "log": (0, 0.25)}.items():
             own = study.sel(observable=name)
             assert abs(own["mean"] - mean) <= 3 * own["mean_halfwidth"]
@@ -494,7 +502,7 @@ class TestOtherMethods:
         assert np.sum(mass, 1) == pytest.approx(0.998, abs=1e-3)
 
     def test_atoms_are_drawn_as_fractions_of_the_runs(self):
-        """Those true and false, each of a count, and those that pay nothing, with their fraction as a number."""
+        """Those true and false, each of a count, and those that pay nothing, with the fraction in digits."""
         outputs = {
             "above": lambda a: jnp.where(a > 0.8, 1.0, 0.0),
             "count": lambda a: jnp.floor(10 * a),
@@ -523,7 +531,7 @@ class TestOtherMethods:
         assert_nothing_overlaps(figure)
 
 
-LAW_EXAMPLES = {
+DISTRIBUTION_EXAMPLES = {
     Normal(1, 2): stats.norm(1, 2),
     LogNormal(0.1, 0.5): stats.lognorm(0.5, scale=math.exp(0.1)),
     Uniform(-1, 3): stats.uniform(-1, 4),
@@ -535,36 +543,38 @@ LAW_EXAMPLES = {
 }
 
 
-@pytest.mark.parametrize(("law", "reference"), LAW_EXAMPLES.items(), ids=lambda x: type(x).__name__)
+@pytest.mark.parametrize(
+    ("distribution", "reference"), DISTRIBUTION_EXAMPLES.items(), ids=lambda x: type(x).__name__
+)
 class TestLaws:
-    def test_quantiles(self, law, reference):
+    def test_quantiles(self, distribution, reference):
         u = np.r_[1e-12, 1e-3, np.linspace(0.01, 0.99, 25), 1 - 1e-9]
-        np.testing.assert_allclose(law.quantile(u), reference.ppf(u), rtol=1e-9, atol=1e-12)
-        assert distribution_of(plain(law)) == law
-        assert reference.cdf(law.median) == pytest.approx(0.5, abs=0.2)
+        np.testing.assert_allclose(distribution.quantile(u), reference.ppf(u), rtol=1e-9, atol=1e-12)
+        assert distribution_of(plain(distribution)) == distribution
+        assert reference.cdf(distribution.median) == pytest.approx(0.5, abs=0.2)
 
-    def test_slope_bounds_the_variance(self, law, reference):
-        """Poincaré's inequality for several functions; x itself makes it sharp for normal laws."""
+    def test_slope_bounds_the_variance(self, distribution, reference):
+        """Poincaré's inequality for several functions; x itself makes it sharp for normal distributions."""
         u = (np.arange(20_000) + 0.5) / 20_000
-        x = law.quantile(u)
-        w = law.poincare_slope(x)
+        x = distribution.quantile(u)
+        w = distribution.poincare_slope(x)
         for f, slope in ((x, 1.0), (x**2, 2 * x), (np.sin(x), np.cos(x))):
             assert np.var(f) <= np.mean((w * slope) ** 2) * (1 + 1e-3)
-        if isinstance(law, Normal):
+        if isinstance(distribution, Normal):
             assert np.var(x) == pytest.approx(np.mean(w**2), rel=1e-3)
 
 
 def test_discrete_values_have_their_probabilities():
-    law = distribution_of({"discrete": {"values": [3, 1, 2], "probabilities": [0.5, 0.25, 0.25]}})
+    distribution = distribution_of({"discrete": {"values": [3, 1, 2], "probabilities": [0.5, 0.25, 0.25]}})
     u = scrambled_sobol(1, 0, 1024, 0, 0)[:, 0]
-    values, counts = np.unique(law.quantile(u), return_counts=True)
+    values, counts = np.unique(distribution.quantile(u), return_counts=True)
     assert dict(zip(values, counts, strict=True)) == {1: 256, 2: 256, 3: 512}
-    assert law.quantile(np.array([0.0, 1.0])).tolist() == [1, 3]
+    assert distribution.quantile(np.array([0.0, 1.0])).tolist() == [1, 3]
     assert distribution_of({"discrete": [1, 2]}) == Discrete((1.0, 2.0))
-    assert distribution_of(plain(law)) == law
+    assert distribution_of(plain(distribution)) == distribution
 
 
-def test_the_numbers_of_a_law_may_be_expressions():
+def test_the_numbers_of_a_distribution_may_be_expressions():
     assert distribution_of({"uniform": ["-pi", "pi/2"]}) == Uniform(-math.pi, math.pi / 2)
     assert distribution_of({"discrete": ["-w", 1]}, {"w": 2.0}) == Discrete((-2.0, 1.0))
 
@@ -596,7 +606,7 @@ def test_the_numbers_of_a_law_may_be_expressions():
         ({"normal": 3}, r"normal: must be its numbers, got 3"),
     ],
 )
-def test_wrong_laws_are_refused(given, message):
+def test_wrong_distributions_are_refused(given, message):
     with pytest.raises(InputError, match=message):
         sobol_indices(ishigami, [given, *CUBE[1:]])
 
@@ -632,14 +642,14 @@ def test_functions_that_cannot_be_studied_are_refused():
         propagate(lambda: 1.0, {})
     with pytest.raises(InputError, match=r"^a: must be a distribution such as \{uniform: \[0, 1\]\}, got 3"):
         propagate(lambda a: a, {"a": 3.0})
-    law = {"uniform": [0, 1]}
+    distribution = {"uniform": [0, 1]}
     with pytest.raises(InputError, match=r"is called by name with a, b, and takes \(a\): got an unexpected"):
-        propagate(lambda a: a, {"a": law, "b": law})
+        propagate(lambda a: a, {"a": distribution, "b": distribution})
     with pytest.raises(InputError, match=r"is called with one array, and takes \(a, b\): missing a required"):
-        propagate(lambda a, b: a, [law, law])
+        propagate(lambda a, b: a, [distribution, distribution])
     for function in (math.sin, lambda a: a if a > 0.5 else -a):
         with pytest.raises(InputError, match=r"must be written for JAX, with jax.numpy in place of math"):
-            propagate(lambda a, f=function: f(a), {"a": law}, points=64)
+            propagate(lambda a, f=function: f(a), {"a": distribution}, points=64)
 
 
 def counting(function, sizes):
@@ -652,8 +662,8 @@ def counting(function, sizes):
 
 @pytest.mark.parametrize("kind", [Sobol, Morris, Propagate])
 def test_points_are_added_until_intervals_are_narrow(kind):
-    laws = {f"x{i}": Uniform(-PI, PI) for i in range(3)}
-    each = kind(laws, {name: [i] for i, name in enumerate(laws)})
+    distributions = {f"x{i}": Uniform(-PI, PI) for i in range(3)}
+    each = kind(distributions, {name: [i] for i, name in enumerate(distributions)})
     sizes = []
     width = {Sobol: 0.1, Morris: 0.05, Propagate: 0.02}[kind]
     result = run_study(each, Plan(16, 8, width=width), counting(on_numpy, sizes))
@@ -672,11 +682,13 @@ def test_points_are_added_until_intervals_are_narrow(kind):
 @pytest.mark.parametrize("points", [64, 1024])
 def test_a_variance_on_sobol_points_is_not_that_of_independent_ones(points):
     """Their mean is nearly exact, and a division by n - 1 would be too large by a thousand half-intervals."""
-    law = {"uniform": [0, 1]}
-    spread = propagate(lambda a: a, {"a": law}, points=points)
+    distribution = {"uniform": [0, 1]}
+    spread = propagate(lambda a: a, {"a": distribution}, points=points)
     away = abs(float(spread["sd"].item()) - 12**-0.5)
     assert away < 2.5 * float(spread["sd_halfwidth"].item()) < 0.002
-    bound = derivative_measures(lambda a: jnp.cos(jnp.pi * a), {"a": law}, points=points)  # equal to S_T = 1
+    bound = derivative_measures(
+        lambda a: jnp.cos(jnp.pi * a), {"a": distribution}, points=points
+    )  # equal to S_T = 1
     assert abs(bound["bound"].item() - 1) < 2.5 * bound["bound_halfwidth"].item()
 
 
@@ -690,8 +702,8 @@ def test_a_budget_below_the_first_runs_is_refused():
 
 
 def test_names_of_points_at_one_place_are_not_printed_over_each_other():
-    laws = {name: {"uniform": [0, 1]} for name in ("a", "idle", "b", "too")}
-    study = elementary_effects(lambda a, idle, b, too: a + 3 * b + 0 * (idle + too), laws, walks=8)
+    distributions = {name: {"uniform": [0, 1]} for name in ("a", "idle", "b", "too")}
+    study = elementary_effects(lambda a, idle, b, too: a + 3 * b + 0 * (idle + too), distributions, walks=8)
     (axes,) = plot_study(study).axes
     assert [each.get_text() for each in axes.texts] == ["a", "idle, too", "b"]
 
@@ -699,12 +711,12 @@ def test_names_of_points_at_one_place_are_not_printed_over_each_other():
 @pytest.mark.parametrize("count", [3, 5])
 def test_the_largest_pairs_are_drawn_below_the_parameters(count):
     names = "abcde"[:count]
-    laws = {name: {"uniform": [-1, 1]} for name in names}
+    distributions = {name: {"uniform": [-1, 1]} for name in names}
 
     def function(**x):
         return 4 * x["a"] * x["b"] + 2 * x["a"] * x["c"] + x["c"]
 
-    study = sobol_indices(function, laws, points=64, order=2)
+    study = sobol_indices(function, distributions, points=64, order=2)
     figure = plot_study(study)
     (axes,) = figure.axes
     rows = [label.get_text() for label in axes.get_yticklabels()]
@@ -741,7 +753,7 @@ def test_each_replicate_is_its_own_scrambling():
         assert sorted(np.floor(column * 64).astype(int)) == list(range(64))
 
 
-def test_laws_have_their_keys_in_the_file():
+def test_distributions_have_their_keys_in_the_file():
     from simkit.config.settings import DISTRIBUTIONS
 
     assert tuple(BY_KEY) == DISTRIBUTIONS

@@ -324,8 +324,8 @@ def test_a_distribution_may_use_constants_that_are_not_uncertain():
         "constants: {a: {uniform: [-pi*turns, half]}, turns: 2, half: turns/2, b: {normal: [EXPR, 1]}}\n"
         "model: {ode: {x: 0}}\ninitial: {x: 0}\ntime: {t1: 1, steps: 1}\nobserve: {f: a + b}\n"
     )
-    laws = load_uncertain(text.replace("EXPR", "half")).distributions
-    assert laws == {"a": Uniform(-2 * math.pi, 1.0), "b": Normal(1.0, 1.0)}
+    distributions = load_uncertain(text.replace("EXPR", "half")).distributions
+    assert distributions == {"a": Uniform(-2 * math.pi, 1.0), "b": Normal(1.0, 1.0)}
     with pytest.raises(InputError, match=r"constants.b: normal: mean must be .* unknown name 'a'"):
         load_uncertain(text.replace("EXPR", "a"))
 

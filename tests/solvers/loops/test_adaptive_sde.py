@@ -1,4 +1,4 @@
-"""Adaptive steps of stochastic equations: the path keeps its law, and errors fall with the tolerance."""
+"""Adaptive steps of stochastic equations: distributions of paths, and errors against tolerances."""
 
 import functools
 from typing import NamedTuple
@@ -137,7 +137,7 @@ def test_too_many_components_are_refused():
         tree_of(jnp.uint32(0), wide=False).levels(20000, 0)
 
 
-# The law of the path
+# The distribution of the path
 
 
 class WatchedState(NamedTuple):
@@ -211,7 +211,7 @@ def watched(solver, atol, paths=2048, model=Watched, internal=False, first_step=
 @pytest.mark.user_code
 @pytest.mark.more
 def test_the_path_is_that_of_the_tree_whatever_was_rejected():
-    """W and its integral at the saved times follow from the roots, and have their law."""
+    """W and its integral at the saved times follow from the roots, and have their distribution."""
     loose, tight = (watched("SRIW1", atol) for atol in (1e-2, 1e-4))
     assert np.mean(tight.rejected) > 4 * np.mean(loose.rejected) > 0
     paths = jnp.arange(len(tight.accepted), dtype=jnp.uint32)

@@ -1,4 +1,4 @@
-"""Coupled tau-leaping: each path has the law of tau-leaping, and the two stay close."""
+"""Coupled tau-leaping: each path has the distribution of tau-leaping, and the two stay close."""
 
 import equinox as eqx
 import jax
@@ -93,7 +93,7 @@ def stopped():
 
 @pytest.mark.more
 @pytest.mark.parametrize("make", [draining, tangled, stopped])
-def test_leaps_as_long_as_the_method_says_have_its_law(make):
+def test_leaps_as_long_as_the_method_says_have_its_distribution(make):
     network, y0, end = make()
     method = TauLeaping(epsilon=0.9, critical=2)
     result = pairs(network, method, (0.4, 1.0), y0, end)

@@ -184,7 +184,7 @@ def test_every_solver_is_right_after_many_steps_or_refuses(name):
 @pytest.mark.more
 @pytest.mark.parametrize("name", [name for name, info in SOLVERS.items() if "jump" in info.problem])
 def test_the_clock_of_a_jump_process_is_right_after_many_events(name):
-    """10^5 events and more, or 10^4 leaps: the number of molecules is that of Poisson's law."""
+    """10^5 events and more, or 10^4 leaps: the number of molecules is that of the Poisson distribution."""
     network, paths = ImmigrationDeath(1e5, 1.0), 8
     solver = make_solver(name, {"epsilon": 1e-4} if name == "TauLeaping" else {})
 

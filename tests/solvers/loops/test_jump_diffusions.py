@@ -1,4 +1,4 @@
-"""Jump diffusions: laws of the jumps, their coupling on longer steps, moments, prices and derivatives."""
+"""Jump diffusions: distributions of jumps, their coupling on longer steps, moments, prices, derivatives."""
 
 import functools
 from typing import ClassVar, NamedTuple
@@ -71,10 +71,10 @@ def test_few_jumps_are_counted_to_the_last_bits(dtype):
         assert (high <= k).all()
 
 
-def test_jumps_of_a_step_follow_poisson_and_their_sum_its_law():
+def test_jumps_of_a_step_follow_poisson_and_their_sum_its_distribution():
     """Mean and variance of the number and of the compound sum, over the change from inversion to times."""
     means = jnp.asarray([0.02, 0.25, 0.3, 4.0, 40.0])
-    laws = {
+    distributions = {
         "normal": (NormalMarks(-0.1, 0.3), (-0.1, 0.1, -(0.1**3) - 3 * 0.1 * 0.09, 0.0406)),
         "Kou": (DoubleExponentialMarks(0.4, 10.0, 5.0), (0.04 - 0.12, 0.056, None, 24 * (4e-5 + 0.6 / 625))),
     }
@@ -84,12 +84,14 @@ def test_jumps_of_a_step_follow_poisson_and_their_sum_its_law():
     def draws(words):
         def one(words, mean):
             number = jump_count(words.block(0).a, words, 1, mean)
-            return {"number": number} | {name: law.total(words, mean) for name, (law, _) in laws.items()}
+            return {"number": number} | {
+                name: distribution.total(words, mean) for name, (distribution, _) in distributions.items()
+            }
 
         return jax.vmap(lambda m: jax.vmap(lambda w: one(w, m))(words))(means)
 
     result = draws(random_words(count))
-    moments = {"number": (1.0, 1.0, None, 1.0)} | {name: known for name, (_, known) in laws.items()}
+    moments = {"number": (1.0, 1.0, None, 1.0)} | {name: known for name, (_, known) in distributions.items()}
     for name, (first, second, _, fourth) in moments.items():
         x, mean, variance = np.asarray(result[name]), np.asarray(means) * first, np.asarray(means) * second
         spread = np.sqrt((np.asarray(means) * fourth + 2 * variance**2) / count)

@@ -1,4 +1,4 @@
-"""Exact sampling against the laws that it draws from, and Andersen's step against what it matches."""
+"""Exact sampling against the exact distributions, and Andersen's step against the moments it matches."""
 
 import dataclasses
 import functools
@@ -58,7 +58,7 @@ def some_words():
 
 
 @pytest.mark.parametrize("name", GAUSSIAN)
-def test_one_step_has_the_exact_moments_and_a_normal_law(name):
+def test_one_step_has_the_exact_moments_and_a_normal_distribution(name):
     """Of prices the logarithm is normal."""
     problem, y, h = MODELS[name](**MODELS[name].example), MODELS[name].example_initial, 1.7
     z = np.random.default_rng(1).standard_normal((len(problem.Noise._fields), 20_000))
@@ -138,15 +138,15 @@ def noncentral(case, h):
 @pytest.mark.more
 @pytest.mark.parametrize("name", [name for name in SQUARE_ROOTS if name != "no reversion"])
 @pytest.mark.parametrize("steps", [1, 2])
-def test_cir_has_its_noncentral_chi_square_law(name, steps):
+def test_cir_has_its_noncentral_chi_square_distribution(name, steps):
     """In one step and in two, at any number of degrees of freedom."""
     case = SQUARE_ROOTS[name]
     c, d, l = noncentral(case, case[4])
     x = cir_draws()[name][0 if steps == 1 else 2]
     assert (x >= 0).all()
-    law = stats.ncx2(d, l, scale=c) if l else stats.chi2(d, scale=c)
-    # Where the law is concentrated at zero scipy's own function loses digits: compare from 1e-12 on.
-    assert stats.kstest(x, lambda v: law.cdf(np.maximum(v, 1e-300))).pvalue > 1e-6
+    distribution = stats.ncx2(d, l, scale=c) if l else stats.chi2(d, scale=c)
+    # Where the distribution is concentrated at zero scipy's own function loses digits: compare from 1e-12 on.
+    assert stats.kstest(x, lambda v: distribution.cdf(np.maximum(v, 1e-300))).pvalue > 1e-6
 
 
 def test_cir_without_reversion_is_absorbed_at_zero():
@@ -186,7 +186,7 @@ def test_derivatives_of_cir_are_right_or_nan(sigma, known):
     assert (np.abs(result.mean(axis=0) - wanted) < LIMIT * result.std(axis=0) / np.sqrt(2000)).all()
 
 
-def test_one_step_or_many_have_one_law():
+def test_one_step_or_many_have_one_distribution():
     """In the loop: the moments after one step and after five, and a gradient that is finite."""
     model = OrnsteinUhlenbeck(**OrnsteinUhlenbeck.example)
     start = OrnsteinUhlenbeck.State(X=jnp.asarray(3.0))
@@ -305,7 +305,7 @@ def test_derivatives_of_an_integral_over_exact_states_have_a_step_error():
     "steps", [pytest.param(2, marks=pytest.mark.more), 3, pytest.param(5, marks=pytest.mark.more)]
 )
 def test_derivatives_over_a_few_exact_steps_are_right_less_their_bias(steps, method):
-    """No steps can be left out here, so that other paths of the same law tell the error."""
+    """No steps can be left out here, so that other paths of the same distribution tell the error."""
     given = experiment("GBM", {"S": 1.0}, "ExactSampling", steps, observe={"area": "integral(S)", "end": "S"})
     given["model"] = {"type": "GBM", "mu": 1.0, "sigma": 0.2}
     given["sensitivity"] = {"wrt": ["mu"], "method": method}

@@ -266,7 +266,7 @@ def test_average_over_a_double_well(name, model, h, bias):
 @pytest.mark.parametrize(
     ("name", "model", "h"), [("BAOAB", DoubleWellLangevin, 0.2), ("LeimkuhlerMatthews", DoubleWell, 0.08)]
 )
-def test_the_law_in_a_double_well(name, model, h):
+def test_the_distribution_in_a_double_well(name, model, h):
     """Boltzmann's: the fraction of time below each of some places, the top of the barrier among them."""
     estimates, errors = excesses(name, model, h)
     assert (errors[1:] < 4e-3).all()

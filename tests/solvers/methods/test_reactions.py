@@ -1,4 +1,4 @@
-"""Reaction networks: the laws of the three jump methods, of their variates, and of the views on a network."""
+"""Reaction networks: distributions of the three jump methods, of variates, and of views on a network."""
 
 import functools
 import math
@@ -144,7 +144,7 @@ ARRIVALS = {"alpha": 1000.0, "mu": 10.0}
 
 
 def leaps_for_long(method, end):
-    """Leaps that the immigrants make too, whose whole law is tested."""
+    """Leaps that the immigrants make too, whose whole distribution is tested."""
     return method == "TauLeaping" and end == 50.0
 
 
@@ -195,11 +195,11 @@ def test_the_langevin_equation_has_the_moments_of_linear_networks(end, mean, dev
     pass_rule(x, mean, deviation)
 
 
-def chi_square(x, law) -> float:
-    """The p-value of a sample of whole numbers under a law, in cells of 20 or more expected."""
-    low, high = int(law.ppf(0.002)), int(law.ppf(0.998))
+def chi_square(x, distribution) -> float:
+    """The p-value of a sample of whole numbers under a distribution, in cells of 20 or more expected."""
+    low, high = int(distribution.ppf(0.002)), int(distribution.ppf(0.998))
     edges = np.arange(low, high + 1, max(1, (high - low) // 30)) + 0.5
-    expected = len(x) * np.diff(np.concatenate([[0], law.cdf(edges), [1]]))
+    expected = len(x) * np.diff(np.concatenate([[0], distribution.cdf(edges), [1]]))
     observed = np.histogram(x, np.concatenate([[-np.inf], edges, [np.inf]]))[0]
     keep = expected > 1e-9
     chi = ((observed - expected)[keep] ** 2 / expected[keep]).sum()
@@ -210,13 +210,13 @@ KEYS = 100_000
 
 
 @functools.cache
-def sampler(law, dtype):
-    return user_jit(jax.vmap(lambda i, *p: law(Words(i, jnp.uint32(3)), *p), (0, None, None)))
+def sampler(distribution, dtype):
+    return user_jit(jax.vmap(lambda i, *p: distribution(Words(i, jnp.uint32(3)), *p), (0, None, None)))
 
 
-def sample(law, *parameters, dtype):
+def sample(distribution, *parameters, dtype):
     padded = [*parameters, *[None] * (2 - len(parameters))]
-    return np.asarray(sampler(law, dtype)(jnp.arange(KEYS, dtype=jnp.uint32), *padded), np.float64)
+    return np.asarray(sampler(distribution, dtype)(jnp.arange(KEYS, dtype=jnp.uint32), *padded), np.float64)
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
@@ -298,43 +298,45 @@ def test_binomial_variates(n, p, dtype):
     assert x.min() >= 0
     assert x.max() <= n
     assert chi_square(x, stats.binom(n, p)) > 1e-6
-    law = stats.binom(n, p)
-    assert abs(x.mean() - n * p) < 5 * law.std() / math.sqrt(KEYS)
-    spread = math.sqrt((law.stats("k") + 2) / KEYS)
-    assert abs(np.mean((x - n * p) ** 2) / law.var() - 1) <= 5 * spread
+    distribution = stats.binom(n, p)
+    assert abs(x.mean() - n * p) < 5 * distribution.std() / math.sqrt(KEYS)
+    spread = math.sqrt((distribution.stats("k") + 2) / KEYS)
+    assert abs(np.mean((x - n * p) ** 2) / distribution.var() - 1) <= 5 * spread
 
 
 @pytest.mark.parametrize(("n", "p"), [(20, 0.5), (1000, 0.01), (1000, 0.3), (1_000_000, 0.4)])
 def test_the_density_of_many_binomial_variates(n, p):
     """Up to six deviations away, relative to that of the mean; nothing is above n."""
-    law = stats.binom(n, p)
-    k = np.unique(np.round(np.clip(law.mean() + law.std() * np.linspace(-6, 6, 200), 4, n - 4)))
+    distribution = stats.binom(n, p)
+    k = np.unique(
+        np.round(np.clip(distribution.mean() + distribution.std() * np.linspace(-6, 6, 200), 4, n - 4))
+    )
     result = np.asarray(_log_binomial(jnp.asarray(k), jnp.float64(n), jnp.float64(n * p)))
     at = len(k) // 2
-    expected = law.logpmf(k) - law.logpmf(k[at])
+    expected = distribution.logpmf(k) - distribution.logpmf(k[at])
     np.testing.assert_allclose(result - result[at], expected, rtol=0, atol=2e-7)
     assert _log_binomial(jnp.float64(n + 1), jnp.float64(n), jnp.float64(n * p)) == -np.inf
 
 
 @pytest.mark.parametrize(
-    ("law", "hat"),
+    ("distribution", "hat"),
     [(stats.poisson(m), (_poisson_hat, m)) for m in (10.0, 13.3, 100.0, 3e6)]
     + [(stats.binom(n, p), (_binomial_hat, n, p)) for n, p in ((20, 0.5), (1000, 0.011), (100_000, 0.4))],
 )
-def test_what_variates_are_rejected_from_lies_above_their_law(law, hat):
-    """Else they had another law; what is taken without a second look lies below.
+def test_what_variates_are_rejected_from_lies_above_their_distribution(distribution, hat):
+    """Else they had another distribution; what is taken without a second look lies below.
 
     Hörmann's constants for Poisson variates leave out up to six parts in a thousand at the edge of a few
-    cells, 2e-6 of the law in all.
+    cells, 2e-6 of the distribution in all.
     """
     build, *numbers = hat
     a, b, centre, scale, inner = (np.asarray(x) for x in build(*map(jnp.float64, numbers)))
     u = np.linspace(-0.499, 0.499, 200_001)
     room = 0.5 - np.abs(u)
     k = np.floor((2 * a / room + b) * u + centre)
-    density = law.logpmf(k)
+    density = distribution.logpmf(k)
     if build is _binomial_hat:
-        density = density - law.logpmf(math.floor((numbers[0] + 1) * numbers[1]))
+        density = density - distribution.logpmf(math.floor((numbers[0] + 1) * numbers[1]))
     height = np.log(scale / (a / room**2 + b))
     assert (height >= density - 6e-3).all()
     quick = room >= 0.07
@@ -351,11 +353,11 @@ def test_binomial_variates_without_a_choice(n, p):
 def test_gamma_variates(shape, dtype):
     """Of a large shape, where float32 has few values, what is left is the number of deviations."""
     shape = float(dtype(shape))
-    law = stats.gamma(shape)
+    distribution = stats.gamma(shape)
     x = sample(gamma_of, dtype(shape), dtype=dtype)
     if shape < 1e8 or dtype is jnp.float64:
-        assert stats.kstest(x, law.cdf).pvalue > 1e-6
-        assert chi_square_between(x, law, [1e-4, 1e-3, 0.01, 0.1, 0.9, 0.99, 0.999, 1 - 1e-4]) > 1e-6
+        assert stats.kstest(x, distribution.cdf).pvalue > 1e-6
+        assert chi_square_between(x, distribution, [1e-4, 1e-3, 0.01, 0.1, 0.9, 0.99, 0.999, 1 - 1e-4]) > 1e-6
     assert abs(x.mean() - shape) < 5 * math.sqrt(shape / KEYS)
     assert abs(np.mean((x - shape) ** 2) / shape - 1) < 5 * math.sqrt((2 + 6 / shape) / KEYS)
 
@@ -364,16 +366,16 @@ def test_a_million_gamma_variates_have_the_first_three_moments():
     """To half a percent, where constants of the method that are a little off still pass the tests above."""
     keys = jnp.arange(2**20, dtype=jnp.uint32)
     x = np.asarray(sampler(gamma_of, jnp.float32)(keys, jnp.float32(1), None), np.float64)
-    moments = [1, 2, 6, 24, 120, 720]  # n! of an exponential law
+    moments = [1, 2, 6, 24, 120, 720]  # n! of an exponential distribution
     for k in (1, 2, 3):
         error = math.sqrt((moments[2 * k - 1] - moments[k - 1] ** 2) / len(x))
         assert abs(np.mean(x**k) - moments[k - 1]) < 5 * error
 
 
-def chi_square_between(x, law, levels):
-    """The p-value of how many values there are between quantiles of a continuous law, tails included."""
+def chi_square_between(x, distribution, levels):
+    """The p-value of counts between quantiles of a continuous distribution, tails included."""
     levels = np.array([0.0, *levels, 1.0])
-    observed = np.histogram(x, [-1.0, *law.ppf(levels[1:-1]), np.inf])[0]
+    observed = np.histogram(x, [-1.0, *distribution.ppf(levels[1:-1]), np.inf])[0]
     expected = np.diff(levels) * x.size
     return float(stats.chi2.sf((((observed - expected) ** 2) / expected).sum(), len(levels) - 2))
 
@@ -472,7 +474,7 @@ def test_paths_do_not_depend_on_their_group():
     np.testing.assert_array_equal(whole.counts.X[:128], other.counts.X)
 
 
-def test_both_exact_methods_have_one_law():
+def test_both_exact_methods_have_one_distribution():
     """Schlögl's two stable states: the fraction of paths in the upper one, and the means within each."""
     parts = []
     for method in METHODS[:2]:
@@ -539,8 +541,8 @@ class Arrivals(AbstractReactionNetwork):
 @pytest.mark.parametrize(
     ("model", "parameters", "most"), [(Linear, linear(1e5, 0.0, 0.0), 2000), (Arrivals, {"rate": 1e5}, 1)]
 )
-def test_saved_times_inside_leaps_see_the_law(model, parameters, most):
-    """Arrivals alone are Poisson at every time, and leaps over hundreds of them are exact in law, also where
+def test_saved_times_inside_leaps_see_the_distribution(model, parameters, most):
+    """Arrivals alone are Poisson at every time, and leaps over hundreds of them are exact, also where
     several times are saved in one."""
     run = jump(model, "TauLeaping", 0.2, (0,), parameters, paths=512)
     x = np.asarray(run.counts.X)

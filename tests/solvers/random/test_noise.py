@@ -381,7 +381,7 @@ def join(parts):
 
 @pytest.mark.parametrize("n", range(1, 8))
 def test_joined_normals_are_standard_and_uncorrelated(n):
-    # The join is linear, so its law follows from its matrix: rows of unit length, at right angles.
+    # The join is linear, so its distribution follows from its matrix: rows of unit length, at right angles.
     matrix = np.stack([join(unit.reshape(n, 3)) for unit in np.eye(3 * n)], axis=1)
     np.testing.assert_allclose(matrix @ matrix.T, np.eye(3), atol=1e-12)
 
