@@ -40,13 +40,13 @@ class Contribution(NamedTuple):
 
     @staticmethod
     def of(result: DifferentiatedRows, name: str, count: int) -> "Contribution":
-        """That of one path, to the last rows of a quantity."""
+        """The contribution of one path to the last rows of a quantity."""
         changes = tuple(each[name][-count:] for each in result.changes)
         return Contribution(result.rows[name][-count:], changes, tuple(x[-count:] for x in result.weights))
 
     @property
     def derivatives(self) -> Sequence[jax.Array]:
-        """Those of many paths, `(rows, leaves, lanes)`, with values less the mean of a leaf."""
+        """The derivatives of many paths, `(rows, leaves, lanes)`, with values less the mean of a leaf."""
         if not self.weights:
             return self.changes
         lanes = self.value.shape[-1]

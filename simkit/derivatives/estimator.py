@@ -88,7 +88,7 @@ class Part:
 
     @property
     def all_requests(self) -> tuple[Request, ...]:
-        """Those of this part, and then of the finer one of an equation, or the levels of a run with noise."""
+        """The requests of this part, and of an equation's finer one or of the levels of a run with noise."""
         others = self.levels if self.finer is None else (self.finer,)
         leaps = () if self.leaps is None else (self.leaps.request,)
         return sum((other.requests for other in others), self.requests) + leaps

@@ -52,7 +52,7 @@ class Leaps:
 
     @property
     def paths(self) -> int:
-        """As many as a part of the work of the run allows."""
+        """The number of paths that a fraction of the work of the run allows."""
         return coupled_paths(self.simulation.paths, self.factors, PART_OF_WORK, MOST_BIAS_PATHS)
 
     @property
@@ -114,7 +114,7 @@ class LeapDerivatives:
 def leaps_of_derivatives(
     run: DifferentiatedRun, estimate: Estimate, moves: Moves, pairs: Sequence[tuple[str, int]]
 ) -> Leaps | None:
-    """Those of copies or scores, for pairs of a quantity and a move; None where paths do not leap."""
+    """The leaps of copies or scores, for pairs of a quantity and a move; None where paths do not leap."""
     if not info_of(run.simulation.solver).leaps:
         return None
     names = list(dict.fromkeys(name for name, _ in pairs))
@@ -131,7 +131,7 @@ def leaps_of_derivatives(
 def leaps_of_differences(
     run: DifferentiatedRun, given: Sequence[Run], weights: Sequence[float], names: Sequence[str]
 ) -> Leaps | None:
-    """Those of differences of the runs with the inputs `given`; None where paths do not leap."""
+    """The leaps of differences of the runs with the inputs `given`; None where paths do not leap."""
     if not info_of(run.simulation.solver).leaps:
         return None
 
@@ -143,7 +143,7 @@ def leaps_of_differences(
 
 
 def _program(run: DifferentiatedRun) -> PathProgram:
-    """That of the run's paths."""
+    """The program of the run's paths."""
     return path_program(run.simulation, run.simulation.grid)[0]
 
 
@@ -152,7 +152,7 @@ def _by_path(array) -> np.ndarray:
 
 
 def _differences(result: Sequence[np.ndarray], names: int) -> list[Sequence[np.ndarray]]:
-    """By direction and name."""
+    """The differences by direction and name."""
     return [result[i : i + names] for i in range(0, len(result), names)]
 
 

@@ -53,7 +53,7 @@ class MomentsReduction:
 
     @property
     def reducer(self) -> Moments:
-        """Of the arrays by their position."""
+        """The reducer of the arrays, by their position."""
         return Moments({str(place): count for place, count in enumerate(self.counts)})
 
     @property

@@ -50,7 +50,7 @@ def moves_intensity(problem: AbstractJumpDiffusion, change, precision: str) -> t
     words = _some_words(StepWords)
 
     def rate(problem, y):
-        """Of all jumps, and of each kind of them."""
+        """The rate of all jumps, and the probability of each kind."""
         kinds = problem.marks(zero).kinds(words, zero.dtype)
         return problem.intensity(zero, y), [probability for probability, _ in kinds]
 

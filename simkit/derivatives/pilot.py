@@ -122,7 +122,7 @@ def _best(offers: Sequence[Offer], measured: dict[Selection, PilotResult]) -> li
 
 
 def _good(candidates: list[Selection], measured: dict[Selection, PilotResult]) -> list[Selection]:
-    """Those that are as good as the best, as far as the pilot shows; the usual one first.
+    """The estimators that are as good as the best, as far as the pilot shows; the usual one first.
 
     One that is 0 on all paths where others vary does so on paths that are too rare for the pilot.
     """
@@ -241,7 +241,7 @@ def _arrays(run: DifferentiatedRun, part: Part, ids: Callable, size: int, worker
 
 
 def _statistics(rows: np.ndarray, cost: float) -> PilotResult:
-    """Of estimates by row and path: the mean variance over rows, and the first fault of a row."""
+    """The mean variance over rows of estimates by row and path, and the first fault of a row."""
     if not np.all(np.isfinite(rows)):
         return PilotResult(rows, np.inf, "not finite on some paths")
     faults = (tail.fault for row in rows if (tail := tail_of(row)) is not None)

@@ -55,7 +55,7 @@ class LevelValues:
 
     @property
     def values(self) -> np.ndarray:
-        """Of the same paths, `(paths, 1 + levels)`."""
+        """The values of the same paths, `(paths, 1 + levels)`."""
         if self.levels is None:
             return np.zeros((0, 1))
         own = self.sample[: self.levels.shape[1]] if self.own is None else self.own

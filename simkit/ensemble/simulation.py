@@ -108,7 +108,7 @@ class Simulation:
 
     @property
     def observed(self) -> tuple[Observable, ...]:
-        """Its observables; none where the observer is one made by hand."""
+        """The observables; none where the observer is one made by hand."""
         return self.observer.observables if isinstance(self.observer, Observer) else ()
 
     @property

@@ -136,7 +136,7 @@ class AbstractAdaptiveSteps(AbstractStepping):
 
 
 class AdaptiveSteps(AbstractAdaptiveSteps):
-    """Of ordinary equations."""
+    """Adaptive steps of ordinary equations."""
 
     group = 32
     too_short = "too short for the clock; the solution may be infinite there"
@@ -149,7 +149,7 @@ class AdaptiveSteps(AbstractAdaptiveSteps):
 
 
 class StochasticAdaptiveSteps(AbstractAdaptiveSteps):
-    """Of stochastic equations."""
+    """Adaptive steps of stochastic equations."""
 
     group = 8  # whose numbers of steps differ more
     too_short = "shorter than halving gives"

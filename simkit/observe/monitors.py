@@ -23,7 +23,7 @@ class Monitor:
 
     @property
     def interval(self) -> int:
-        """Its steps are among the multiples of this."""
+        """The number of which all its steps are multiples."""
         return self.every if self.date is None else self.date
 
     def initial(self, values, dtype) -> tuple:

@@ -75,7 +75,7 @@ def _to_bias(row: Mapping[str, Any]) -> str:
 
 
 def _limit(row: Mapping[str, Any]) -> str:
-    """Of a mean of values that are all the same the limit on the side where others would be."""
+    """For a mean of identical values, the limit on the side where others would be."""
     for key, side in (("upper", "below"), ("lower", "above")):
         if row.get(key) is not None and row[key] != row["mean"]:
             return f" ({side} {row[key]:.5g})"

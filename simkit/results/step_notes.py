@@ -38,7 +38,7 @@ def of_variant(variant: str) -> str:
 
 
 def unresolved_notes(dataset: "xr.Dataset", which: str = "") -> list[str]:
-    """Of a run by itself: the quantities that are no result."""
+    """A line for the quantities of a single run that are no result."""
     return no_result(dataset, by_quantity(dataset, "unresolved"), which)
 
 

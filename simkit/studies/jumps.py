@@ -39,7 +39,7 @@ class Segments(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Remainders:
-    """Of each of many `Segments` the value at its start and the two remainders, `(rows, 3)`, by name."""
+    """For each of many `Segments`, the value at its start and the two remainders, `(rows, 3)`, by name."""
 
     function: FunctionOfParameters
 
@@ -47,7 +47,7 @@ class Remainders:
         return jax.vmap(self.one)(segments)
 
     def one(self, segment: Segments):
-        """That of one segment."""
+        """The remainders of one segment."""
         start, change, places = segment
         here, there = self.function(start), self.function(start + change)
 

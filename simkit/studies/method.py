@@ -20,7 +20,7 @@ class DesignRows(NamedTuple):
     up: np.ndarray | None = None
 
     def and_more(self, more: "DesignRows") -> "DesignRows":
-        """With later rows."""
+        """These rows followed by later ones."""
         base = np.concatenate([self.base, more.base], 1)
         if self.order is None or self.up is None or more.order is None or more.up is None:
             return DesignRows(base)

@@ -148,7 +148,7 @@ class Morris(AbstractMethod):
         return DesignRows(self.quantiles(tails + (1 - 2 * tails) * base), orders, up)
 
     def measured(self, values: Values, inputs: DesignRows) -> Measured:
-        r"""Of means over paths, where all points of a walk meet the same noise.
+        r"""The effects on means over paths, where all points of a walk meet the same noise.
 
         What is left of it, `effect_noise`, is subtracted from the variance of the effects. Absolute values
         keep it: without any influence `mu_star` is $\sqrt{2/\pi}$ of it. A note says where it may be that.

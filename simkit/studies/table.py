@@ -79,7 +79,7 @@ def _note(one: "xr.Dataset", place: int) -> dict[str, str]:
 
 
 def make_table(dataset: "xr.Dataset", unicode: bool = True) -> "Table":
-    """For each observable a row for each parameter, or for what is measured of the whole."""
+    """The table of a study: for each observable a row for each parameter, or for the whole."""
     content = summary(dataset)["observables"]
     rows: list[dict[str, str]] = []
     ends = set()

@@ -67,7 +67,7 @@ class Martingale(eqx.Module):
 
 
 def surprises(normals: Sequence[Any], marks: Sequence[Any], order: int, knots: Any, means: Any) -> list[Any]:
-    """Of mean 0 whatever came before: polynomials of normals, functions of jumps less their means."""
+    """Terms of mean 0 whatever came before: polynomials of normals, functions of jumps less their means."""
     result = list(polynomials(list(normals), order)[1:])
     for z in marks:
         result += [f - mean for f, mean in zip(functions_of_marks(z, knots), means, strict=True)]
@@ -94,7 +94,7 @@ def count_of(functions: int, ramps: int) -> int:
 
 
 def shape_of(exercise: Exercise, components: int, every: int, jumps: bool = False) -> Shape:
-    """As fine as the regression on its paths bears; `every` is the number of steps of an interval."""
+    """The finest shape that the regression on its paths bears; `every` is the steps of an interval."""
     functions = len(exercise.basis)
     shortest = min(b - a for a, b in itertools.pairwise((0, *exercise.when)))
     ramps, order = RAMPS, ORDERS.get(shortest // every, ORDER)

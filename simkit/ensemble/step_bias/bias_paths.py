@@ -48,7 +48,7 @@ class BiasRun:
         return {name: np.ascontiguousarray(x.T) for name, x in rows.items()}
 
     def _simulated(self, levels: Sequence[Callable], first: int, paths: int) -> list[Ends]:
-        """Of paths from `first`, on each of the levels, in as many calls as it takes."""
+        """The ends of paths from `first`, on each of the levels, in as many calls as it takes."""
         ids = self.requests[0].arguments[1]
 
         def work(simulate: Callable, start: int) -> Ends:

@@ -87,7 +87,7 @@ def _when(
 def dates_of(
     observables: Iterable[Observable], span: tuple[Expression, Expression], values: Mapping[str, Any]
 ) -> dict[str, tuple]:
-    """By option the dates that constants give, as parts of the time between the constants' own t0 and t1."""
+    """The dates of each option for given constants, as fractions of the time between their t0 and t1."""
     t0, t1 = (end(values) for end in span)
     exercises = {each.name: each.exercise for each in observables if each.exercise is not None}
     return {

@@ -91,7 +91,7 @@ class ObservedPair(AbstractObserver):
 
     @property
     def stops(self):
-        """Those of both, which are the same."""
+        """The stops of both copies, which are the same."""
         return self.first.stops
 
     def changed(self, acc, k, t, before, after):

@@ -91,7 +91,7 @@ class _Observed(AbstractObserver):
 
     @property
     def stops(self):
-        """Those of the observer."""
+        """The stops of the observer."""
         return self.observer.stops
 
     def conditions(self, problem, t, y):

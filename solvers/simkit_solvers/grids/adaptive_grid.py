@@ -59,7 +59,7 @@ class AdaptiveGrid(AbstractSavedTimes):
 
     @property
     def fewest_steps(self) -> int:
-        """Of a stochastic path, with no step longer than `first_step` or beyond a saved time."""
+        """The fewest steps of a stochastic path, none longer than `first_step` or beyond a saved time."""
         interval = float(self.span) / self.points
         longest = interval if self.first_step is None else float(self.first_step)
         return self.points * max(math.ceil(interval / longest - 1e-3), 1)

@@ -42,7 +42,7 @@ class Interval(NamedTuple):
         return Interval(coarse, level, index, whole, self.pending), done
 
     def left_half(self, left: Draw, right: Draw) -> "Interval":
-        """Its left half, given the normals of both; the right one waits."""
+        """The interval's left half, given the normals of both; the right one waits."""
         level = self.level + jnp.uint32(1)
 
         def keep(slots, z):

@@ -137,7 +137,7 @@ class AbstractSDE(AbstractODE):
         r"""$\sum_k g_k(t, y)\,dW_k$ as a `State`."""
 
     def correlations(self) -> dict[tuple[int, int], Scalar]:
-        """Those that it makes between noises i and j, where their matrix has a range of its own.
+        """The correlations that the model gives noises i and j, where their matrix has a range of its own.
 
         None in most models: the range of a single correlation is that of its parameter.
         """
