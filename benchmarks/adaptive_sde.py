@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from ours import experiment, whole_run
-from report import Finding, options, report
+from report import Measurement, parse_arguments, report
 from rounds import timed, waited_for
 from simkit_physics import GBM
 from simkit_solvers import (
@@ -175,8 +175,8 @@ def diffrax_paths(paths: int) -> Callable[[Any], jax.Array]:
 
 
 def main():
-    asked = options(__doc__)
-    paths, rounds = (512, 2) if asked.small else (1024, 3)
+    arguments = parse_arguments(__doc__)
+    paths, rounds = (512, 2) if arguments.small else (1024, 3)
     own = rows_of(run_of(SAMPLE, adaptive_grid(TOLERANCE)))
     error = mean_error(own["total"], rows_of(run_of(SAMPLE, adaptive_grid(TOLERANCE / REFERENCE)))["total"])
     trials = own[ACCEPTED] + own[REJECTED]
@@ -195,13 +195,15 @@ def main():
     ours, fixed, peer = (timing.best for timing in timings.values())
     print(f"strong error {error:.2g}; most trials of a path {trials.max()}")
     findings = [
-        Finding(f"adaptive sde, waiting in groups of {GROUP}", waiting(own), "x", 2, "at most"),
-        Finding("adaptive sde, the same on linear noise", waiting(linear), "x", 2, "at most"),
-        Finding("adaptive sde, against a fixed grid of equal strong error", fixed / ours, "x"),
-        Finding("adaptive sde, steps of the fixed grid over trials", steps / trials.mean(), "x"),
-        Finding("adaptive sde, against diffrax's adaptive steps at equal strong error", peer / ours, "x", 5),
+        Measurement(f"adaptive sde, waiting in groups of {GROUP}", waiting(own), "x", 2, "at most"),
+        Measurement("adaptive sde, the same on linear noise", waiting(linear), "x", 2, "at most"),
+        Measurement("adaptive sde, against a fixed grid of equal strong error", fixed / ours, "x"),
+        Measurement("adaptive sde, steps of the fixed grid over trials", steps / trials.mean(), "x"),
+        Measurement(
+            "adaptive sde, against diffrax's adaptive steps at equal strong error", peer / ours, "x", 5
+        ),
     ]
-    report("adaptive_sde", findings, timings, {}, asked)
+    report("adaptive_sde", findings, timings, {}, arguments)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
-from report import Finding, options, report
+from report import Measurement, parse_arguments, report
 from rounds import interleaved
 from scipy.integrate import solve_ivp
 from simkit_solvers import Rodas5P, Scalar
@@ -83,8 +83,8 @@ def exact(slow: float):
 
 
 def main():
-    asked = options(__doc__)
-    members, rounds = (1000, 1) if asked.small else (10_000, 2)
+    arguments = parse_arguments(__doc__)
+    members, rounds = (1000, 1) if arguments.small else (10_000, 2)
     programs = {name: by_diffeqsolve(*given, members) for name, given in PROGRAMS.items()}
     timings = interleaved(programs, rounds)
     checked = np.linspace(0, members - 1, CHECKED).astype(int)
@@ -99,7 +99,7 @@ def main():
         raise SystemExit("Rodas5P is the less accurate one here: its tolerance must be tighter to compare")
     ratio = timings["Kvaerno5"].best / timings["Rodas5P"].best
     what = f"Robertson, {members} members, Rodas5P against Kvaerno5"
-    report("stiff", [Finding(what, ratio, "x", 3)], timings, {}, asked, {"relative_errors": errors})
+    report("stiff", [Measurement(what, ratio, "x", 3)], timings, {}, arguments, {"relative_errors": errors})
 
 
 if __name__ == "__main__":

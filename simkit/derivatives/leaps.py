@@ -27,7 +27,7 @@ from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.simulation import Run, Simulation
 from simkit.ensemble.step_bias.coupled_steps import MOST_BIAS_PATHS, PART_OF_WORK
 from simkit.ensemble.step_bias.leap_bias import LONGER, SHORTER, LeapProgram, coupled_paths
-from simkit.ensemble.work import joined
+from simkit.ensemble.work import concatenated
 from simkit.machine.on_each_device import local_devices
 
 
@@ -70,7 +70,7 @@ class Leaps:
             return jax.tree.map(_by_path, program((given, lengths), path_ids(first, *ids.shape)))
 
         firsts = range(0, self.paths, ids.size)
-        return self.combined(joined(work, self.given, firsts, workers_of_levels(self.simulation)))
+        return self.combined(concatenated(work, self.given, firsts, workers_of_levels(self.simulation)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +94,7 @@ class LeapDerivatives:
         result = []
         for direction, step in zip(directions, moves.steps, strict=True):
             pair, watch = coupled_copies(network, grid, observer, direction, step)
-            start = pair.joined(y0, y0)
+            start = pair.paired(y0, y0)
             ends = coupled_leaps(pair, method, factors, start, grid, moves.inputs.key, path, watch).ends
             high, low = ends["first"], ends["second"]
             result += [(high[name] - low[name]) / (2 * step.astype(jnp.float64)) for name in self.names]

@@ -31,7 +31,7 @@ from simkit.derivatives.parts import parts_of
 from simkit.derivatives.tails import tail_of
 from simkit.ensemble.chunks import lanes_for, planned_steps
 from simkit.ensemble.programs import Request, compiled
-from simkit.ensemble.work import joined, workers_of
+from simkit.ensemble.work import concatenated, workers_of
 from simkit.machine.on_each_device import Devices
 
 PILOT = 4096  # paths, or as many as the run has
@@ -236,7 +236,7 @@ def _arrays(run: DifferentiatedRun, part: Part, ids: Callable, size: int, worker
     def work(simulate: Callable, first: int) -> list[np.ndarray]:
         return of_paths(simulate(ids(MAX_PATHS - count + first)), count - first)
 
-    (arrays,) = joined(work, [part.ready()], range(0, count, size), workers)
+    (arrays,) = concatenated(work, [part.ready()], range(0, count, size), workers)
     return [each.astype(float) for each in arrays]
 
 

@@ -188,8 +188,8 @@ class SimulatedDesign:
                     slopes[name].append(flat[:, :left])
             if self.progress is not None:
                 self.progress(start + left, len(ids))
-        joined = {name: np.concatenate(parts, -1) for name, parts in slopes.items() if parts}
-        return {name: np.concatenate(parts) for name, parts in values.items()}, joined
+        concatenated = {name: np.concatenate(parts, -1) for name, parts in slopes.items() if parts}
+        return {name: np.concatenate(parts) for name, parts in values.items()}, concatenated
 
     def _lanes(self, plan: Chunks, points: np.ndarray, ids: np.ndarray, start: int) -> Lanes:
         """The lanes of a chunk; those beyond the last repeat it."""

@@ -81,7 +81,7 @@ sensitivity: {wrt: [a]}
 }
 
 
-def told(checkout: Path, *arguments: str) -> dict:
+def json_of(checkout: Path, *arguments: str) -> dict:
     """What the command line of a checkout says as JSON."""
     paths = [str(checkout), str(checkout / "solvers"), str(checkout / "physics")]
     answer = subprocess.run(
@@ -128,11 +128,11 @@ def _coarser(sections: dict) -> tuple[str, ...]:
 
 
 def _models_and_solvers(checkout: Path) -> list[Case]:
-    kinds = told(checkout, "list")
+    kinds = json_of(checkout, "list")
     models = [name for kind, names in kinds.items() if kind.startswith("models") for name in names]
     solvers = [name for kind, names in kinds.items() if kind.startswith("solvers") for name in names]
     cases = []
-    for described in told(checkout, "describe", *models)["described"]:
+    for described in json_of(checkout, "describe", *models)["described"]:
         text = described["yaml"]
         settings = _coarser({"time": yaml.safe_load(text)["time"]})
         # Some say what they save.

@@ -203,7 +203,7 @@ def test_noise_is_linear_in_the_increments(model, data):
         np.testing.assert_allclose(whole, a * p + b * q, rtol=1e-12, atol=1e-9)
 
 
-def noise_facts(problem, y):
+def noise_properties(problem, y):
     """What is true of the noise at y: kinds that hold, and whether Itô and Stratonovich agree."""
     g = columns(problem, y)
     slope = jnp.stack(jax.jacfwd(lambda z: columns(problem, z))(y), axis=-1)  # [variable, noise, by variable]
@@ -227,7 +227,7 @@ def test_noise_kind_and_calculus_are_true(model):
     """The declared kind holds at every state tried, and no stronger one does: it would be wasted."""
     problem = build(model)
     ys = [state(model, factor=f) for f in (0.4, 1.0, 1.7)]
-    kinds, agree = zip(*(noise_facts(problem, y) for y in ys), strict=True)
+    kinds, agree = zip(*(noise_properties(problem, y) for y in ys), strict=True)
     holds = {kind: all(each[kind] for each in kinds) for kind in kinds[0]}
     assert holds[model.noise_kind]
     order = ["additive", "scalar", "diagonal", "commutative", "general"]

@@ -482,10 +482,10 @@ def hagan_volatility(F, K, alpha, beta, nu, rho, T):
     middle, log = (F * K) ** ((1 - beta) / 2), np.log(F / K)
     z = nu / alpha * middle * log
     chi = np.log((np.sqrt(1 - 2 * rho * z + z * z) + z - rho) / (1 - rho))
-    wide = 1 + ((1 - beta) * log) ** 2 / 24 + ((1 - beta) * log) ** 4 / 1920
+    denominator = 1 + ((1 - beta) * log) ** 2 / 24 + ((1 - beta) * log) ** 4 / 1920
     first = ((1 - beta) * alpha / middle) ** 2 / 24
     second = rho * beta * nu * alpha / (4 * middle) + (2 - 3 * rho**2) / 24 * nu**2
-    return alpha / (middle * wide) * z / chi * (1 + (first + second) * T)
+    return alpha / (middle * denominator) * z / chi * (1 + (first + second) * T)
 
 
 def test_sabr_prices_are_near_hagans():

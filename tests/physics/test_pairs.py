@@ -84,8 +84,8 @@ def test_forces_are_minus_the_gradient_of_all_pairs(dimensions, periodic, seed):
     x = some_positions(10, dimensions, seed)
     box = BOX[:dimensions] if periodic else None
     neighbours = full_list(x, box)
-    filled = jnp.broadcast_to(jnp.arange(10), (12 - len(neighbours), 10))
-    U, F, energy, forces = laws(x, jnp.concatenate([neighbours, filled]), box)
+    padding = jnp.broadcast_to(jnp.arange(10), (12 - len(neighbours), 10))
+    U, F, energy, forces = laws(x, jnp.concatenate([neighbours, padding]), box)
     assert float(U) == pytest.approx(float(energy), rel=1e-12)
     agree(F, forces)
     assert np.abs(F.sum(1)).max() <= 1e-12 * np.abs(F).max()  # Newton's third law
@@ -176,9 +176,9 @@ def test_a_trajectory_has_the_gradients_of_all_pairs_and_keeps_its_energy():
         return user_jit(jax.value_and_grad(lambda x, args: jnp.sum(after(forces, x, args)[1] ** 2), (0, 1)))
 
     x, p = after(FORCES, X, ARGS)
-    begun, ended = ENERGY(X, ARGS, BOX), ENERGY(x, ARGS, BOX) + 0.5 * jnp.sum(p**2)
+    initial, final = ENERGY(X, ARGS, BOX), ENERGY(x, ARGS, BOX) + 0.5 * jnp.sum(p**2)
     assert float(jnp.sum(p**2)) > 1.0
-    assert ended == pytest.approx(float(begun), abs=2e-3 * float(jnp.sum(p**2)))
+    assert final == pytest.approx(float(initial), abs=2e-3 * float(jnp.sum(p**2)))
     agree(spread(FORCES)(X, ARGS), spread(other_forces)(X, ARGS))
 
 
@@ -202,11 +202,14 @@ def test_a_self_adjoint_map_has_derivatives_in_what_is_given_too():
     def program(M, v):
         return (M + M.T) @ v
 
-    def told(M, v):
+    def self_adjoint_program(M, v):
         return self_adjoint(program, M, v)
 
     M, v = jnp.asarray([[1.0, 2.0], [-0.5, 3.0]]), jnp.asarray([0.3, -0.7])
     for transform in (jax.jacfwd, jax.jacrev):
-        agree(transform(told, (0, 1))(M, v), jax.jacrev(program, (0, 1))(M, v))
-    agree(jax.vmap(told, (None, 0))(M, jnp.stack([v, 2 * v])), jnp.stack([program(M, v), program(M, 2 * v)]))
-    agree(jax.vmap(told, (0, None))(jnp.stack([M, M.T]), v), jnp.stack([program(M, v)] * 2))
+        agree(transform(self_adjoint_program, (0, 1))(M, v), jax.jacrev(program, (0, 1))(M, v))
+    agree(
+        jax.vmap(self_adjoint_program, (None, 0))(M, jnp.stack([v, 2 * v])),
+        jnp.stack([program(M, v), program(M, 2 * v)]),
+    )
+    agree(jax.vmap(self_adjoint_program, (0, None))(jnp.stack([M, M.T]), v), jnp.stack([program(M, v)] * 2))

@@ -40,9 +40,9 @@ class CIR(AbstractSDE, AbstractExactMoments, AbstractExactTransition, AbstractSq
     $r_0 \sigma^2 (e - e^2)/\kappa + \theta\sigma^2 (1 - e)^2 / 2\kappa$; they need $r_0 \ge 0$. The
     distribution of $r_t$ is that of $c\,\chi'^2(d, l)$, non-central with $d = 4\kappa\theta/\sigma^2$ degrees
     of freedom, $l = r_0 e/c$ and $c = \sigma^2 (1 - e)/4\kappa$; `ExactSampling` draws from it. Its
-    derivatives are NaN for $d \le 1$, where a Poisson number is drawn. References: Cox, Ingersoll & Ross
-    (1985), doi:10.2307/1911242; Lord, Koekkoek & Van Dijk (2010), doi:10.1080/14697680802392496 (full
-    truncation).
+    derivatives are NaN for $d \le 1$, where a Poisson number is drawn.
+    References: Cox, Ingersoll & Ross (1985), doi:10.2307/1911242; Lord, Koekkoek & Van Dijk (2010),
+    doi:10.1080/14697680802392496 (full truncation).
     """
 
     State = CIRState

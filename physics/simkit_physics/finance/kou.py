@@ -22,8 +22,8 @@ class Kou(AbstractJumpingPrice):
     variance is $S_0^2 e^{2\mu t} (e^{(\sigma^2 + \lambda E[(e^z - 1)^2])\,t} - 1)$, infinite for
     $\eta_1 \le 2$ where there are upward jumps. Numbers of jumps and their sums are drawn from their
     distributions; with `ExactSampling` one step is exact. Derivatives in $\lambda$ and p miss the change of
-    these numbers. Reference: Kou (2002), A jump-diffusion model for option pricing,
-    doi:10.1287/mnsc.48.8.1086.166.
+    these numbers.
+    Reference: Kou (2002), A jump-diffusion model for option pricing, doi:10.1287/mnsc.48.8.1086.166.
     """
 
     State = KouState

@@ -9,7 +9,7 @@ import numpy as np
 
 from simkit.ensemble.chunks import path_ids
 from simkit.ensemble.programs import Request, compiled
-from simkit.ensemble.work import joined
+from simkit.ensemble.work import concatenated
 from simkit.machine.on_each_device import Devices
 
 Ends = dict[str, np.ndarray]
@@ -55,5 +55,5 @@ class BiasRun:
             ends = self.ends(simulate(path_ids(start, *ids.shape)))
             return {name: ends[name] for name in self.orders}
 
-        each = joined(work, levels, range(first, first + paths, ids.size), self.workers)
+        each = concatenated(work, levels, range(first, first + paths, ids.size), self.workers)
         return [{name: x[:, :paths] for name, x in ends.items()} for ends in each]

@@ -132,7 +132,7 @@ def finite_difference(
     """
     if coupling == "split":
         pair, watch = coupled_copies(network, grid, observer, direction, step)
-        run = integrate_jumps(pair, method, pair.joined(y0, y0), grid, noise, watch)
+        run = integrate_jumps(pair, method, pair.paired(y0, y0), grid, noise, watch)
         high, low, status = run.rows["first"], run.rows["second"], run.status
     else:
         sides = _sides(network, grid, observer, direction, step)
@@ -205,7 +205,7 @@ def weak_derivative(
     pair, watch = CoupledNetwork(network, network), ObservedPair(observer, observer)
     runs = jax.vmap(
         lambda y: integrate_jumps(
-            pair, method, pair.joined(y, here), grid, branch.noise, watch, begin=branch.time
+            pair, method, pair.paired(y, here), grid, branch.noise, watch, begin=branch.time
         )
     )(there)
     late = (jnp.arange(grid.rows, dtype=dtype) / grid.points) >= branch.fraction

@@ -473,7 +473,7 @@ class TestOtherCommands:
         assert not set("\\$") & set(page.stdout), "LaTeX is left over"
 
     @pytest.mark.parametrize(
-        ("name", "facts"),
+        ("name", "properties"),
         [
             (
                 "SRIW1",
@@ -503,9 +503,9 @@ class TestOtherCommands:
             ("GBM", {"calculus": "ito", "noise is": "scalar", "noises": "W"}),
         ],
     )
-    def test_describe_tells_the_facts(self, name, facts):
+    def test_describe_tells_the_facts(self, name, properties):
         page = simkit_command("describe", name).stdout
-        for label, value in facts.items():
+        for label, value in properties.items():
             assert re.search(rf"^  {label} +{re.escape(value)}$", page, re.MULTILINE), label
         assert re.search(r"^Reference: .*doi:10\.", page, re.MULTILINE | re.DOTALL)
 
@@ -591,8 +591,8 @@ class TestOtherCommands:
         monkeypatch.setattr(simkit.machine.doctor, "reduction_error", lambda: np.float64(0.002))
         result = simkit_command("doctor")
         assert result.exit_code == 3
-        told = r"reduction +failed: wrong by 0\.002 \(jax issue 39103\): install another jax\n"
-        assert re.search(told, result.stdout)
+        row = r"reduction +failed: wrong by 0\.002 \(jax issue 39103\): install another jax\n"
+        assert re.search(row, result.stdout)
 
 
 LIGHT = """

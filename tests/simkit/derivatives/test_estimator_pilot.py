@@ -206,8 +206,8 @@ def test_a_continuous_barrier_is_smoothed_where_it_may_be_touched():
 def master_equation(c1: float, c2: float) -> tuple[float, float]:
     """The mean of X and the chance that it is less than 12, of `NETWORK`."""
     X = np.arange(30, -1, -2)
-    joined, parted = c1 * X * (X - 1) / 2, c2 * (30 - X) / 2
-    A = np.diag(-joined - parted) + np.diag(joined[:-1], -1) + np.diag(parted[1:], 1)
+    association, dissociation = c1 * X * (X - 1) / 2, c2 * (30 - X) / 2
+    A = np.diag(-association - dissociation) + np.diag(association[:-1], -1) + np.diag(dissociation[1:], 1)
     p = expm(2 * A)[:, 0]
     return float(p @ X), float(p[X < 12].sum())
 

@@ -236,7 +236,7 @@ def test_a_score_needs_noise_where_the_parameter_acts():
 
 @pytest.mark.more
 def test_where_a_weight_would_be_infinite_there_is_an_error():
-    still = {
+    noiseless = {
         "constants": {"c": 0.3},
         "model": {"sde": {"x": {"drift": "c", "noise": {"W": "maximum(x, 0)"}}}, "parameters": {"c": "c"}},
         "initial": {"x": -1.0},
@@ -246,9 +246,9 @@ def test_where_a_weight_would_be_infinite_there_is_an_error():
         "sensitivity": {"wrt": ["c"]},
     }
     with pytest.raises(NumericalError, match="the noise vanishes"):
-        simkit.sensitivity(still, overrides={"sensitivity.method": "score"})
-    still["model"]["sde"]["x"]["drift"] = "where(x > 5, -c, c)"
-    dataset = simkit.sensitivity(still)
+        simkit.sensitivity(noiseless, overrides={"sensitivity.method": "score"})
+    noiseless["model"]["sde"]["x"]["drift"] = "where(x > 5, -c, c)"
+    dataset = simkit.sensitivity(noiseless)
     assert list(dataset["up_derivative_estimator"].values) == ["finite differences"]
 
 
@@ -428,9 +428,9 @@ def test_bad_names_are_told_as_they_were_given(tmp_path):
     with pytest.raises(InputError, match=r"(?m)^wrt: sensitivity.wrt\[0\]: unknown name 'sgima'"):
         simkit.sensitivity(EXACT, "sgima")
     (tmp_path / "e.yaml").write_text(json.dumps(EXACT | {"output": "e.zarr"}))
-    told = CliRunner().invoke(app, ["sensitivity", str(tmp_path / "e.yaml"), "--wrt", "sgima"])
-    assert told.exit_code == 2
-    assert "\n--wrt: sensitivity.wrt[0]: unknown name 'sgima'" in told.stderr
+    outcome = CliRunner().invoke(app, ["sensitivity", str(tmp_path / "e.yaml"), "--wrt", "sgima"])
+    assert outcome.exit_code == 2
+    assert "\n--wrt: sensitivity.wrt[0]: unknown name 'sgima'" in outcome.stderr
 
 
 def test_a_method_that_would_be_wrong_is_placed_in_the_file(tmp_path):

@@ -259,10 +259,10 @@ def test_a_derivative_that_its_step_bias_makes_ends_the_command_with_3(tmp_path)
     assert row.count(" !") == 1
     line = "! y by x: no result, the step bias is as large as the value; use 88 steps or more"
     assert line in shown.stdout
-    told = command("--json")
-    assert told.exit_code == 3
-    assert line in told.stderr
-    content = json.loads(told.stdout)["quantities"]["y"]
+    outcome = command("--json")
+    assert outcome.exit_code == 3
+    assert line in outcome.stderr
+    content = json.loads(outcome.stdout)["quantities"]["y"]
     assert content["resolved"] is True
     assert content["derivatives"]["x"]["resolved"] is False
     kept = command("--set", "ensemble.unresolved=keep")
@@ -274,14 +274,14 @@ def test_a_derivative_that_its_step_bias_makes_ends_the_command_with_3(tmp_path)
 
 
 def test_python_warns_of_a_mean_and_a_derivative_that_step_biases_make():
-    with pytest.warns(UserWarning, match=r"^! y, y by x: no result") as told:
+    with pytest.warns(UserWarning, match=r"^! y, y by x: no result") as caught:
         result = simkit.sensitivity(STEEP, overrides={"observe.y": "x"})
-    assert len(told) == 1
+    assert len(caught) == 1
     assert json.loads(result.attrs["unresolved"]) == {"y": 88, "y by x": 88}
     variants = STEEP | {"variants": {"few": {}, "enough": {"time.steps": 200}}}
-    with pytest.warns(UserWarning, match=r"^! y by x of variant few: no result") as told:
+    with pytest.warns(UserWarning, match=r"^! y by x of variant few: no result") as caught:
         simkit.sensitivity(variants)
-    assert "enough" not in str(told[0].message)
+    assert "enough" not in str(caught[0].message)
 
 
 def test_a_derivative_of_nothing_but_rounding_is_a_result():

@@ -196,13 +196,13 @@ class StuckNoise(CounterNoise):
         return (sound.draws(components, areas, first, 4) * count)[:count]
 
 
-def stuck(key, path, wide):
-    sound = CounterNoise.of(key, path, wide)
+def stuck(key, path, float64_normals):
+    sound = CounterNoise.of(key, path, float64_normals)
     return StuckNoise(sound.increments, sound.areas, sound.float64, sound.variates)
 
 
-def same_for_neighbours(key, path, wide):
-    return CounterNoise.of(key, path >> jnp.uint32(1), wide)
+def same_for_neighbours(key, path, float64_normals):
+    return CounterNoise.of(key, path >> jnp.uint32(1), float64_normals)
 
 
 @pytest.mark.parametrize(

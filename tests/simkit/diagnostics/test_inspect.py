@@ -336,8 +336,8 @@ def test_what_is_not_there_and_where_nothing_can_be_written_is_said_before(tmp_p
         (["--out", f"{tmp_path}/file/inside"], 4, "/file is not a directory; choose another output\n"),
         (["--out", f"{tmp_path}/a/inside"], 4, f"{tmp_path}: Read-only file system; choose another output\n"),
     ]:
-        told = CliRunner().invoke(app, ["inspect", str(EXAMPLES / "gbm.yaml"), *arguments])
-        assert (told.exit_code, told.stderr[-len(message) :]) == (code, message)
+        outcome = CliRunner().invoke(app, ["inspect", str(EXAMPLES / "gbm.yaml"), *arguments])
+        assert (outcome.exit_code, outcome.stderr[-len(message) :]) == (code, message)
 
 
 @pytest.mark.parametrize(

@@ -55,11 +55,11 @@ def ten():
 
 def priced(result, value, lost):
     """Between the value of the option and what the policy, which is not the best, may lose of it."""
-    taken, european = result["put"][-1], result["european"][-1]
-    premium, error = mean_and_error(taken - european)
+    american, european = result["put"][-1], result["european"][-1]
+    premium, error = mean_and_error(american - european)
     assert error < 0.03
     assert value - EUROPEAN - lost - 3 * error < premium < value - EUROPEAN + 3 * error
-    mean, error = mean_and_error(taken)
+    mean, error = mean_and_error(american)
     assert abs(mean - value) < 3 * error + lost
 
 
@@ -147,15 +147,15 @@ def test_the_policy_knows_nothing_of_the_paths_it_is_priced_on():
         )
         exercise = Exercise(tuple(range(1, dates + 1)), dates, (compile_expression("S", ["S"]),), 4, 400)
         fit = fit_policy("put", exercise, np.maximum(100 - few, 0), few[None])
-        taken, held = np.zeros(many.shape[1]), np.ones(many.shape[1], bool)
+        payoff, held = np.zeros(many.shape[1]), np.ones(many.shape[1], bool)
         for j in range(dates):
             value = np.maximum(100 - many[j], 0)
             now = held & (value > 0) & (value >= np.asarray(going_on(fit.policy, j, many[j])))
-            taken[now], held[now] = value[now], False
+            payoff[now], held[now] = value[now], False
         # Without interest waiting costs nothing, so that the option is worth the European put.
         best = np.maximum(100 - many[-1], 0).mean()
         gains.append(fit.mean - np.maximum(100 - few[-1], 0).mean())
-        losses.append(taken.mean() - best)
+        losses.append(payoff.mean() - best)
     assert np.mean(gains) > 3 * np.std(gains) / math.sqrt(20)
     assert np.mean(losses) < -3 * np.std(losses) / math.sqrt(20)
 
@@ -216,7 +216,7 @@ def test_derivatives_of_what_is_taken():
         observer = dataclasses.replace(simulation.observer, policies={"put": policy})
         problem = simulation.problem
 
-        def taken(x, observer=observer, problem=problem):
+        def payoff(x, observer=observer, problem=problem):
             x = jnp.asarray(x)
             y = [problem.State(x=x * (1 - k / 100)) for k in range(5)]
             acc = observer.init(problem, x * 0, y[0])
@@ -229,11 +229,11 @@ def test_derivatives_of_what_is_taken():
         slope = -math.exp(-0.05 * step / 4) * scale * math.exp(4.5 * scale)
         low = jax.tree.map(jnp.float32, (observer, problem))
         result = jax.jit(
-            lambda x, taken=taken, low=low: (
-                taken(x),
-                jax.jacfwd(taken)(x),
-                jax.grad(taken)(x),
-                taken(jnp.float32(4.5), *low),
+            lambda x, payoff=payoff, low=low: (
+                payoff(x),
+                jax.jacfwd(payoff)(x),
+                jax.grad(payoff)(x),
+                payoff(jnp.float32(4.5), *low),
             )
         )(4.5)
         np.testing.assert_allclose(result[:3], [value, slope, slope], rtol=1e-14)

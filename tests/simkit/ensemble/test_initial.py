@@ -30,9 +30,9 @@ PATHS = 2**17
 
 
 @functools.partial(user_jit, static_argnums=(1, 2))
-def draw(ids, dtype=jnp.float64, wide=False, key=None):
+def draw(ids, dtype=jnp.float64, float64_normals=False, key=None):
     key = seed_key(3) if key is None else key
-    return jax.vmap(lambda path: draw_initial(INITIAL, key, path, dtype, wide))(ids)
+    return jax.vmap(lambda path: draw_initial(INITIAL, key, path, dtype, float64_normals))(ids)
 
 
 def ids(n, first=0):
@@ -41,8 +41,8 @@ def ids(n, first=0):
 
 @pytest.fixture(scope="module", params=[(jnp.float64, False), (jnp.float64, True), (jnp.float32, False)])
 def drawn(request):
-    dtype, wide = request.param
-    result = draw(ids(PATHS), dtype, wide)
+    dtype, float64_normals = request.param
+    result = draw(ids(PATHS), dtype, float64_normals)
     assert all(x.dtype == dtype for x in result.values())
     return {name: np.asarray(x, np.float64) for name, x in result.items()}
 
@@ -90,11 +90,11 @@ def test_each_variable_has_the_block_of_its_place():
 @pytest.mark.user_code
 @pytest.mark.more
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
-@pytest.mark.parametrize("wide", [False, True])
-def test_a_path_starts_the_same_whatever_the_ensemble(dtype, wide):
-    everyone = draw(ids(4096), dtype, wide)
+@pytest.mark.parametrize("float64_normals", [False, True])
+def test_a_path_starts_the_same_whatever_the_ensemble(dtype, float64_normals):
+    everyone = draw(ids(4096), dtype, float64_normals)
     for first, width in ((5, 64), (4000, 96)):
-        some = draw(ids(width, first), dtype, wide)
+        some = draw(ids(width, first), dtype, float64_normals)
         for name in INITIAL:
             np.testing.assert_array_equal(some[name], everyone[name][first : first + width])
 
@@ -105,15 +105,15 @@ def test_seeds_and_paths_start_differently():
 
 
 def test_wide_and_narrow_precision_agree():
-    narrow, wide = (draw(ids(4096), dtype) for dtype in (jnp.float32, jnp.float64))
+    single, double = (draw(ids(4096), dtype) for dtype in (jnp.float32, jnp.float64))
     for name in INITIAL:
-        np.testing.assert_allclose(narrow[name], wide[name], rtol=2e-6, atol=2e-6)
+        np.testing.assert_allclose(single[name], double[name], rtol=2e-6, atol=2e-6)
 
 
 def test_no_spread_is_a_number():
-    still = {"S": Distribution("lognormal", 0.5, 0.0), "v": Distribution("normal", 7.0, 0.0)}
+    constant = {"S": Distribution("lognormal", 0.5, 0.0), "v": Distribution("normal", 7.0, 0.0)}
     for path in (0, 1):
-        result = draw_initial(still, seed_key(3), path, jnp.float64, False)
+        result = draw_initial(constant, seed_key(3), path, jnp.float64, False)
         assert float(result["S"]) == pytest.approx(math.exp(0.5), rel=1e-15)
         assert result["v"] == 7
 

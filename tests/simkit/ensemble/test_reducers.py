@@ -1,4 +1,4 @@
-"""Statistics do not depend on how they were gathered, and agree with NumPy's on the whole sample."""
+"""Statistics do not depend on how they were merged, and agree with NumPy's on the whole sample."""
 
 import functools
 

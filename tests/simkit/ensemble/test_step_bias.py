@@ -95,7 +95,7 @@ def test_its_error_covers_a_known_bias(solver, steps):
     With little the next order is most of the error, and has one sign.
     """
     simulation = load(GROWTH | {"solver": solver, "time": {"t1": 1.0, "steps": steps}})
-    truth = MEANS[solver](1 / steps) ** steps - math.exp(0.5)
+    exact_bias = MEANS[solver](1 / steps) ** steps - math.exp(0.5)
     for sigma, seeds in ((0.3, 40), (0.003, 20)):
         problem = dataclasses.replace(simulation.problem, sigma=sigma)
         each = [
@@ -103,7 +103,7 @@ def test_its_error_covers_a_known_bias(solver, steps):
             for seed in range(seeds)
         ]
         assert {step.claim for step in each} == {"estimate"}
-        z = [(step.bias - truth) / step.stderr for step in each]
+        z = [(step.bias - exact_bias) / step.stderr for step in each]
         assert np.mean(np.abs(z) < 2) >= 0.9
         assert abs(np.mean(z)) < 1.1
 
@@ -239,8 +239,8 @@ def test_where_longer_steps_fail_shorter_ones_tell():
     }
     assert factors(load(cubic)) == (2, 4)
     result = simkit.run(cubic)
-    truth = 1 / 7  # to the second order in the width of the start
-    step = float(result["x_mean"][-1]) - truth
+    exact = 1 / 7  # to the second order in the width of the start
+    step = float(result["x_mean"][-1]) - exact
     assert abs(float(result["x_bias"]) - step) < 2 * float(result["x_bias_stderr"]) + 1e-4
     assert "bias_left_out" not in result.attrs
 
@@ -374,10 +374,10 @@ def test_a_mean_that_its_step_bias_makes_ends_the_command_with_3(tmp_path):
     assert " ! │" in row
     line = "! x: no result, the step bias is as large as the value; use 88 steps or more"
     assert line in shown.stdout
-    told = run_command(tmp_path, UNSTABLE, "--json")
-    assert told.exit_code == 3
-    assert json.loads(told.stdout)["state"]["x"]["resolved"] is False
-    assert line in told.stderr
+    outcome = run_command(tmp_path, UNSTABLE, "--json")
+    assert outcome.exit_code == 3
+    assert json.loads(outcome.stdout)["state"]["x"]["resolved"] is False
+    assert line in outcome.stderr
     kept = run_command(tmp_path, UNSTABLE, "--set", "ensemble.unresolved=keep")
     assert kept.exit_code == 0
     assert line in kept.stdout
@@ -414,9 +414,9 @@ def test_a_chaotic_solution_is_not_called_stiff(steps):
         "solver": "Tsit5",
         "time": {"t1": 40.0, **steps},
     }
-    with pytest.warns(UserWarning, match=r"or an earlier time\.t1 if the solution is chaotic") as told:
+    with pytest.warns(UserWarning, match=r"or an earlier time\.t1 if the solution is chaotic") as caught:
         simkit.run(lorenz)
-    assert not any("stiff" in str(each.message) for each in told)
+    assert not any("stiff" in str(each.message) for each in caught)
 
 
 CALM = [
@@ -474,10 +474,10 @@ def test_what_no_path_has_met_on_any_grid_is_known_to_one_path():
         },
     }
     result = simkit.run(rare)
-    for name, (error, told) in zip(names, expected.values(), strict=True):
+    for name, (error, text) in zip(names, expected.values(), strict=True):
         assert float(result[f"{name}_bias"]) == 0
         assert float(result[f"{name}_bias_stderr"]) == pytest.approx(error, abs=1e-12)
         row = next(line for line in table(result).splitlines() if line.startswith(f"│ {name}"))
-        assert row.split("│")[3].strip() == told
+        assert row.split("│")[3].strip() == text
         assert math.isnan(float(result[f"{name}_z"]))  # no path that says how the mean varies
         assert summary(result)["observables"][name]["resolved"]

@@ -50,8 +50,8 @@ def test_the_error_covers_the_next_power(factors, order, c, part):
     part = part / max(1, *factors)
     result = of_means(lambda h: 3 + c * h**order + part * c * h ** (order + 1), factors, order)
     assert result.claim == "estimate"
-    truth = c * (1 + part)
-    assert abs(result.bias - truth) <= 1.5 * result.stderr + 1e-9
+    exact = c * (1 + part)
+    assert abs(result.bias - exact) <= 1.5 * result.stderr + 1e-9
     assert result.stderr <= 1.1 * abs(result.bias) + 1e-9
 
 
@@ -67,10 +67,10 @@ def test_the_error_covers_a_mixture_that_looks_like_another_order(factors, part,
 def test_what_has_levelled_off_is_a_bound_below_the_truth(factors, steepness, c):
     """The mean of a stiff equation by an implicit method: c / (1 + h times the rate)."""
     result = of_means(lambda h: c / (1 + steepness * h), factors, 1.0)
-    truth = c / (1 + steepness) - c
+    exact = c / (1 + steepness) - c
     assert result.claim == "at least"
-    assert 0 < abs(result.bias) < abs(truth)
-    assert result.bias * truth > 0
+    assert 0 < abs(result.bias) < abs(exact)
+    assert result.bias * exact > 0
 
 
 @given(st.sampled_from(PAIRS), st.floats(1.05, 4))

@@ -37,11 +37,11 @@ class AskedError(Exception):
 def first_request(overrides=()):
     """The program of the run's own paths in a study, which is not compiled."""
 
-    def asked(*requests):
+    def record(*requests):
         raise AskedError(requests)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(study, "compiled", asked)
+        patch.setattr(study, "compiled", record)
         with pytest.raises(AskedError) as raised:
             simkit.sensitivity(GBM, overrides=overrides)
     return raised.value.args[0][0]

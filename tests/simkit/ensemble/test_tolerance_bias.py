@@ -90,11 +90,11 @@ def test_the_bias_of_ordinary_equations_covers_the_truth(solver):
     exact, off = {"x": math.cos(20), "y": -math.sin(20)}, []
     for tol in (1e-4, 1e-5, 1e-6, 1e-7, 1e-8):
         result = run_ensemble(with_tolerance(SWING | {"solver": solver}, tol))
-        for name, truth in exact.items():
+        for name, reference in exact.items():
             error = result.bias[name]
             if error.claim == "estimate":
                 value = result.statistics["moments"][f"{name}_mean"][-1]
-                assert abs(value - error.bias - truth) < 3 * error.stderr
+                assert abs(value - error.bias - reference) < 3 * error.stderr
                 off.append(error.stderr / abs(error.bias))
     assert len(off) >= 7
     assert np.median(off) < 0.4

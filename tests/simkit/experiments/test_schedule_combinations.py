@@ -33,9 +33,9 @@ def test_rates_of_jumps_may_change_with_time():
     many = {"ensemble": MERTON["ensemble"] | {"paths": 4096}}
     paths = simkit.run(MERTON | rates | many)["S_path"].values
     for row, t in ((1, 0.5), (2, 1.0)):
-        still = np.unique(paths[:, row], return_counts=True)[1].max() / 4096
+        without_jump = np.unique(paths[:, row], return_counts=True)[1].max() / 4096
         fraction = np.exp(-2 * t * t)  # exact at the middle of each step
-        assert abs(still - fraction) < 5 * np.sqrt(fraction * (1 - fraction) / 4096)
+        assert abs(without_jump - fraction) < 5 * np.sqrt(fraction * (1 - fraction) / 4096)
 
 
 DIVIDEND = {

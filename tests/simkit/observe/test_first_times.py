@@ -278,10 +278,10 @@ def test_paths_that_still_wait_at_the_end_are_counted():
     file = io.StringIO()
     print_table(result, file)
     part, error = float(result["when_censored"]), float(result["when_censored_stderr"])
-    told = (
+    row = (
         f"when: {100 * part:.1f} ± {100 * error:.1f} % of the paths had not met the condition before the end"
     )
-    assert told in file.getvalue()
+    assert row in file.getvalue()
 
 
 @pytest.mark.parametrize("devices", [1, pytest.param(2, marks=pytest.mark.more)])
@@ -304,6 +304,6 @@ def test_that_all_paths_wait_has_an_error_where_others_could():
     never = {"observe": {"when": "hitting_time(x > 9)"}, "ensemble": {"paths": 64, "devices": 1}}
     result = simkit.run(WATCHED | never)
     assert (float(result["when_censored"]), float(result["when_censored_stderr"])) == (1.0, 1 / 64)
-    still = {"model": {"ode": {"x": "0*x"}}, "time": {"t1": 1.0, "steps": 4}, "initial": {"x": 0.0}}
-    result = simkit.run(still | never | {"ensemble": {"paths": 1, "devices": 1}})
+    constant = {"model": {"ode": {"x": "0*x"}}, "time": {"t1": 1.0, "steps": 4}, "initial": {"x": 0.0}}
+    result = simkit.run(constant | never | {"ensemble": {"paths": 1, "devices": 1}})
     assert (float(result["when_censored"]), float(result["when_censored_stderr"])) == (1.0, 0.0)

@@ -43,10 +43,10 @@ def test_first_times_of_an_oscillator_are_as_good_as_what_is_said_of_them(solver
     for name, wanted in EXACT.items():
         error = abs(float(result[f"{name}_mean"]) - wanted)
         if f"{name}_bias_bound" in result and np.isfinite(result[f"{name}_bias_bound"]):
-            told = float(result[f"{name}_bias_bound"])
+            claimed = float(result[f"{name}_bias_bound"])
         else:
-            told = abs(float(result[f"{name}_bias"])) + LIMIT * float(result[f"{name}_bias_stderr"])
-        assert error <= 2 * told + 1e-14, name
+            claimed = abs(float(result[f"{name}_bias"])) + LIMIT * float(result[f"{name}_bias_stderr"])
+        assert error <= 2 * claimed + 1e-14, name
         assert error < 1000 * RTOL, name
 
 

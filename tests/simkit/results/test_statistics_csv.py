@@ -123,12 +123,12 @@ def test_no_command_drops_paths_that_are_asked_for(command, tmp_path, monkeypatc
 
 def test_statistics_are_no_initial_values(tmp_path):
     simkit.run(RUN, out=tmp_path / "prices.csv")
-    begun = {**RUN, "initial": {"S": {"file": str(tmp_path / "prices.csv")}}}
-    begun.pop("ensemble", None)
+    from_file = {**RUN, "initial": {"S": {"file": str(tmp_path / "prices.csv")}}}
+    from_file.pop("ensemble", None)
     with pytest.raises(
         InputError, match=r"holds the statistics of a run, and none of its paths; write the run"
     ):
-        simkit.run(begun)
+        simkit.run(from_file)
 
 
 def test_a_table_is_replaced_as_other_results_are(tmp_path):

@@ -171,12 +171,12 @@ def temporary(call, problem) -> int:
 @pytest.mark.more
 def test_the_compiler_takes_what_was_told():
     """Heston, 10^5 steps of 10 240 paths: a few per cent of the 4 GB of all carries, and told to 10 MB."""
-    call, problem, told = reverse(heston(10**5), 2**28)
-    assert told.sweeps == 3
-    assert told.bytes * 10_240 < 2**28
-    taken = temporary(call, problem)
-    assert abs(taken - told.bytes * 10_240) < 10e6
-    assert taken < 80e6
+    call, problem, plan = reverse(heston(10**5), 2**28)
+    assert plan.sweeps == 3
+    assert plan.bytes * 10_240 < 2**28
+    measured = temporary(call, problem)
+    assert abs(measured - plan.bytes * 10_240) < 10e6
+    assert measured < 80e6
 
 
 def test_what_is_told_grows_as_the_root_of_the_steps():

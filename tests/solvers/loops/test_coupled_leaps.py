@@ -120,9 +120,9 @@ def test_longer_leaps_are_those_of_a_larger_epsilon_where_counts_are_large():
 def test_scores_of_coupled_paths_are_those_of_the_method(make):
     """Their mean is 0, and their covariance with the ends a derivative; longer leaps have nearly the same."""
     network, y0, end = make()
-    still = jax.tree.map(lambda x: jnp.zeros(jnp.shape(x)) if is_real(x) else x, network)
+    zero = jax.tree.map(lambda x: jnp.zeros(jnp.shape(x)) if is_real(x) else x, network)
     name = "k4" if make is draining else "mu"
-    one = eqx.tree_at(lambda n: getattr(n if make is draining else n.original, name), still, jnp.ones(()))
+    one = eqx.tree_at(lambda n: getattr(n if make is draining else n.original, name), zero, jnp.ones(()))
     direction, method = Direction(one, States()), TauLeaping(epsilon=0.3, critical=2)
 
     def coupled(path):
@@ -160,4 +160,4 @@ def test_copies_leap_as_far_as_the_shorter_of_their_own_leaps():
     counts = [ImmigrationDeath.State(jnp.int32(x)) for x in (20_000, 20_001)]
     own = [leap_of(network, y) for network, y in zip(networks, counts, strict=True)]
     pair = CoupledNetwork(*networks)
-    assert leap_of(pair, pair.joined(*counts)) == pytest.approx(min(own), rel=1e-9)
+    assert leap_of(pair, pair.paired(*counts)) == pytest.approx(min(own), rel=1e-9)

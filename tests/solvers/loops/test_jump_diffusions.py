@@ -102,8 +102,8 @@ def test_jumps_of_a_step_follow_poisson_and_their_sum_its_distribution():
 @functools.cache
 def merton_program(factor, every):
     """Parameters, path ids -> prices of paths of 6 steps, their noise joined to longer steps."""
-    taken = 6 // factor
-    grid = Grid(0.0, 1 / taken, taken, every)
+    steps = 6 // factor
+    grid = Grid(0.0, 1 / steps, steps, every)
 
     def one(model, path):
         noise = CounterNoise.of(seed_key(3), path)
@@ -151,8 +151,8 @@ def test_jumps_have_their_own_words():
         for n in range(2)
     }
     assert len(blocks) == 12
-    joined = CoarsenedNoise(noise, 3).words(Purpose.JUMPS, jnp.uint32(2), 1)[0]
-    assert joined == tuple(part for step in noise.words(Purpose.JUMPS, jnp.uint32(6), 3) for part in step)
+    coarse = CoarsenedNoise(noise, 3).words(Purpose.JUMPS, jnp.uint32(2), 1)[0]
+    assert coarse == tuple(part for step in noise.words(Purpose.JUMPS, jnp.uint32(6), 3) for part in step)
     with pytest.raises(ValueError, match="not split between its halves; use CoarsenedNoise"):
         HalvedNoise.of(seed_key(3), 7).words(Purpose.JUMPS, jnp.uint32(0), 2)
     with pytest.raises(ValueError, match=r"no key for variates; make it by CounterNoise.of\(key, path\)"):
@@ -230,13 +230,13 @@ def test_the_step_bias_of_an_intensity_that_depends_on_the_state():
         mean = mean * (1 - a * h)
         mean += 0.5 * h * (base + rise * mean)
     assert abs(float(result["x_mean"][-1]) - mean) < LIMIT * float(result["x_stderr"][-1])
-    wide = start
+    coarse_mean = start
     for _ in range(steps // 2):
-        wide = wide * (1 - 2 * a * h)
-        wide += h * (base + rise * wide)
+        coarse_mean = coarse_mean * (1 - 2 * a * h)
+        coarse_mean += h * (base + rise * coarse_mean)
     bias, error = float(result["x_bias"]), float(result["x_bias_stderr"])
     assert error < 0.25 * abs(mean - exact)
-    assert abs(bias - (wide - mean)) < LIMIT * error
+    assert abs(bias - (coarse_mean - mean)) < LIMIT * error
     assert abs(bias - (mean - exact)) < 2 * error  # what one longer step leaves out counts as well
 
 

@@ -105,15 +105,15 @@ def test_criterion_at_each_step_is_a_loop_written_out():
         state = jax.lax.cond(fresh, lambda: steppers[i].init(problem, t, dt, y), lambda: state)
         return steppers[i].step(problem, t, dt, y, None, state)
 
-    y, taken = PairState(*STARTS[1]), []
+    y, chosen = PairState(*STARTS[1]), []
     states, written = [s.init(problem, jnp.asarray(0.3), dt, y) for s in steppers], [y]
     for k in range(grid.steps):
         i = int(y.x * problem.a > 0)
-        fresh = k > 0 and taken[-1] != i
+        fresh = k > 0 and chosen[-1] != i
         y, states[i] = advance(i, 0.3 + k * dt, y, states[i], fresh)
-        taken.append(i)
+        chosen.append(i)
         written.append(y)
-    assert np.count_nonzero(np.diff(taken)) > 2
+    assert np.count_nonzero(np.diff(chosen)) > 2
     rows = user_jit(lambda: integrate(problem, solver, PairState(*STARTS[1]), grid, None, States()))()
     np.testing.assert_allclose(np.transpose([rows["x"], rows["v"]]), written, rtol=0, atol=1e-13)
     # Under vmap all are computed and one is kept.

@@ -75,8 +75,10 @@ STARTS = st.one_of(st.integers(0, 5), st.integers(0, 2**31))
     STARTS,
     st.lists(st.integers(1, 4), min_size=1, max_size=4),
 )
-def test_a_step_draws_the_same_however_the_steps_are_cut(components, areas, wide, factor, first, counts):
-    noise = CounterNoise("increments", "areas", wide)
+def test_a_step_draws_the_same_however_the_steps_are_cut(
+    components, areas, float64_normals, factor, first, counts
+):
+    noise = CounterNoise("increments", "areas", float64_normals)
     if factor > 1:
         noise, first = CoarsenedNoise(noise, factor), first // factor
     with Ledger():
@@ -94,20 +96,22 @@ def test_a_step_draws_the_same_however_the_steps_are_cut(components, areas, wide
         assert increment == Draw(draw.W)
 
 
-def halved(wide=False):
-    bridge = CounterNoise("bridge", "areas of the bridge", wide)
-    return HalvedNoise(CounterNoise("increments", "areas", wide), bridge)
+def halved(float64_normals=False):
+    bridge = CounterNoise("bridge", "areas of the bridge", float64_normals)
+    return HalvedNoise(CounterNoise("increments", "areas", float64_normals), bridge)
 
 
 @settings(max_examples=40, deadline=None)
 @given(COMPONENTS, AREAS, st.booleans(), STARTS, st.lists(st.integers(1, 4), min_size=1, max_size=4))
-def test_a_half_step_draws_the_same_however_the_steps_are_cut(components, areas, wide, first, counts):
+def test_a_half_step_draws_the_same_however_the_steps_are_cut(
+    components, areas, float64_normals, first, counts
+):
     with Ledger():
-        whole = draws(halved(wide), components, areas, first, sum(counts))
+        whole = draws(halved(float64_normals), components, areas, first, sum(counts))
         parts = [
             draw
             for start, count in zip(itertools.accumulate([first, *counts]), counts, strict=False)
-            for draw in draws(halved(wide), components, areas, start, count)
+            for draw in draws(halved(float64_normals), components, areas, start, count)
         ]
     assert parts == whole
 
@@ -116,9 +120,9 @@ def test_a_half_step_draws_the_same_however_the_steps_are_cut(components, areas,
 @pytest.mark.parametrize("areas", [0, 1, 2])
 def test_halves_join_to_the_step_that_was_split(components, areas):
     with Ledger():
-        joined = draws(CoarsenedNoise(halved(), 2), components, areas, 5, 4)
+        coarse = draws(CoarsenedNoise(halved(), 2), components, areas, 5, 4)
         split = draws(halved().whole, components, areas, 5, 4)
-    np.testing.assert_allclose(jax.tree.leaves(joined), jax.tree.leaves(split), rtol=0, atol=1e-14)
+    np.testing.assert_allclose(jax.tree.leaves(coarse), jax.tree.leaves(split), rtol=0, atol=1e-14)
 
 
 def test_halves_of_increments_are_a_brownian_bridge():
@@ -139,8 +143,8 @@ def test_halves_are_standard_normal_and_independent(noise_of, areas):
 
 @settings(max_examples=60, deadline=None)
 @given(COMPONENTS, AREAS, st.booleans(), st.integers(0, 5), st.integers(1, 6))
-def test_no_word_is_used_twice_and_no_block_computed_twice(components, areas, wide, first, count):
-    noise = CounterNoise("increments", "areas", wide)
+def test_no_word_is_used_twice_and_no_block_computed_twice(components, areas, float64_normals, first, count):
+    noise = CounterNoise("increments", "areas", float64_normals)
     group = noise.group(components)
     first, count = first * group, count * group
     with Ledger() as together:
@@ -231,7 +235,7 @@ def counter(path):
     return CounterNoise.of(seed_key(1), path)
 
 
-def wide(path):
+def in_float64(path):
     return CounterNoise.of(seed_key(1), path, float64=True)
 
 
@@ -241,7 +245,7 @@ def coarse(path):
 
 @pytest.mark.parametrize("across", [across_paths, across_steps])
 @pytest.mark.parametrize(
-    "noise_of", [counter, *(pytest.param(x, marks=pytest.mark.more) for x in (wide, coarse))]
+    "noise_of", [counter, *(pytest.param(x, marks=pytest.mark.more) for x in (in_float64, coarse))]
 )
 def test_paths_streams_steps_and_components_are_independent(noise_of, across):
     assert dependence(across(noise_of)) < 1
