@@ -1,4 +1,4 @@
-"""`simkit describe NAME...`: all there is to know about a model, solver, closed form, function or key."""
+"""`simkit describe NAME...`: everything about a model, solver, closed form, function or key."""
 
 import inspect
 import re

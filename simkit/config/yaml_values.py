@@ -1,4 +1,4 @@
-"""From the nodes of a YAML text to plain data, and where in the text each piece of it stands."""
+"""From the nodes of a YAML text to plain data, and the place of each part in the text."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""What an estimator of a derivative is: the choice of one for a derivative, and the program that it makes."""
+"""The contract of an estimator: where it fits and which program it makes; the record of a selected one."""
 
 import abc
 import dataclasses

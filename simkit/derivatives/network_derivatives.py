@@ -1,4 +1,4 @@
-"""The derivatives of one path of a reaction network, by each method that there is."""
+"""The derivatives of one path of a reaction network, by each method."""
 
 from simkit_solvers.derivatives.jump_sensitivity import finite_difference, girsanov, weak_derivative
 from simkit_solvers.problems.directions import DifferentiatedRows, Direction

@@ -1,4 +1,4 @@
-"""Targets whose derivatives no estimator gives, since a run holds what they move."""
+"""Targets without an estimator, because a run holds fixed what they move."""
 
 from collections.abc import Sequence
 

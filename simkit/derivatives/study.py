@@ -1,4 +1,6 @@
-"""The sensitivities of an experiment: estimators chosen, run over all paths, and put together."""
+"""The sensitivities of an experiment: `offers.py` names the estimators that fit, `pilot.py` selects, all
+paths run.
+"""
 
 import dataclasses
 import time

@@ -1,4 +1,4 @@
-r"""Variants on the same Brownian paths at several step sizes, and what they say of the strong order.
+r"""Variants on the same Brownian paths at several step sizes, and their strong order.
 
 The finest variant draws its noise as usual; the increments of the others, and their Lévy areas, are sums of
 its draws. With X at the finest step $h_0$ in place of the limit, the root mean square of $X_h - X_{h_0}$ is

@@ -1,4 +1,4 @@
-"""The program that simulates a set of path ids: what the ensemble, the step bias and a replay all run."""
+"""The program that simulates a set of path ids, for the ensemble, the step bias and replays."""
 
 import dataclasses
 import functools

@@ -1,4 +1,4 @@
-"""The ranges in which parameters and initial values of a run must stay, wherever its numbers are moved."""
+"""The ranges in which parameters and initial values of a run must stay."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a run is made of, and what it gives back: plain records between build, ensemble and dataset."""
+"""The parts of a run and its result: plain records between build, ensemble and dataset."""
 
 import dataclasses
 from collections.abc import Callable

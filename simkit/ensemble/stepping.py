@@ -1,4 +1,4 @@
-"""How paths advance in time, by kind of grid: how one is run, grouped, planned and described."""
+"""How the paths of each kind of grid are run, grouped, planned and described."""
 
 import abc
 import dataclasses

@@ -1,4 +1,4 @@
-"""Units of work in several threads, with their results in order.
+"""Where chunks meet threads and devices: units of work in several threads, with their results in order.
 
 XLA runs the kernels of a loop one after another, on one core. Threads that call the same compiled program,
 each on paths of its own, use all of them: Python waits outside its lock.

@@ -1,4 +1,4 @@
-"""What to say where a number of dates does not divide the number of steps."""
+"""The message for a number of dates that does not divide the number of steps."""
 
 from simkit.config.settings import MAX_STEPS
 

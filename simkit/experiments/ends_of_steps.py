@@ -1,4 +1,4 @@
-"""Times that must be ends of steps, and what to say where one is not."""
+"""Times that must be ends of steps, and the message for one that is not."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""From a file to a simulation: read, checked and built."""
+"""From a file to a simulation: read, checked and built once."""
 
 import os
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What a path functional is: its accumulator along a path, and what simkit has to know of it."""
+"""The contract of a functional: its accumulator along a path, and what simkit must know about it."""
 
 import abc
 import dataclasses

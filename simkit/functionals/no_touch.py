@@ -1,4 +1,4 @@
-"""The probability that a barrier was not touched between steps."""
+"""`no_touch(x, s)`: the probability that a barrier was not touched between steps."""
 
 import jax.numpy as jnp
 

@@ -1,4 +1,4 @@
-r"""Figures made of means, such as the volatility that a price implies or a ratio, with their errors.
+r"""Quantities computed from means, such as an implied volatility or a ratio, with their errors.
 
 With $\Sigma$ the covariance of the means, g the slope and H the curvature of the expression f at the means,
 the mean square error of f is to second order

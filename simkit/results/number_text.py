@@ -1,4 +1,4 @@
-"""Figures as text: with the digits that their errors leave, and how far they are from others."""
+"""Numbers as text: with the digits that their errors justify, and their distances from others."""
 
 import math
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Lines below a table that say which figures steps, or too few paths, leave in doubt, and what to do."""
+"""Lines below a table that name the numbers made doubtful by steps or too few paths, and the remedy."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""What a method of a study is: a design, and what it measures on it."""
+"""The contract of a method: its design, and what it measures."""
 
 import abc
 import dataclasses

@@ -1,4 +1,4 @@
-"""The methods of a study: the design that each takes, and what it measures on it."""
+"""The five methods: the design of each, and what it measures."""
 
 import dataclasses
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""A study: points until the intervals are narrow enough, or a given number."""
+"""A study: a given number of points, or points until the intervals are narrow enough."""
 
 import dataclasses
 from collections.abc import Callable

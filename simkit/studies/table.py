@@ -1,4 +1,4 @@
-"""The figures of a study, for people and for programs."""
+"""The numbers of a study, for people and for programs."""
 
 import math
 import sys

@@ -1,4 +1,4 @@
-"""What the runs of a design gave, for one observable."""
+"""The results of the runs of a design, for one observable."""
 
 import dataclasses
 

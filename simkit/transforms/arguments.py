@@ -1,4 +1,4 @@
-"""Arguments by position: how many a function takes, which are meant, what they hold."""
+"""Arguments by position: how many a function has, which are selected, what they contain."""
 
 import inspect
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The loops of a compiled program, the one that takes the steps among them, and the work of one iteration."""
+"""The loops of a compiled program, among them the loop over steps, and the work of one iteration."""
 
 import dataclasses
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""The numbers in a problem by the names that its author gave them."""
+"""The numbers in a problem by their names in the source."""
 
 from typing import Any
 

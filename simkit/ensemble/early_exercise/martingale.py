@@ -1,4 +1,4 @@
-r"""A martingale made of the normals of a path, for an upper bound of the value of an option.
+r"""A martingale from the normals of a path, for an upper bound of the value of an option.
 
 For every martingale M with $M_0 = 0$ an option that pays $Z_j$ once is worth at most $E \max_j (Z_j - M_j)$,
 and this is its value where M is the martingale part of its value along the path (Rogers 2002,

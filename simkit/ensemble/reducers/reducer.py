@@ -1,4 +1,4 @@
-"""What a statistic is: it reduces the rows of many paths to figures, under a name in `STATISTICS`."""
+"""The contract of a statistic: from the rows of many paths to figures, under a name in `STATISTICS`."""
 
 import abc
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Paths that a step bias is measured on: the first of a run again, on grids with other steps or leaps."""
+"""Paths for the step bias: the first of a run again, on grids with other steps or leaps."""
 
 import dataclasses
 import functools

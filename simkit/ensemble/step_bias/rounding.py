@@ -1,4 +1,4 @@
-"""What rounding makes of a number that was reached in steps: a floor of every error."""
+"""The rounding error of a number after many steps, a floor of every error."""
 
 from collections.abc import Mapping
 from typing import Any

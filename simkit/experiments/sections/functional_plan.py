@@ -1,4 +1,4 @@
-"""Which path functionals a run knows, and the times of those of one time."""
+"""Which path functionals a run supports, and the times of those that are evaluated once."""
 
 import dataclasses
 from collections.abc import Collection, Sequence

@@ -1,4 +1,4 @@
-"""What a solver sees of a reaction network, and the times of a run whose events come when they come."""
+"""Which process of a network a solver simulates, and the times of a run at random events."""
 
 import dataclasses
 from collections.abc import Mapping

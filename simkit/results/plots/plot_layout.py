@@ -1,4 +1,4 @@
-"""How a picture is laid out: rows over time, a phase portrait next to them, distributions below."""
+"""The layout of a picture: rows over time, a phase portrait next to them, distributions below."""
 
 import contextlib
 import textwrap

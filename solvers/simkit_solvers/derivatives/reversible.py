@@ -1,4 +1,4 @@
-r"""Reverse passes that keep no state: they undo the steps.
+r"""Reverse passes that store no states: they undo the steps.
 
 Some methods undo a step by one with $-h$ and the increments $-\Delta W$, from what they carry: the state and,
 of reversible Heun, its second copy of it. So all that the forward run went through is computed again from its

@@ -1,4 +1,4 @@
-"""The times of a run whose steps are as long as its tolerances allow."""
+"""The times of a run with adaptive steps."""
 
 import math
 from typing import ClassVar

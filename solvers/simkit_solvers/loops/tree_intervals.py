@@ -1,4 +1,4 @@
-"""The intervals on a Brownian tree in the order in which adaptive steps try them."""
+"""The order in which adaptive steps try the intervals of a Brownian tree."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""What is integrated: ordinary and stochastic differential equations as equinox modules.
+"""Ordinary and stochastic differential equations as equinox modules.
 
 A model's fields are its parameters, so `jax.grad` and `vmap` over parameters need no adapter. State and
 noise are `NamedTuple`s of scalars, one field a variable, so that under `vmap` each becomes one contiguous

@@ -1,4 +1,4 @@
-"""One event at a time: what the exact jump methods share."""
+"""One event at a time: the common part of the exact jump methods."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple

@@ -1,4 +1,4 @@
-"""What a method of the jump process is: it proposes the next event, or a leap over several."""
+"""The contract of a jump method: it proposes the next event, or a leap over several."""
 
 import abc
 from typing import Any, NamedTuple
