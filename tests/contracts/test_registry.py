@@ -39,6 +39,7 @@ from solver_problems import (
     MODEL_PROBLEMS,
     Additive,
     Commutative,
+    Damped,
     Diagonal,
     Dimers,
     Driven,
@@ -229,7 +230,7 @@ def test_every_diffrax_solver_has_a_record_or_a_reason():
 NOISY = [name for name, info in SOLVERS.items() if "general" in info.noise_kinds or "Milstein" in name]
 
 
-class Growth(AbstractSDE):
+class StratonovichGrowth(AbstractSDE):
     """dy = y dW, whose mean grows in the Stratonovich sense only."""
 
     State = PairState
@@ -247,7 +248,7 @@ class Growth(AbstractSDE):
 @pytest.mark.parametrize("name", NOISY)
 def test_calculus(name):
     """The mean over an increment and its opposite grows by h/2 in the Stratonovich sense alone."""
-    stepper, problem, h = stepper_for(make_solver(name)), Growth(), jnp.asarray(1e-4)
+    stepper, problem, h = stepper_for(make_solver(name)), StratonovichGrowth(), jnp.asarray(1e-4)
     y, zero = PairState(jnp.asarray(1.0), jnp.asarray(0.0)), jnp.asarray(0.0)
     ends = []
     for sign in (1.0, -1.0):
@@ -333,15 +334,6 @@ def test_fits_exactly_when_calculus_and_noise_do(name, noise, calculus):
     else:
         with pytest.raises(ValueError, match="use "):
             check_solver(make_solver(name), problem)
-
-
-class Damped(AbstractODE):
-    """A pendulum with friction: not separable."""
-
-    State = PairState
-
-    def drift(self, t, y):
-        return PairState(x=y.v, v=-jnp.sin(y.x) - 0.1 * y.v)
 
 
 class DampedLater(AbstractODE):

@@ -5,7 +5,7 @@ import functools
 import jax
 import numpy as np
 from simkit_physics import GBM, OrnsteinUhlenbeck
-from simkit_solvers import Grid
+from simkit_solvers import EulerMaruyama, Grid
 
 from simkit.ensemble.reducers import Covariance, Histogram, Moments
 from simkit.ensemble.simulation import EnsembleResult, ObservableInfo, Simulation
@@ -19,10 +19,6 @@ PROVENANCE = {"config": "model: {type: GBM, mu: 0.05, sigma: 0.2}\n", "simkit": 
 def step_of(bias: float, stderr: float) -> StepError:
     """The step error of a weak order of one."""
     return StepError(bias, stderr, stderr, "estimate", 1.0)
-
-
-class EulerMaruyama:
-    """Only its name is asked for."""
 
 
 @functools.cache

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from derivative_examples import requests_of_study
 from scipy.stats import chi2
 from typer.testing import CliRunner
 
@@ -145,32 +146,21 @@ def test_the_mean_has_the_step_bias_of_a_run():
     assert f"step bias {result['square_bias'].item():.2f}"[:14] in file.getvalue()
 
 
-class AskedError(Exception):
-    """The programs of a study, in place of its results."""
+def requests_of_one(**overrides):
+    """The programs that a study of one derivative requests, which are not compiled."""
+    changes = {"sensitivity.of": ["square"], "sensitivity.wrt": ["r"], "sensitivity.second": None}
+    return requests_of_study(GBM, changes | overrides)
 
 
-def requests_of_study(monkeypatch, **overrides):
-    """The programs that a study of one derivative asks for, which are not compiled."""
-
-    def record(*requests):
-        raise AskedError(requests)
-
-    monkeypatch.setattr(study, "compiled", record)
-    changes = {"sensitivity.of": ["square"], "sensitivity.wrt": ["r"], "sensitivity.second": None} | overrides
-    with pytest.raises(AskedError) as raised:
-        simkit.sensitivity(GBM, overrides=changes)
-    return raised.value.args[0]
-
-
-def test_the_step_bias_of_a_mean_needs_no_program_of_its_own(monkeypatch):
-    requests = requests_of_study(monkeypatch)
+def test_the_step_bias_of_a_mean_needs_no_program_of_its_own():
+    requests = requests_of_one()
     assert not any(isinstance(request.program, ChunkProgram) for request in requests)
     assert len([request for request in requests if isinstance(request.program, DerivativeProgram)]) == 3
 
 
-def test_code_is_made_quickly_for_levels_of_few_paths_alone(monkeypatch):
+def test_code_is_made_quickly_for_levels_of_few_paths_alone():
     for steps, paths, quick in ((8, 2048, [False, True, True]), (800, 10**6, [False] * 3)):
-        requests = requests_of_study(monkeypatch, **{"time.steps": steps, "ensemble.paths": paths})
+        requests = requests_of_one(**{"time.steps": steps, "ensemble.paths": paths})
         assert [x.quick for x in requests if isinstance(x.program, DerivativeProgram)] == quick
 
 

@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from derivative_examples import requests_of_study
 
 import simkit
 from simkit import load
-from simkit.derivatives import study
 from simkit.ensemble import programs, stored_programs
 from simkit.ensemble.chunk_program import ChunkProgram
 from simkit.ensemble.program_digest import NoDigestError, digest_of
@@ -30,21 +30,9 @@ GBM = {
 }
 
 
-class AskedError(Exception):
-    """The programs of a study, in place of its results."""
-
-
 def first_request(overrides=()):
     """The program of the run's own paths in a study, which is not compiled."""
-
-    def record(*requests):
-        raise AskedError(requests)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(study, "compiled", record)
-        with pytest.raises(AskedError) as raised:
-            simkit.sensitivity(GBM, overrides=overrides)
-    return raised.value.args[0][0]
+    return requests_of_study(GBM, overrides)[0]
 
 
 def digest_with(overrides=()):

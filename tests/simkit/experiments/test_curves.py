@@ -35,7 +35,7 @@ class DecayState(NamedTuple):
     A: Scalar
 
 
-class Decay(AbstractODE):
+class CurveDecay(AbstractODE):
     """$dA/dt = -k A$."""
 
     State = DecayState
@@ -53,7 +53,7 @@ AREAS["cubic"] = float(PchipInterpolator(NODES, RATES).integrate(0, 1))
 
 
 def decayed(rates, interpolation, solver, steps, t0=0.0):
-    model = scheduled(Decay(1.0), {"k": Curve(NODES + t0, rates, interpolation)})
+    model = scheduled(CurveDecay(1.0), {"k": Curve(NODES + t0, rates, interpolation)})
     grid = Grid(t0, 1 / steps, steps, steps)
     return integrate(model, make_solver(solver), DecayState(jnp.ones(())), grid, None, States())["A"][-1]
 
@@ -116,7 +116,7 @@ def test_a_solver_with_a_memory_starts_afresh_after_a_jump():
 @pytest.mark.more
 def test_adaptive_steps_end_at_the_points():
     tolerances = Tolerances(1e-8, 1e-8)
-    model = scheduled(Decay(1.0), {"k": Curve(NODES + 2020.3, RATES, "previous")})
+    model = scheduled(CurveDecay(1.0), {"k": Curve(NODES + 2020.3, RATES, "previous")})
     grid = AdaptiveGrid(2020.3, 2021.3, tolerances, points=2)
     run = integrate_adaptive(model, make_solver("Tsit5"), DecayState(jnp.ones(())), grid, States())
     assert abs(float(run.rows["A"][-1]) - math.exp(-AREAS["previous"])) < 1e-7
@@ -385,4 +385,4 @@ def test_curves_from_python_are_checked():
         with pytest.raises(ValueError, match=message):
             Curve(np.array(times), np.array(values), kind)
     with pytest.raises(ValueError, match="has no parameter 'q'; it has k"):
-        scheduled(Decay(1.0), {"q": Curve(NODES, RATES)})
+        scheduled(CurveDecay(1.0), {"q": Curve(NODES, RATES)})

@@ -252,7 +252,7 @@ def test_a_path_is_the_same_with_its_scores():
     assert plain.scores == ()
 
 
-class Dose(AbstractChange):
+class AddMolecules(AbstractChange):
     size: float
 
     def __call__(self, problem, t, y):
@@ -262,7 +262,7 @@ class Dose(AbstractChange):
 def planned(values, times, size, when) -> Any:
     """Arrivals at a rate that jumps, and a dose."""
     curve = Curve(times, values, "previous")
-    dose = (Event(Dose(size), when),)
+    dose = (Event(AddMolecules(size), when),)
     return scheduled(
         ImmigrationDeath(alpha=jnp.asarray(0.0), mu=jnp.asarray(1.0)), {"alpha": curve}, {}, dose
     )

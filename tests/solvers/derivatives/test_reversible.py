@@ -35,7 +35,7 @@ class DrivenState(NamedTuple):
     v: Scalar
 
 
-class Driven(AbstractODE):
+class DrivenVanDerPol(AbstractODE):
     """Van der Pol's oscillator under a force that changes with time."""
 
     State = DrivenState
@@ -95,7 +95,7 @@ def test_memory_is_the_same_for_any_number_of_steps():
     [
         # An odd number of steps, of which two share a block of noise.
         (lambda *x: in_calculus(GBM(*x), "stratonovich"), GBM.State(1.2), (0.3, 0.4), 101),
-        (Driven, DrivenState(1.0, 0.5), (1.5,), 200),
+        (DrivenVanDerPol, DrivenState(1.0, 0.5), (1.5,), 200),
     ],
     ids=["stochastic", "ordinary"],
 )

@@ -163,7 +163,7 @@ def test_float32_keeps_its_type_and_a_late_start_its_steps(name):
     assert result.reached == np.float32(late + T1 - T0)
 
 
-class Pulled(AbstractODE):
+class StiffTracking(AbstractODE):
     """Towards a moving place, at a rate of 10⁵: an explicit method needs 5·10⁴ steps."""
 
     State = PairState
@@ -176,7 +176,7 @@ class Pulled(AbstractODE):
 def test_implicit_explicit_methods_treat_the_drift_implicitly():
     y0 = PairState(jnp.asarray(0.0), jnp.asarray(1.0))
     grid = AdaptiveGrid(0.0, 1.0, Tolerances(1e-5, 1e-7), max_steps=2000)
-    result = integrate_adaptive(Pulled(), make_solver("KenCarp3"), y0, grid, States())
+    result = integrate_adaptive(StiffTracking(), make_solver("KenCarp3"), y0, grid, States())
     np.testing.assert_allclose(result.rows["x"][-1], np.cos(1.0), rtol=1e-4)
     np.testing.assert_allclose(result.rows["v"][-1], np.exp(-1), rtol=1e-4)
 

@@ -36,6 +36,7 @@ from solver_problems import (
     Diagonal,
     General,
     Given,
+    OneNoise,
     PairNoise,
     PairState,
     ScalarNoise,
@@ -142,20 +143,16 @@ def test_too_many_components_are_refused():
 # The distribution of the path
 
 
-class WatchedState(NamedTuple):
+class TrackedState(NamedTuple):
     x: Scalar
     w: Scalar
     a: Scalar
 
 
-class OneNoise(NamedTuple):
-    W: Scalar
-
-
-class Watched(AbstractSDE):
+class TrackedGBM(AbstractSDE):
     """dX = mu X dt + sigma X dW, with W itself and its integral over time."""
 
-    State = WatchedState
+    State = TrackedState
     Noise = OneNoise
     calculus = "ito"
     noise_kind = "scalar"
@@ -164,28 +161,28 @@ class Watched(AbstractSDE):
     sigma: Scalar = 0.87
 
     def drift(self, t, y):
-        return WatchedState(self.mu * y.x, 0.0, y.w)
+        return TrackedState(self.mu * y.x, 0.0, y.w)
 
     def noise(self, t, y, dW):
-        return WatchedState(self.sigma * y.x * dW.W, dW.W, 0.0)
+        return TrackedState(self.sigma * y.x * dW.W, dW.W, 0.0)
 
     def exact(self, x0, t, w):
         return x0 * np.exp((self.mu - self.sigma**2 / 2) * t + self.sigma * w)
 
 
-class Bounded(AbstractSDE):
+class TrackedBounded(AbstractSDE):
     """dX = -X (1 - X^2) / 4 dt + (1 - X^2) / 2 dW, with W."""
 
-    State = WatchedState
+    State = TrackedState
     Noise = OneNoise
     calculus = "ito"
     noise_kind = "scalar"
 
     def drift(self, t, y):
-        return WatchedState(-0.25 * y.x * (1 - y.x**2), 0.0, 0.0)
+        return TrackedState(-0.25 * y.x * (1 - y.x**2), 0.0, 0.0)
 
     def noise(self, t, y, dW):
-        return WatchedState(0.5 * (1 - y.x**2) * dW.W, dW.W, 0.0)
+        return TrackedState(0.5 * (1 - y.x**2) * dW.W, dW.W, 0.0)
 
     def exact(self, x0, t, w):
         return ((1 + x0) * np.exp(w) + x0 - 1) / ((1 + x0) * np.exp(w) + 1 - x0)
@@ -200,13 +197,13 @@ def watching(solver, model, internal):
 
     def one(path, atol, first_step):
         grid = AdaptiveGrid(0.0, 1.0, Tolerances(0.0, atol), first_step, points=POINTS)
-        y0 = WatchedState(*map(jnp.asarray, (0.5, 0.0, 0.0)))
+        y0 = TrackedState(*map(jnp.asarray, (0.5, 0.0, 0.0)))
         return run(model(), make_solver(solver), y0, grid, tree_of(path), States())
 
     return ensemble(one)
 
 
-def watched(solver, atol, paths=2048, model=Watched, internal=False, first_step=1.0):
+def tracked(solver, atol, paths=2048, model=TrackedGBM, internal=False, first_step=1.0):
     return watching(solver, model, internal)(paths, atol, first_step)
 
 
@@ -214,7 +211,7 @@ def watched(solver, atol, paths=2048, model=Watched, internal=False, first_step=
 @pytest.mark.more
 def test_the_path_is_that_of_the_tree_whatever_was_rejected():
     """W and its integral at the saved times follow from the roots, and have their distribution."""
-    loose, tight = (watched("SRIW1", atol) for atol in (1e-2, 1e-4))
+    loose, tight = (tracked("SRIW1", atol) for atol in (1e-2, 1e-4))
     assert np.mean(tight.rejected) > 4 * np.mean(loose.rejected) > 0
     paths = jnp.arange(len(tight.accepted), dtype=jnp.uint32)
     roots = jax.vmap(lambda path: tree_of(path).roots.draws(1, 1, jnp.uint32(0), POINTS))(paths)
@@ -235,18 +232,18 @@ def test_the_path_is_that_of_the_tree_whatever_was_rejected():
 
 def end_errors(solver, model, atol, internal=False):
     """X at the end minus the solution on the same Brownian path."""
-    result = watched(solver, atol, 512, model, internal)
+    result = tracked(solver, atol, 512, model, internal)
     return result.rows["x"][:, -1] - model().exact(0.5, 1.0, result.rows["w"][:, -1])
 
 
 @pytest.mark.parametrize(
     ("solver", "model", "least"),
     [
-        ("SRIW1", Watched, 0.45),
-        pytest.param("SRIW1", Bounded, 0.45, marks=pytest.mark.slow),
-        pytest.param("Milstein", Watched, 0.45, marks=pytest.mark.slow),
-        pytest.param("Milstein", Bounded, 0.45, marks=pytest.mark.slow),
-        pytest.param("DerivativeFreeMilstein", Watched, 0.3, marks=pytest.mark.slow),
+        ("SRIW1", TrackedGBM, 0.45),
+        pytest.param("SRIW1", TrackedBounded, 0.45, marks=pytest.mark.slow),
+        pytest.param("Milstein", TrackedGBM, 0.45, marks=pytest.mark.slow),
+        pytest.param("Milstein", TrackedBounded, 0.45, marks=pytest.mark.slow),
+        pytest.param("DerivativeFreeMilstein", TrackedGBM, 0.3, marks=pytest.mark.slow),
     ],
 )
 def test_the_strong_error_falls_with_the_tolerance(solver, model, least):
@@ -257,7 +254,7 @@ def test_the_strong_error_falls_with_the_tolerance(solver, model, least):
 
 def test_euler_maruyama_has_a_wrong_limit():
     """Of the squares of the increments whose steps it accepts, which are too small."""
-    loose, tight = (end_errors("EulerMaruyama", Watched, atol, True) for atol in (1e-2, 1e-3))
+    loose, tight = (end_errors("EulerMaruyama", TrackedGBM, atol, True) for atol in (1e-2, 1e-3))
     assert tight.mean() > loose.mean() > 0.1
     assert tight.mean() > 20 * tight.std() / np.sqrt(len(tight))
 
@@ -432,14 +429,14 @@ def test_every_solver_that_fits_comes_closer_to_a_fixed_grid(name, problem):
 def test_times_tolerances_and_parameters_compile_nothing():
     traced = []
 
-    class Counted(Watched):
+    class Counted(TrackedGBM):
         def drift(self, t, y):
             traced.append(t)
             return super().drift(t, y)
 
     @user_jit
     def run(problem, grid):
-        y0 = WatchedState(*map(jnp.asarray, (0.5, 0.0, 0.0)))
+        y0 = TrackedState(*map(jnp.asarray, (0.5, 0.0, 0.0)))
         return integrate_adaptive_sde(problem, make_solver("Milstein"), y0, grid, tree_of(0), States())
 
     first = run(Counted(1.0, 0.8), AdaptiveGrid(0.0, 2.0, Tolerances(1e-2, 1e-3), 0.1))
@@ -454,7 +451,7 @@ def test_times_tolerances_and_parameters_compile_nothing():
 def test_the_first_step_is_the_longest():
     """Where every trial is accepted, coarse intervals are all there is, also where they do not divide."""
     for first_step, intervals in ((0.05, 5), (0.15, 2), (1.0, 1)):
-        result = watched("SRIW1", 1e9, 64, first_step=first_step)
+        result = tracked("SRIW1", 1e9, 64, first_step=first_step)
         assert (result.accepted == POINTS * intervals).all()
         assert (result.rejected == 0).all()
         every = jax.vmap(lambda path, n=intervals: tree_of(path).roots.draws(1, 0, jnp.uint32(0), POINTS * n))
@@ -485,20 +482,20 @@ def test_the_error_of_a_step_is_the_mean_square_over_its_numbers_in_tolerances()
     assert result == pytest.approx(np.sqrt(np.mean(parts**2)), rel=1e-14)
 
 
-class Clock(Watched):
+class TimeDrift(TrackedGBM):
     """A drift that knows the time and nothing else."""
 
     def drift(self, t, y):
-        return WatchedState(jnp.cos(5 * t), 0.0, 0.0)
+        return TrackedState(jnp.cos(5 * t), 0.0, 0.0)
 
     def noise(self, t, y, dW):
-        return WatchedState(0.0 * dW.W, dW.W, 0.0)
+        return TrackedState(0.0 * dW.W, dW.W, 0.0)
 
 
 def test_steps_are_at_their_times():
     grid = AdaptiveGrid(0.3, 2.3, Tolerances(0.0, 1e-6), 0.2, points=5)
-    y0 = WatchedState(*map(jnp.asarray, (0.0, 0.0, 0.0)))
-    result = integrate_adaptive_sde(Clock(), make_solver("SRIW1"), y0, grid, tree_of(0), States())
+    y0 = TrackedState(*map(jnp.asarray, (0.0, 0.0, 0.0)))
+    result = integrate_adaptive_sde(TimeDrift(), make_solver("SRIW1"), y0, grid, tree_of(0), States())
     np.testing.assert_allclose(result.rows["x"], (np.sin(5 * grid.times) - np.sin(1.5)) / 5, atol=1e-5)
 
 
@@ -507,9 +504,9 @@ def test_float32_keeps_its_type_and_a_late_start_its_steps():
     """At t = 2^21 float32 tells no times apart that differ by less than an eighth; the steps need less."""
 
     def run(t0, span=1.0):
-        y0 = WatchedState(*(jnp.asarray(x, jnp.float32) for x in (0.5, 0.0, 0.0)))
+        y0 = TrackedState(*(jnp.asarray(x, jnp.float32) for x in (0.5, 0.0, 0.0)))
         grid = AdaptiveGrid(t0, t0 + span, Tolerances(1e-3, 1e-4), points=4)
-        return integrate_adaptive_sde(Watched(), make_solver("SRIW1"), y0, grid, tree_of(1), States())
+        return integrate_adaptive_sde(TrackedGBM(), make_solver("SRIW1"), y0, grid, tree_of(1), States())
 
     # A span that is no multiple of a sixteenth, as far apart as float32 times are there.
     odd = [run(t0, 0.4).rows["x"] for t0 in (0.0, 738000.3)]
@@ -519,23 +516,23 @@ def test_float32_keeps_its_type_and_a_late_start_its_steps():
     assert late.reached == np.float32(2.0**21 + 1.0)
     np.testing.assert_allclose(late.rows["x"], early.rows["x"], rtol=1e-5)
     np.testing.assert_allclose(
-        early.rows["x"][-1], Watched().exact(0.5, 1.0, float(early.rows["w"][-1])), rtol=0.02
+        early.rows["x"][-1], TrackedGBM().exact(0.5, 1.0, float(early.rows["w"][-1])), rtol=0.02
     )
 
 
-class Exploding(AbstractSDE):
+class ExplodingSDE(AbstractSDE):
     """$dx = x^2 dt + 0.01\\,dW$ becomes infinite near $t = 1/x_0$; w is W, a has no slope unless positive."""
 
-    State = WatchedState
+    State = TrackedState
     Noise = OneNoise
     calculus = "ito"
     noise_kind = "additive"
 
     def drift(self, t, y):
-        return WatchedState(y.x**2, 0.0, jnp.sqrt(y.a) - jnp.sqrt(y.a))
+        return TrackedState(y.x**2, 0.0, jnp.sqrt(y.a) - jnp.sqrt(y.a))
 
     def noise(self, t, y, dW):
-        return WatchedState(0.01 * dW.W, dW.W, 0.0)
+        return TrackedState(0.01 * dW.W, dW.W, 0.0)
 
 
 def test_a_failed_path_is_nan_from_the_first_time_it_did_not_reach():
@@ -545,9 +542,9 @@ def test_a_failed_path_is_nan_from_the_first_time_it_did_not_reach():
     def run(x, a, ids):
         def one(x, a, path):
             grid = AdaptiveGrid(0.0, 1.0, Tolerances(1e-4, 1e-4), points=4)
-            y0 = WatchedState(x, jnp.zeros_like(x), a)
+            y0 = TrackedState(x, jnp.zeros_like(x), a)
             return integrate_adaptive_sde(
-                Exploding(), make_solver("Milstein"), y0, grid, tree_of(path), States()
+                ExplodingSDE(), make_solver("Milstein"), y0, grid, tree_of(path), States()
             )
 
         return jax.vmap(one)(x, a, ids)
@@ -570,8 +567,10 @@ def test_no_half_is_taken_below_the_last_level(monkeypatch):
     @jax.jit
     def run(ids):
         def one(path):
-            y0 = WatchedState(*map(jnp.asarray, (0.5, 0.0, 0.0)))
-            return integrate_adaptive_sde(Watched(), make_solver("SRIW1"), y0, grid, tree_of(path), States())
+            y0 = TrackedState(*map(jnp.asarray, (0.5, 0.0, 0.0)))
+            return integrate_adaptive_sde(
+                TrackedGBM(), make_solver("SRIW1"), y0, grid, tree_of(path), States()
+            )
 
         return jax.vmap(one)(ids)
 
@@ -586,8 +585,8 @@ def test_no_half_is_taken_below_the_last_level(monkeypatch):
 
 def test_a_path_out_of_steps_ends_where_it_is():
     grid = AdaptiveGrid(0.0, 1.0, Tolerances(0.0, 1e-6), points=4, max_steps=20)
-    y0 = WatchedState(*map(jnp.asarray, (0.5, 0.0, 0.0)))
-    result = integrate_adaptive_sde(Watched(), make_solver("Milstein"), y0, grid, tree_of(0), States())
+    y0 = TrackedState(*map(jnp.asarray, (0.5, 0.0, 0.0)))
+    result = integrate_adaptive_sde(TrackedGBM(), make_solver("Milstein"), y0, grid, tree_of(0), States())
     assert int(result.accepted + result.rejected) == 20
     assert 0 < result.reached < 1
     assert np.isnan(result.rows["x"][-1])
@@ -596,7 +595,7 @@ def test_a_path_out_of_steps_ends_where_it_is():
 class SquareRoot(AbstractSDE):
     """$dx = (1 - x) dt + \\sigma \\sqrt x\\,dW$, where too long a step leaves the domain of the root."""
 
-    State = WatchedState
+    State = TrackedState
     Noise = OneNoise
     calculus = "ito"
     noise_kind = "scalar"
@@ -604,10 +603,10 @@ class SquareRoot(AbstractSDE):
     sigma: Scalar = 0.8
 
     def drift(self, t, y):
-        return WatchedState(1 - y.x, 0.0, 0.0)
+        return TrackedState(1 - y.x, 0.0, 0.0)
 
     def noise(self, t, y, dW):
-        return WatchedState(self.sigma * jnp.sqrt(y.x) * dW.W, dW.W, 0.0)
+        return TrackedState(self.sigma * jnp.sqrt(y.x) * dW.W, dW.W, 0.0)
 
 
 @pytest.mark.more
@@ -617,7 +616,7 @@ def test_derivatives_agree_in_both_modes_and_with_differences():
 
     def end(sigma):
         def one(path):
-            y0 = WatchedState(*map(jnp.asarray, (0.05, 0.0, 0.0)))
+            y0 = TrackedState(*map(jnp.asarray, (0.05, 0.0, 0.0)))
             return integrate_adaptive_sde(
                 SquareRoot(sigma), make_solver("Milstein"), y0, grid, tree_of(path), States()
             )

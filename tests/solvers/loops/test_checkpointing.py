@@ -5,7 +5,6 @@ import math
 import os
 import subprocess
 import sys
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +26,7 @@ from simkit_solvers import (
     seed_key,
 )
 from simkit_solvers.loops.checkpoints import nested_scan, nesting
+from solver_problems import Level, OneNoise
 from user_code import user_jit
 
 from simkit.ensemble.chunks import path_ids
@@ -72,15 +72,7 @@ def test_nested_scans_are_one_scan(lengths):
     np.testing.assert_allclose((value, slope), (expected, exact), rtol=1e-13)
 
 
-class Level(NamedTuple):
-    x: Scalar
-
-
-class Words(NamedTuple):
-    W: Scalar
-
-
-class Pulled(AbstractODE):
+class SingularODE(AbstractODE):
     """Its rate is infinite where it ends, so that a step beyond the end would make NaN of a derivative."""
 
     State = Level
@@ -90,11 +82,11 @@ class Pulled(AbstractODE):
         return Level((self.a - jnp.sin(y.x)) / (1.0 - t))
 
 
-class Bridge(AbstractSDE):
+class SingularSDE(AbstractSDE):
     """The same with noise."""
 
     State = Level
-    Noise = Words
+    Noise = OneNoise
     calculus = "any"
     noise_kind = "additive"
     a: Scalar = 1.1
@@ -110,17 +102,17 @@ class Bridge(AbstractSDE):
 @pytest.mark.parametrize(
     ("cls", "steps", "every"),
     [
-        (Pulled, 174, 174),
-        (Pulled, 171, 3),
-        pytest.param(Bridge, 264, 264, marks=pytest.mark.slow),
-        pytest.param(Bridge, 171, 3, marks=pytest.mark.slow),
+        (SingularODE, 174, 174),
+        (SingularODE, 171, 3),
+        pytest.param(SingularSDE, 264, 264, marks=pytest.mark.slow),
+        pytest.param(SingularSDE, 171, 3, marks=pytest.mark.slow),
     ],
 )
 def test_a_budget_changes_no_derivative(cls, steps, every):
     """Many blocks of one row, and many rows of parts of blocks, with loops that do not divide either."""
 
     def rows(a, x0, memory):
-        noise = CounterNoise.of(seed_key(1), jnp.uint32(2)) if cls is Bridge else None
+        noise = CounterNoise.of(seed_key(1), jnp.uint32(2)) if cls is SingularSDE else None
         grid = Grid(0.0, 1.0 / steps, steps, every)
         return integrate(cls(a=a), EulerMaruyama(), Level(x0), grid, noise, States(), memory)["x"]
 

@@ -23,12 +23,8 @@ from simkit_solvers import (
     integrate,
     seed_key,
 )
-from solver_problems import Commutative, Driven, PairState
+from solver_problems import Commutative, Driven, Level, OneNoise, PairState
 from user_code import user_jit
-
-
-class Level(NamedTuple):
-    x: Scalar
 
 
 class Still(AbstractODE):
@@ -70,20 +66,16 @@ def test_the_clock_is_an_integer():
     np.testing.assert_allclose(rows["t"], grid.times, rtol=1e-7)
 
 
-class Counts(NamedTuple):
+class StepCounts(NamedTuple):
     k: Scalar
     late: Scalar
     last: Scalar
 
 
-class OneNoise(NamedTuple):
-    W: Scalar
-
-
 class Counting(AbstractSDE):
     """Counts its steps, and those not at `dt` times their number; `last` is the step's own noise."""
 
-    State = Counts
+    State = StepCounts
     Noise = OneNoise
     calculus = "any"
     noise_kind = "additive"
@@ -92,17 +84,17 @@ class Counting(AbstractSDE):
 
     def drift(self, t, y):
         off = jnp.where(t == y.k * self.dt, 0.0, 1.0).astype(t.dtype)
-        return Counts(k=1 / self.dt, late=off / self.dt, last=-y.last / self.dt)
+        return StepCounts(k=1 / self.dt, late=off / self.dt, last=-y.last / self.dt)
 
     def noise(self, t, y, dW):
-        return Counts(k=0.0, late=0.0, last=dW.W)
+        return StepCounts(k=0.0, late=0.0, last=dW.W)
 
 
 def test_ten_million_steps_lose_no_step_no_time_and_no_word():
     """In float32 times of 3 add up to whole numbers that it has not: from 2**24 on it has the even ones."""
     steps, every = 10**7, 2 * 10**6
     noise, grid = CounterNoise.of(seed_key(2), jnp.uint32(7)), Grid(0.0, 3.0, steps, every)
-    y0 = Counts(*(jnp.zeros((), jnp.float32),) * 3)
+    y0 = StepCounts(*(jnp.zeros((), jnp.float32),) * 3)
     rows = user_jit(lambda: integrate(Counting(), EulerMaruyama(), y0, grid, noise, States()))()
     np.testing.assert_array_equal(rows["k"], np.arange(0, steps + 1, every))
     np.testing.assert_array_equal(rows["late"], 0)

@@ -110,7 +110,7 @@ def pass_rule(x, mean, deviation):
     assert -5 < y < 5
 
 
-class Linear(AbstractReactionNetwork):
+class LinearNetwork(AbstractReactionNetwork):
     """Both networks in one, for methods whose programs take long to compile."""
 
     State = BirthDeath.State
@@ -136,7 +136,7 @@ def linear(arrival, growth, loss):
 def birth_death(method, end, **shape):
     if method == "DirectMethod":
         return jump(BirthDeath, method, end, **shape)
-    return jump(Linear, method, end, parameters=linear(0.0, 0.1, 0.11), **shape)
+    return jump(LinearNetwork, method, end, parameters=linear(0.0, 0.1, 0.11), **shape)
 
 
 BIRTH_DEATH = [(1.0, 99.00498, 4.54834), (50.0, 60.65307, 22.38677)]
@@ -175,7 +175,7 @@ def test_immigration_death_is_poisson(method, end):
     if method == "DirectMethod":
         run = jump(ImmigrationDeath, method, end, (0,), ARRIVALS)
     else:
-        run = jump(Linear, method, end, (0,), linear(1000.0, 0.0, 10.0))
+        run = jump(LinearNetwork, method, end, (0,), linear(1000.0, 0.0, 10.0))
     x = np.asarray(run.counts.X)[:, -1]
     mean = 100 * -math.expm1(-10 * end)
     if end == 1.0:  # before, there are too few to leap
@@ -539,7 +539,8 @@ class Arrivals(AbstractReactionNetwork):
 
 @pytest.mark.more
 @pytest.mark.parametrize(
-    ("model", "parameters", "most"), [(Linear, linear(1e5, 0.0, 0.0), 2000), (Arrivals, {"rate": 1e5}, 1)]
+    ("model", "parameters", "most"),
+    [(LinearNetwork, linear(1e5, 0.0, 0.0), 2000), (Arrivals, {"rate": 1e5}, 1)],
 )
 def test_saved_times_inside_leaps_see_the_distribution(model, parameters, most):
     """Arrivals alone are Poisson at every time, and leaps over hundreds of them are exact, also where
@@ -556,7 +557,7 @@ def test_saved_times_inside_leaps_see_the_distribution(model, parameters, most):
 
 def test_saved_times_inside_one_leap_share_its_events():
     """Of arrivals in a leap over the whole run each quarter has its own, independent Poisson number."""
-    run = jump(Linear, "TauLeaping", 0.2, (1_000_000,), linear(1e5, 0.0, 0.0), paths=512)
+    run = jump(LinearNetwork, "TauLeaping", 0.2, (1_000_000,), linear(1e5, 0.0, 0.0), paths=512)
     assert (run.steps == 1).all()
     gained = np.diff(np.asarray(run.counts.X), axis=1) - 5000.0
     assert (abs(gained.mean(0)) < 5 * math.sqrt(5000 / 512)).all()

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from simkit_solvers import (
-    AbstractODE,
     Grid,
     States,
     Switched,
@@ -17,7 +16,7 @@ from simkit_solvers import (
     make_solver,
     stepper_for,
 )
-from solver_problems import Additive, Commutative, Driven, Given, PairState
+from solver_problems import Additive, Commutative, Damped, Driven, Given, PairState
 from user_code import user_jit
 
 SPLITTING = tuple(make_solver(name) for name in ("SemiImplicitEuler", "Leapfrog", "Yoshida6"))
@@ -148,13 +147,6 @@ def test_derivatives_agree(criterion, dtype):
     forward, reverse = jax.jit(lambda a: (jax.jacfwd(end)(a), jax.grad(end)(a)))(a)
     assert float(forward) != 0
     np.testing.assert_allclose(forward, reverse, rtol=20 * float(jnp.finfo(dtype).eps))
-
-
-class Damped(AbstractODE):
-    State = PairState
-
-    def drift(self, t, y):
-        return PairState(x=y.v, v=-jnp.sin(y.x) - 0.1 * y.v)
 
 
 def test_fits_where_each_of_its_solvers_does():

@@ -352,7 +352,7 @@ class _Exactly(AbstractNoise):
         return self.noise.words(purpose, first, count)
 
 
-class Given(AbstractNoise):
+class WrittenNoise(AbstractNoise):
     """A noise of one component that was written down: `numbers` are (steps, W H K)."""
 
     numbers: np.ndarray
@@ -379,7 +379,7 @@ class Given(AbstractNoise):
 def join(parts):
     """W, H and K of one step from those of its equal parts, an array (parts, 3)."""
     parts = np.asarray(parts, float)
-    draw = CoarsenedNoise(Given(parts), len(parts)).draws(1, 2, jnp.uint32(0), 1)[0]
+    draw = CoarsenedNoise(WrittenNoise(parts), len(parts)).draws(1, 2, jnp.uint32(0), 1)[0]
     return np.array([draw.W[0], draw.H[0], draw.K[0]], float)
 
 
