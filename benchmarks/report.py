@@ -152,7 +152,7 @@ def machine_text(machine: Mapping) -> str:
 
 
 def processor() -> str:
-    """The processor's name, and whether it has AVX-512, which no name tells."""
+    """The processor's name, and whether it has AVX-512, which no name shows."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -70,8 +70,8 @@ def programs(model: str, steps: int, precision: str, leaves: int):
     observer = simulation.observer
     assert isinstance(observer, Observer)
     variables = frozenset(simulation.problem.State._fields)
-    edges = smoothing_of(observer.observables[1], simulation.problem, variables, steps, kinks=False)
-    assert isinstance(edges, Smoothing)
+    smoothing = smoothing_of(observer.observables[1], simulation.problem, variables, steps, kinks=False)
+    assert isinstance(smoothing, Smoothing)
     wanted = {
         "plain run": (ChunkProgram(paths, call), (inputs, ids), 0),
         "pathwise, 1 parameter": (
@@ -96,7 +96,7 @@ def programs(model: str, steps: int, precision: str, leaves: int):
             0,
         ),
         "smoothing, volatility": (
-            DerivativeProgram(paths, digital, smoothed, edges),
+            DerivativeProgram(paths, digital, smoothed, smoothing),
             (Moves(inputs, first[1:2]), ids),
             0,
         ),

@@ -43,7 +43,7 @@ from simkit_solvers import (
 )
 
 PICTURE = Path(__file__).parents[1] / "docs/images/work_precision.png"
-# Okabe and Ito's colours, which the colour-blind tell apart: Wong (2011), doi:10.1038/nmeth.1618.
+# Okabe and Ito's colours, which the colour-blind can distinguish: Wong (2011), doi:10.1038/nmeth.1618.
 MARKS = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"), ("#000000", "v"))
 MORE = 16  # times the paths, where means are compared and no finer steps are needed
 

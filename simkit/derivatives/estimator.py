@@ -109,7 +109,7 @@ class Part:
 
 
 def mean_difference(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """How far apart two means over paths `(rows, paths)` are, without paths that failed in either."""
+    """The difference of two means over paths `(rows, paths)`, without paths that failed in either."""
     difference = one - other
     finite = np.isfinite(difference)
     total, paths = np.where(finite, difference, 0).sum(axis=1), finite.sum(axis=1)

@@ -1,4 +1,4 @@
-"""The cases that `compare.py` runs, as texts of experiments, told by the command line of a checkout."""
+"""The cases that `compare.py` runs, as texts of experiments, listed by the command line of a checkout."""
 
 import importlib.util
 import json

@@ -1,4 +1,4 @@
-"""The comparison of two checkouts tells what differs."""
+"""The comparison of two checkouts reports what differs."""
 
 import numpy as np
 import pytest

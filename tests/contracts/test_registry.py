@@ -203,8 +203,11 @@ CLAIMS = {  # the kinds of noise taken, and for each kind, in this order, the st
 
 
 def test_each_solver_claims_what_its_paper_does():
-    """The orders are measured elsewhere, as the record has them; here it is told from a wrong one."""
-    assert set(CLAIMS) == {name for name, info in SOLVERS.items() if "sde" in info.problem}
+    """The orders are measured elsewhere, as recorded; here it is distinguished from a wrong one."""
+    stochastic = {name for name, info in SOLVERS.items() if "sde" in info.problem}
+    assert set(CLAIMS) == stochastic, (
+        "state in CLAIMS the orders that the paper of each stochastic solver claims"
+    )
     for name, (count, strong, weak) in CLAIMS.items():
         info = SOLVERS[name]
         assert info.noise_kinds == ALL[:count], name

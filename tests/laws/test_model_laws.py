@@ -371,7 +371,7 @@ def test_two_oscillators_of_given_frequencies_lock_or_slip():
 
 
 @pytest.mark.more
-def test_noise_keeps_equal_oscillators_apart_below_twice_its_strength():
+def test_noise_desynchronizes_equal_oscillators_below_twice_its_strength():
     r"""With one frequency for all $K_c = 2D$, and beyond it $r = I_1(Kr/D)/I_0(Kr/D)$."""
     D, couplings = 0.5, np.array([0.6, 1.5, 3.0])
     orders = user_jit(jax.vmap(lambda K: order_after(K, 0.0, D, 4000, 0.02, 1500)))(jnp.asarray(couplings))
@@ -392,7 +392,7 @@ def test_resonance_without_a_drive_is_the_double_well():
     assert driven == pytest.approx(0.2 * np.cos(0.6))
 
 
-def test_assets_have_the_correlations_asked_for():
+def test_assets_have_the_requested_correlations():
     problem, y = build(MultiAssetGBM), state(MultiAssetGBM)
     own = np.diag([x * s for x, s in zip(y, (0.2, 0.15, 0.3), strict=True)])
     rho = np.array([[1, 0.5, 0.3], [0.5, 1, -0.2], [0.3, -0.2, 1]])

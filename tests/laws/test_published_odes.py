@@ -1,4 +1,4 @@
-"""Published problems end at their published values to the tolerance asked for.
+"""Published problems end at their published values to the requested tolerance.
 
 HIRES and Robertson: Mazzia & Magherini (2008), Test Set for Initial Value Problem Solvers. Arenstorf: Hairer,
 Nørsett & Wanner (1993), Solving Ordinary Differential Equations I, doi:10.1007/978-3-540-78862-1.

@@ -1,4 +1,4 @@
-"""Problems that tell solvers apart: nothing autonomous, nothing linear, nothing with one noise only."""
+"""Problems that distinguish solvers: nothing autonomous, nothing linear, nothing with one noise only."""
 
 from typing import ClassVar, NamedTuple
 

@@ -439,7 +439,7 @@ class TestOtherCommands:
         assert not re.search(r"([,;:]| (is|are|of|with|and|for|by|the|where))$", summary)
         assert "; " not in summary
 
-    def test_describe_takes_several_names_and_tells_all_that_are_wrong(self):
+    def test_describe_takes_several_names_and_lists_all_unknown_ones(self):
         names = ["GBM", "EulerMaruyama", "time.steps"]
         alone = [simkit_command("describe", name).stdout.strip() for name in names]
         page = simkit_command("describe", *names, "GBM").stdout
@@ -503,7 +503,7 @@ class TestOtherCommands:
             ("GBM", {"calculus": "ito", "noise is": "scalar", "noises": "W"}),
         ],
     )
-    def test_describe_tells_the_facts(self, name, properties):
+    def test_describe_shows_the_properties(self, name, properties):
         page = simkit_command("describe", name).stdout
         for label, value in properties.items():
             assert re.search(rf"^  {label} +{re.escape(value)}$", page, re.MULTILINE), label

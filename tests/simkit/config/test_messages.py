@@ -176,7 +176,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_error_is_named_once(name):
+def test_an_error_is_named_once(name):
     source, lines = CASES[name]
     with pytest.raises(InputError) as caught:
         load(source)
@@ -193,7 +193,7 @@ def test_an_override_from_python_is_not_called_an_option():
         load(PRICE, [set_option("model.sigm=0.3")])
 
 
-def test_a_error_inside_an_option_has_no_place_in_the_file():
+def test_an_error_inside_an_option_has_no_place_in_the_file():
     text = "model: {type: GBM, mu: 0.05, sigma: 0.2}\ninitial: {S: 1}\ntime: {t1: 1, steps: 4}\n"
     with pytest.raises(InputError) as caught:
         load(text, ["initial={S: 1,5}"])
@@ -307,7 +307,7 @@ def test_a_list_in_a_message_is_shown():
         ("time.steps=8", "path 3, 4: no", "<text>:1:1: path 3, 4: no"),
     ],
 )
-def test_what_is_found_later_is_told_where_it_was_given(override, problem, line):
+def test_later_errors_name_where_the_value_was_given(override, problem, line):
     document = read_document("model: {type: GBM, mu: 0, sigma: 0.2}\n" + REST)
     apply_overrides(document, [override])
     with pytest.raises(InputError) as caught, placed(document):

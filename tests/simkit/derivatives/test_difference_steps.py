@@ -85,7 +85,7 @@ def test_the_lower_order_in_two_targets(sides):
         (29.0, 0.0, -4.0, 0.0, 0.0, True),
         ([1.0, 0.0], [0.01, 0.1], [0.0, 9.0], [0.1, 0.1], [0.0, 0.0], True),
         (29.0, 1.0, -4.0, 0.1, 0.0, False),  # the error is below the noise
-        (29.0, 0.1, -4.0, 1.1, 0.0, False),  # and here what tells it is
+        (29.0, 0.1, -4.0, 1.1, 0.0, False),  # and here what shows it is
         (29.0, 0.0, -4.0, 0.0, 5.0, False),
         (1.0, np.nan, 0.02, np.nan, 0.0, False),  # of one path: negligible
     ],
@@ -209,7 +209,7 @@ def test_rounding_is_no_reason_for_shorter_steps():
 
 
 @pytest.mark.more
-def test_copies_that_are_too_far_apart_come_nearer(monkeypatch):
+def test_copies_with_too_large_a_difference_come_closer(monkeypatch):
     """Poisson's P(N > n): at 0.8 sd to either side a difference is off by 10 %, at 0.2 sd by 0.7 %."""
     monkeypatch.setattr("simkit.derivatives.derivative_part.coupled_part.__defaults__", (0.04,))
     mean = 400

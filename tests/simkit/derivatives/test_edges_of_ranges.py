@@ -40,7 +40,7 @@ def test_a_constant_in_the_distribution_of_an_initial_value_has_its_derivative(m
 
 @pytest.mark.parametrize("method", ["auto", "score"])
 @pytest.mark.parametrize("name", ["m", pytest.param("s", marks=pytest.mark.more)])
-def test_a_digital_feels_the_distribution_of_the_initial_value(method, name):
+def test_a_digital_depends_on_the_distribution_of_the_initial_value(method, name):
     """After so few steps that its spread still matters."""
     h, steps, level = 0.05, 5, 0.6
     decay = (1 - h) ** steps

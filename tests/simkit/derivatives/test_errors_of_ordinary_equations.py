@@ -86,7 +86,7 @@ def test_the_end_of_time_moves_the_state_along_its_slope(tmp_path, monkeypatch):
         assert off < 3 * rows[label]["step_error"] < 1e-4
 
 
-def test_the_run_that_tells_the_error_has_both_tolerances_a_tenth_of_the_run_s():
+def test_the_run_for_the_error_has_a_tenth_of_both_tolerances():
     """Down to what the precision resolves."""
     with jax.enable_x64(True):
         _, inputs = program_of(load(REST))
@@ -104,7 +104,7 @@ def test_the_run_that_tells_the_error_has_both_tolerances_a_tenth_of_the_run_s()
 
 
 @pytest.mark.parametrize("method", ["auto", "finite_differences"])
-def test_steps_of_fixed_length_tell_the_error_of_what_bends(method):
+def test_steps_of_fixed_length_show_the_error_of_kinked_values(method):
     """y, the integral of x - 1, bends as x = e^(kt)/8 passes 1: dy/dk = (t x - y - t) / k.
 
     No step of the grid, nor of the finer one, ends there.
@@ -127,7 +127,7 @@ def test_steps_of_fixed_length_tell_the_error_of_what_bends(method):
         assert 1e-6 < off < 4 * reported < 40 * off, (name, off, reported)
 
 
-def test_steps_of_fixed_length_tell_the_error_at_every_time():
+def test_steps_of_fixed_length_show_the_error_at_every_time():
     """Heun's is of second order: twice as many steps take away three quarters of it, of second ones too."""
     k = 1.3
     result = simkit.sensitivity(
@@ -149,7 +149,7 @@ def test_steps_of_fixed_length_tell_the_error_at_every_time():
 
 @pytest.mark.parametrize("extreme", ["max(x)", "min(-x)"])
 def test_extremes_of_steps_have_no_step_error(extreme):
-    """The largest of twice as many steps is often the same; that of dates asked for is what is meant."""
+    """The largest of twice as many steps is often the same; that of requested dates is what is meant."""
     result = simkit.sensitivity(
         {
             "model": {"ode": {"x": "v", "v": "-w*w*x"}, "parameters": {"w": 1.0}},

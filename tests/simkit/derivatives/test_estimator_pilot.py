@@ -106,7 +106,7 @@ def test_what_grows_as_steps_become_shorter_is_refused():
 
 
 @pytest.mark.more
-def test_differences_asked_for_take_the_steps_that_have_a_variance():
+def test_requested_differences_use_the_steps_that_have_a_variance():
     dataset = simkit.sensitivity(WILD, "v", overrides={"sensitivity.method": "finite_differences"})
     (mean, error, _, _, reason), exact = of(dataset, "call")[0], heston_slopes()["v"]
     assert "with short steps a few paths make the variance" in reason
@@ -114,7 +114,7 @@ def test_differences_asked_for_take_the_steps_that_have_a_variance():
 
 
 @pytest.mark.more
-def test_the_method_that_was_asked_for_is_taken():
+def test_the_requested_method_is_used():
     dataset = simkit.sensitivity(WILD, "v", overrides={"sensitivity.method": "pathwise", "time.steps": 32})
     assert of(dataset, "call")[0][3] == "pathwise"
 

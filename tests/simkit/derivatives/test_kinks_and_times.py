@@ -1,4 +1,4 @@
-"""Derivatives of what bends, jumps or stands still where no path tells: each was wrong without a sign."""
+"""Derivatives of kinks, jumps and constants that no path shows: each was wrong without notice."""
 
 import math
 
@@ -479,7 +479,7 @@ SPREAD = {
 
 @pytest.mark.more
 @pytest.mark.parametrize("wrt", ["m", "s", "b", "c"])
-def test_no_noise_drives_the_look_at_a_random_start(wrt):
+def test_no_noise_affects_an_observation_at_a_random_start(wrt):
     """Smoothing and the score held it fixed: the barrier's derivative lacked the paths that begin beyond."""
     chosen = {name: first_choice(SPREAD, wrt, name).method for name in SPREAD["observe"]}
     moved = {"c": "score"}.get(wrt, "finite differences")

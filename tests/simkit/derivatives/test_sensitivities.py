@@ -424,7 +424,7 @@ def test_quantities_stand_in_the_order_of_the_file():
     assert result.attrs["quantities"].split() == names[::-1]
 
 
-def test_bad_names_are_told_as_they_were_given(tmp_path):
+def test_bad_names_are_shown_as_they_were_given(tmp_path):
     with pytest.raises(InputError, match=r"(?m)^wrt: sensitivity.wrt\[0\]: unknown name 'sgima'"):
         simkit.sensitivity(EXACT, "sgima")
     (tmp_path / "e.yaml").write_text(json.dumps(EXACT | {"output": "e.zarr"}))
@@ -776,7 +776,7 @@ def test_no_score_where_the_end_of_time_moves_the_condition():
 
 
 def test_an_event_that_jumps_makes_paths_jump():
-    """A path does not tell how many more are cut as the level of the cut moves."""
+    """A path does not show how many more are cut as the level of the cut moves."""
     given = {**STEPS, "observe": {"digital": "S**2"}}
     results = []
     for after in ("where(S > K, 0.9*S, S)", "S*K/101"):
@@ -838,7 +838,7 @@ def test_coupled_copies_are_so_close_that_their_bias_is_small():
 
 
 @pytest.mark.parametrize("noises", [2, pytest.param(3, marks=pytest.mark.more)])
-def test_scores_share_out_noises_that_drive_all_variables(noises):
+def test_scores_distribute_noises_that_drive_all_variables(noises):
     """The shift of two or three normals that moves one normal variable and not the other."""
     matrix = np.array([[1.0, 0.5, 0.3], [0.4, -0.8, 0.6]])[:, :noises]
     lines = [{f"W{k}": float(x) for k, x in enumerate(row)} for row in matrix]

@@ -289,7 +289,7 @@ def test_a_derivative_of_nothing_but_rounding_is_a_result():
     assert json.loads(result.attrs["unresolved"]) == json.loads(result.attrs["too_few_steps"]) == {}
 
 
-def test_steps_that_matter_are_told():
+def test_steps_that_matter_are_reported():
     """Eight steps leave more than 5 % of the derivative."""
     changes = {
         "time.steps": 8,

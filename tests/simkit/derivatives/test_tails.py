@@ -84,7 +84,7 @@ def test_large_numbers_do_not_overflow():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_tails_without_a_variance_are_told_from_those_with_one(seed):
+def test_tails_without_a_variance_are_distinguished_from_those_with_one(seed):
     """Of as many values as a pilot has."""
     rng = np.random.default_rng(seed)
     sign = rng.choice([-1, 1], 4096)

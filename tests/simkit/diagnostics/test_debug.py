@@ -107,7 +107,7 @@ def test_printed_values_are_the_bits_of_the_stored_rows():
     assert np.isnan(trace.values["dW"][-1])
 
 
-def test_a_step_between_rows_far_apart_is_found(monkeypatch):
+def test_a_step_between_distant_rows_is_found(monkeypatch):
     exact = find(load(EXPLOSION), 0)
     monkeypatch.setattr(failures, "REPLAY_ROWS", 10)
     halved = find(load(EXPLOSION), 0)
@@ -117,7 +117,7 @@ def test_a_step_between_rows_far_apart_is_found(monkeypatch):
     assert exact.cause.startswith("drift of x: x ** 2 = inf, with x = 2.73924503e+208")
 
 
-def test_an_observable_is_told_by_its_part():
+def test_an_observable_is_explained_by_its_part():
     observe = {"never": "log(S - 1000)", "average": "mean(sqrt(S - 1000))", "fine": "S"}
     (finding,) = simkit.debug(PRICES | {"observe": observe}, path=2).findings
     assert set(finding.values) == {"never", "average"}

@@ -343,12 +343,12 @@ def test_what_is_not_there_and_where_nothing_can_be_written_is_said_before(tmp_p
 @pytest.mark.parametrize(
     ("paths", "line"), [(1, "1 path in 1 chunk of 64, "), (1000, "1,000 paths in 16 chunks of 64, ")]
 )
-def test_paths_and_chunks_are_counted_apart(inspected, paths, line):
+def test_paths_and_chunks_are_counted_separately(inspected, paths, line):
     inspection = dataclasses.replace(inspected, paths=paths, chunks=-(-paths // 64), paths_per_chunk=64)
     assert text(inspection, ("memory",)).startswith(line)
 
 
-def test_one_variant_is_asked_for():
+def test_one_variant_is_requested():
     variants = GBM | {"variants": {"calm": {"model.sigma": 0.1}, "wild": {"model.sigma": 0.9}}}
     with pytest.raises(InputError, match="choose --variant of calm, wild"):
         simkit.inspect(variants, compiling=False)

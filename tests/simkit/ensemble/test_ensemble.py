@@ -338,7 +338,7 @@ def test_a_failure_in_a_later_chunk_has_its_own_id_and_time():
         run_ensemble(simulation)
 
 
-def test_progress_is_told_of_every_chunk():
+def test_progress_is_reported_for_every_chunk():
     seen = []
     run_ensemble(gbm(3 * LEAF, 4, chunk=LEAF), lambda done, total: seen.append((done, total)))
     assert seen == [(LEAF, 3 * LEAF), (2 * LEAF, 3 * LEAF), (3 * LEAF, 3 * LEAF)]
@@ -357,7 +357,7 @@ def test_running_leaves_jax_s_configuration_alone():
 
 
 @pytest.mark.parametrize(("wanted", "kept"), [({}, 20), ({"paths": 64}, 64), ({"paths": 0}, None)])
-def test_as_many_paths_are_stored_as_asked_for(wanted, kept):
+def test_as_many_paths_are_stored_as_requested(wanted, kept):
     experiment = {"model": {"type": "GBM", "mu": 0.05, "sigma": 0.2}, "initial": {"S": 100.0}}
     few = {"time": {"t1": 1.0, "steps": 4}, "ensemble": {"paths": 64, "devices": 1}, "save": wanted}
     result = simkit.run(experiment | few)
@@ -390,7 +390,7 @@ def test_an_observable_at_the_end_need_not_be_defined_before():
     assert moments["x_mean"][-1] == pytest.approx(102.5, abs=5)
 
 
-def test_an_observable_without_a_value_is_told_from_a_failed_path():
+def test_an_observable_without_a_value_is_no_failed_path():
     with pytest.raises(NumericalError, match=r"x = nan at t = 1 \(step 20 of 20\).*The state is finite"):
         run_ensemble(with_observable("log(S - 100)"))
 

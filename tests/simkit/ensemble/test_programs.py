@@ -99,7 +99,7 @@ def test_another_program_is_not_taken_for_the_same(change):
     assert program_of(*change) != program_of()
 
 
-def test_fields_without_a_key_in_the_file_tell_programs_apart_too():
+def test_fields_without_a_key_in_the_file_distinguish_programs_too():
     assert program_of(convert=True) != program_of()
     simulation = load(BASE)
     turned = dict(reversed(list(simulation.initial.items())))

@@ -64,7 +64,7 @@ def test_the_error_covers_a_mixture_that_looks_like_another_order(factors, part,
 
 
 @given(st.sampled_from(PAIRS), st.floats(3, 100), SIZES)
-def test_what_has_levelled_off_is_a_bound_below_the_truth(factors, steepness, c):
+def test_what_has_levelled_off_is_a_bound_below_the_exact_value(factors, steepness, c):
     """The mean of a stiff equation by an implicit method: c / (1 + h times the rate)."""
     result = of_means(lambda h: c / (1 + steepness * h), factors, 1.0)
     exact = c / (1 + steepness) - c
@@ -110,7 +110,7 @@ def test_values_near_the_largest_number_are_no_error():
 
 @pytest.mark.parametrize("paths", [5, 30, 1000])
 @pytest.mark.parametrize("tail", [None, 3])
-def test_noise_is_told_from_a_bias_and_covers_it(paths, tail):
+def test_noise_is_distinguished_from_a_bias_and_covers_it(paths, tail):
     """A bias from none to 30 standard errors: covered in 95 of 100 samples, and never without a claim."""
     rng = np.random.default_rng(paths)
     factors, rounds = (2, 4), 400

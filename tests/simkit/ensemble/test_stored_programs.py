@@ -137,7 +137,7 @@ def test_a_full_disk_leaves_nothing_behind(kept, monkeypatch):
     assert not list(folder.iterdir())
 
 
-def test_what_differs_is_told_apart():
+def test_different_programs_have_different_digests():
     same = digest_with()
     assert digest_with() == same
     assert digest_with({"ensemble.seed": 5}) == same  # an argument of the program
@@ -184,7 +184,7 @@ def energies_of(potential):
         (energies_of, ("S**2", "2 * S**2", "S**4")),
     ],
 )
-def test_a_model_in_the_file_is_told_by_its_text(model, texts):
+def test_a_model_in_the_file_is_identified_by_its_text(model, texts):
     def class_of(text):
         given = {"S": 100.0} | ({"p": 0.0} if model is energies_of else {})
         grid = {"t1": 1.0} | ({} if model is reactions_of else {"steps": 8})
@@ -220,7 +220,7 @@ def test_what_says_nothing_of_what_it_does_has_no_digest():
 
 
 @pytest.mark.more
-def test_another_process_tells_the_same():
+def test_another_process_gives_the_same():
     """Whatever the order of its sets."""
     code = "import jax; jax.config.update('jax_enable_x64', True); import test_stored_programs as tests\n"
     names = {

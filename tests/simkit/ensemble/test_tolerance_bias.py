@@ -1,4 +1,4 @@
-"""The step bias of adaptive runs: it covers the truth, costs no program, and is unknown where it must be."""
+"""The step bias of adaptive runs: it covers the exact one, costs no program, and may be unknown."""
 
 import dataclasses
 import io
@@ -46,7 +46,7 @@ def with_tolerance(experiment, tol):
 
 
 @pytest.mark.parametrize("tol", [0.03, pytest.param(0.003, marks=pytest.mark.more)])
-def test_the_bias_of_stochastic_steps_covers_the_truth(tol):
+def test_the_bias_of_stochastic_steps_covers_the_exact_one(tol):
     """Over seeds, of the mean error of the paths and of the mean itself, whose noise is another."""
     simulation = with_tolerance(CUBE, tol)
     z = []
@@ -85,7 +85,7 @@ def test_steps_that_no_tolerance_chooses_leave_the_bias_unknown(longest):
 
 
 @pytest.mark.parametrize("solver", ["Tsit5", "Rodas5P"])
-def test_the_bias_of_ordinary_equations_covers_the_truth(solver):
+def test_the_bias_of_ordinary_equations_covers_the_exact_one(solver):
     """Over tolerances, within three of its errors; and it says more than that there is an error."""
     exact, off = {"x": math.cos(20), "y": -math.sin(20)}, []
     for tol in (1e-4, 1e-5, 1e-6, 1e-7, 1e-8):
@@ -101,7 +101,7 @@ def test_the_bias_of_ordinary_equations_covers_the_truth(solver):
 
 
 @pytest.mark.parametrize("tol", [1e-5, 1e-6, 1e-8, 1e-9])
-def test_the_bias_of_a_few_steps_covers_the_truth(tol):
+def test_the_bias_of_a_few_steps_covers_the_exact_one(tol):
     """x' = -1.3 x² takes few steps, whose errors follow their tolerances less closely than those of many."""
     levels = {"above": 1.1, "half": 0.5, "below": 0.7}
     hits = {name: f"hitting_time(x < {level})" for name, level in levels.items()}

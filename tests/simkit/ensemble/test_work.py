@@ -54,7 +54,7 @@ def test_units_run_at_the_same_time():
     assert len(list(in_order(lambda _: together.wait(), range(2), CPU * 2))) == 2
 
 
-def test_no_more_units_are_begun_than_memory_holds():
+def test_no_more_units_are_started_than_memory_holds():
     started, most = 0, 0
 
     def units():

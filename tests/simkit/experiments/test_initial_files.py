@@ -120,7 +120,7 @@ def test_the_resolved_configuration_repeats_the_run(folder, rows, inline):
             load(resolved)
 
 
-def test_a_file_is_looked_for_next_to_the_experiment(folder):
+def test_a_file_is_searched_next_to_the_experiment(folder):
     (folder / "study").mkdir()
     write("study/start.csv", ROWS)
     text = "model: {ode: {x: -x, y: x}}\ninitial: {y: 1, x: {file: start.csv}}\ntime: {t1: 1.0, steps: 4}\n"

@@ -99,7 +99,7 @@ def test_solvers_of_both_kinds_of_equation(solver, expected):
     assert isinstance(load(with_steps(solver)).problem, expected)
 
 
-def test_events_are_counted_and_told():
+def test_events_are_counted_and_shown():
     result = ran()
     x = result["X_path"].values
     assert (x == np.round(x)).all()
@@ -255,7 +255,7 @@ def test_solvers_and_models_of_other_kinds():
         load(with_steps("SPaRK"))
 
 
-def test_a_network_takes_the_direct_method_unless_told():
+def test_a_network_uses_the_direct_method_by_default():
     simulation = load({key: ARRIVALS[key] for key in ("model", "initial", "time")})
     assert type(simulation.solver).__name__ == "DirectMethod"
     assert isinstance(simulation.grid, JumpGrid)

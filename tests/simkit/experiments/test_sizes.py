@@ -76,7 +76,7 @@ def test_kuramoto_pulls_each_pair_alike(size):
 
 
 @pytest.mark.parametrize("size", [2, 3, 5])
-def test_assets_have_the_correlations_asked_for(size):
+def test_assets_have_the_requested_correlations(size):
     model = of_size(MODELS["MultiAssetGBM"], size)
     rho = np.corrcoef(np.random.default_rng(size).standard_normal((size, 2 * size)))
     sigma, pairs = 0.1 * np.arange(1, size + 1), list(itertools.combinations(range(size), 2))
@@ -219,7 +219,7 @@ def test_one_correlation_or_a_matrix_stands_for_all_pairs():
 @pytest.mark.parametrize(
     "size", [1, pytest.param(12, marks=pytest.mark.more), pytest.param(40, marks=pytest.mark.more)]
 )
-def test_many_assets_have_the_correlations_asked_for(size):
+def test_many_assets_have_the_requested_correlations(size):
     """Also where their matrix is singular: the last two are one and the same."""
     rho = np.atleast_2d(np.corrcoef(np.random.default_rng(size).standard_normal((size, 2 * size))))
     if size > 1:
@@ -258,7 +258,7 @@ def test_errors_in_correlations(given, message):
         load(assets(2, **given))
 
 
-def test_correlations_that_cannot_be_and_that_are_missing_are_told_once():
+def test_impossible_and_missing_correlations_are_reported_once():
     with pytest.raises(InputError, match=r"rho12, rho13, .*, …, rho11_12: .* must be >= 0, got -4\.5;"):
         load(assets(12, rho=-0.5))
     with pytest.raises(InputError) as error:

@@ -210,7 +210,7 @@ class TestWhatEveryVariantSets:
             load_variants(text)
 
 
-def test_a_error_of_the_file_is_told_once_and_of_no_variant():
+def test_an_error_of_the_file_is_reported_once_and_of_no_variant():
     with pytest.raises(InputError) as caught:
         load_variants(TEXT.replace("m*x", "q*x"))
     (problem,) = caught.value.problems

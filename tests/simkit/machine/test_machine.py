@@ -43,7 +43,7 @@ def test_other_systems_keep_the_default(tmp_path, monkeypatch, system, machine):
 
 
 @pytest.mark.usefixtures("avx512_machine")
-def test_wide_vectors_are_asked_for_on_avx512():
+def test_wide_vectors_are_requested_on_avx512():
     assert xla_flags.prefer_wide_vectors() is True
     assert os.environ["XLA_FLAGS"] == "--xla_cpu_prefer_vector_width=512"
 

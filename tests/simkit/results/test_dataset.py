@@ -110,7 +110,7 @@ def test_z_allows_for_a_step_bias_that_is_known_less_well_than_the_mean():
     assert float(dataset["call_z"]) == pytest.approx(off / (math.sqrt(10) * stderr), rel=1e-12)
 
 
-def test_a_few_paths_are_always_there_and_as_many_as_were_asked_for():
+def test_a_few_paths_are_always_there_and_as_many_as_were_requested():
     assert gbm_dataset().sizes["path"] == 20
     stored = gbm_dataset(stored=50)
     assert stored.sizes["path"] == 50

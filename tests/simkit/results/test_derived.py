@@ -141,7 +141,7 @@ def test_table_json_csv_and_variants_show_them(tmp_path, capsys):
     assert "no vol of none:" in capsys.readouterr().out
 
 
-def test_a_figure_without_a_value_is_told(capsys):
+def test_a_figure_without_a_value_is_reported(capsys):
     derived = {
         "vol": "implied_volatility(price=call/100, S=100, K=K, r=r, T=1)",
         "log_of": "log(-call)",

@@ -97,7 +97,7 @@ def test_what_a_table_cannot_hold_is_refused_before_the_run(tmp_path):
 
 
 @pytest.mark.parametrize("command", ["run", "sensitivity", "uncertainty"])
-def test_no_command_drops_paths_that_are_asked_for(command, tmp_path, monkeypatch):
+def test_no_command_drops_requested_paths(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     section = {"sensitivity": {"wrt": ["a"], "of": ["X"]}}
     constants = {"a": 1.0}

@@ -61,7 +61,7 @@ def test_every_figure_is_in_its_row():
     )
 
 
-def test_a_step_bias_with_a_bound_alone_is_told_in_what_the_run_was_given():
+def test_a_step_bias_with_a_bound_alone_is_reported_in_the_units_of_the_run():
     """Long steps, or tolerances: of the one kind of run nobody chose the other."""
     dataset = gbm_dataset()
     dataset["S_bias_bound"] = 0.25
@@ -205,7 +205,7 @@ def test_a_single_path_has_the_digits_that_its_step_bias_leaves():
     assert f" {round(float(dataset['X_mean'][-1]), 4):.10g} " in row
 
 
-def test_who_accepts_figures_that_are_no_result_is_not_told_to_do_so():
+def test_who_accepts_figures_that_are_no_result_gets_no_advice_to_do_so():
     dataset = gbm_dataset()
     dataset.attrs |= {"unresolved": "S 48", "configuration": "ensemble:\n  paths: 2000\n  unresolved: stop\n"}
     assert "use 48 steps or more" in printed(dataset)

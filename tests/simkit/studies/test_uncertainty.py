@@ -152,7 +152,7 @@ class TestSobol:
     @pytest.mark.parametrize("points", [256, 1024])
     @pytest.mark.parametrize("name", ["ishigami", "g"])
     def test_intervals_of_all_estimators_are_honest(self, name, points, estimator):
-        """The same of all indices together, and of each alone as far as 200 intervals can tell."""
+        """The same of all indices together, and of each alone as far as 200 intervals can show."""
         d, function, exact = {"ishigami": (3, on_numpy, ISHIGAMI), "g": (8, g_on_cube, G_EXACT)}[name]
         sobol = method(d, estimator=estimator)
         held = {"first": [], "total": []}
@@ -348,7 +348,7 @@ class TestNoise:
         assert np.all(np.mean(covered, 0) >= 0.85)
 
     def test_rank_correlations_lose_what_noise_does_to_expected_ranks(self):
-        """Where an output is nearly flat over much of its range noise smooths its ranks, as quarters tell.
+        """Where an output is nearly flat over much of its range noise smooths its ranks, as quarters show.
 
         The ranks of halves alone say 0.94 where 1 is right, and their interval does not hold it.
         """

@@ -256,7 +256,7 @@ class TestFiles:
         refused = run(app, ["run", "noisy.yaml"])
         assert (refused.exit_code, "simkit uncertainty" in refused.output) == (2, True)
 
-    def test_a_study_that_cannot_be_written_is_not_begun(self, tmp_path):
+    def test_a_study_that_cannot_be_written_is_not_started(self, tmp_path):
         with pytest.raises(OutputError, match="does not exist"):
             uncertainty(NOISY, out=tmp_path / "none" / "x.nc")
 

@@ -77,7 +77,7 @@ def test_the_order_is_the_one_that_is_stated():
 
 
 def test_programs_ahead_of_time():
-    """One trace serves the warmed-up calls; static values are compiled in; the cost is told."""
+    """One trace serves the warmed-up calls; static values are compiled in; the cost is reported."""
     traces = []
 
     def power(x, n):

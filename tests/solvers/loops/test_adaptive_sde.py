@@ -501,7 +501,7 @@ def test_steps_are_at_their_times():
 
 @pytest.mark.more
 def test_float32_keeps_its_type_and_a_late_start_its_steps():
-    """At t = 2^21 float32 tells no times apart that differ by less than an eighth; the steps need less."""
+    """At t = 2^21 float32 times differ by an eighth at least; the steps need less."""
 
     def run(t0, span=1.0):
         y0 = TrackedState(*(jnp.asarray(x, jnp.float32) for x in (0.5, 0.0, 0.0)))

@@ -1,4 +1,4 @@
-"""Reverse passes within a budget: what is kept is told, is what the compiler takes, changes no derivative."""
+"""Reverse passes within a budget: the memory is known in advance, and no derivative changes."""
 
 import functools
 import math
@@ -37,7 +37,7 @@ from simkit.ensemble.simulation import Simulation
 @given(st.integers(1, 3000), st.integers(2, 200_000), st.integers(1, 3000))
 @example(1, 25_000, 1000)
 @example(1, 2, 1)
-def test_loops_hold_every_block_and_no_more_than_asked(rows, blocks, most):
+def test_loops_hold_every_block_and_no_more_than_requested(rows, blocks, most):
     """All rows and blocks fit in, at most half as many again, and d loops keep about d n^(1/d) carries."""
     loops = nesting(rows, blocks, most)
     assert math.prod(loops.rows) >= rows
@@ -161,8 +161,8 @@ def temporary(call, problem) -> int:
 
 
 @pytest.mark.more
-def test_the_compiler_takes_what_was_told():
-    """Heston, 10^5 steps of 10 240 paths: a few per cent of the 4 GB of all carries, and told to 10 MB."""
+def test_the_compiler_uses_the_planned_memory():
+    """Heston, 10^5 steps of 10 240 paths: a few per cent of the 4 GB of all carries, predicted to 10 MB."""
     call, problem, plan = reverse(heston(10**5), 2**28)
     assert plan.sweeps == 3
     assert plan.bytes * 10_240 < 2**28
@@ -171,7 +171,7 @@ def test_the_compiler_takes_what_was_told():
     assert measured < 80e6
 
 
-def test_what_is_told_grows_as_the_root_of_the_steps():
+def test_the_planned_memory_grows_as_the_root_of_the_steps():
     """A hundred times the steps: ten times the carries on two levels, 4.6 times on three."""
     sizes = {
         budget: [reverse(heston(steps), budget)[2] for steps in (10**5, 10**7)] for budget in (2**30, 2**22)

@@ -198,7 +198,7 @@ EXACT_METHODS = [name for name, info in SOLVERS.items() if "jump" in info.proble
 
 @pytest.mark.parametrize("name", EXACT_METHODS)
 def test_times_between_events_may_be_shorter_than_the_clock_resolves(name):
-    """From t = 1 on float32 tells times 1.2e-7 apart, and the events here are 7.5e-9 apart."""
+    """From t = 1 on float32 resolves differences of 1.2e-7 in time, and the events here differ by 7.5e-9."""
     rate, span, paths = 2.0**27, 2.0**-15, 8
     network = ImmigrationDeath(rate, 0.0)
     grid = JumpGrid(jnp.float32(0.0), jnp.float32(1.0 + span), 1, 10**5)

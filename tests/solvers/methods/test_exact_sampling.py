@@ -305,7 +305,7 @@ def test_derivatives_of_an_integral_over_exact_states_have_a_step_error():
     "steps", [pytest.param(2, marks=pytest.mark.more), 3, pytest.param(5, marks=pytest.mark.more)]
 )
 def test_derivatives_over_a_few_exact_steps_are_right_less_their_bias(steps, method):
-    """No steps can be left out here, so that other paths of the same distribution tell the error."""
+    """No steps can be left out here, so that other paths of the same distribution show the error."""
     given = experiment("GBM", {"S": 1.0}, "ExactSampling", steps, observe={"area": "integral(S)", "end": "S"})
     given["model"] = {"type": "GBM", "mu": 1.0, "sigma": 0.2}
     given["sensitivity"] = {"wrt": ["mu"], "method": method}

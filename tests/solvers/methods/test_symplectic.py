@@ -198,7 +198,7 @@ def test_forces_in_a_step(name, forces):
 
 @pytest.mark.parametrize("name", SYMMETRIC)
 def test_force_is_taken_afresh_after_a_jump(name):
-    """diffrax tells a solver by `made_jump` that what it carries is stale."""
+    """diffrax indicates to a solver by `made_jump` that what it carries is stale."""
     solver, y0 = make_solver(name), ((jnp.asarray(0.9),), (jnp.asarray(0.4),))
     zero, h = jnp.asarray(0.0), jnp.asarray(0.1)
     terms = HalfTerm(SimplePendulum(), zero, y0[0], True), HalfTerm(SimplePendulum(), zero, y0[1], False)

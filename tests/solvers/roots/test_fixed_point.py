@@ -1,4 +1,4 @@
-"""Fixed points and roots: known solutions and derivatives, laws of convergence, and how failures are told."""
+"""Fixed points and roots: known solutions and derivatives, orders of convergence, failures."""
 
 import functools
 
@@ -294,7 +294,7 @@ FAILURES = [
 
 
 @pytest.mark.parametrize(("fn", "solver", "options", "code"), FAILURES)
-def test_failures_are_told(fn, solver, options, code):
+def test_failures_are_reported(fn, solver, options, code):
     solution = fixed_point(fn, solver(1e-8, 1e-8), jnp.asarray(1.25), throw=False, **options)
     assert is_code(solution, code)
     if code != "nonlinear_max_steps_reached" and "steps" not in options:
