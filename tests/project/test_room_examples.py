@@ -1,4 +1,4 @@
-"""The examples in the READMEs of rooms: one more closed form, statistic, observable, function, command, solver."""
+"""The examples in the READMEs of rooms: one more closed form, statistic, observable, command, solver, …"""
 
 import math
 import re

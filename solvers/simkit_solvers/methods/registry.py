@@ -1,6 +1,6 @@
 """Every solver by name.
 
-One more solver is one file, with its record, and one line among the imports.
+One more solver is one file, with its record, and one line among the imports, which enters it into `SOLVERS`.
 """
 
 import difflib
