@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from simkit_solvers.derivatives.smoothing import Smoothing
+from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.problems.directions import DifferentiatedRows, Release
 
 from simkit.ensemble.paths import PathProgram
@@ -81,7 +82,7 @@ class DerivativeProgram:
         return tuple(x for each in result for x in (each.value, *each.derivatives))
 
 
-def plus(inputs: Run, move: Run, step) -> Any:
+def plus(inputs: Run, move: Run, step: Scalar) -> Any:
     """The numbers so far along a direction; where both are None, and where it does not move, as they are."""
 
     def leaf(x, change):

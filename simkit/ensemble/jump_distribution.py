@@ -36,7 +36,7 @@ class JumpDistribution(NamedTuple):
         return self.chances @ np.asarray(each, np.float64)
 
 
-def functions_of_marks(z, knots, xp=jnp) -> list:
+def functions_of_marks(z: Any, knots: Any, xp: Any = jnp) -> list:
     """Whether there are jumps, and for these ramps of the sum of their marks from knot to knot."""
     there = z != 0
     widths = knots[1:] - knots[:-1]

@@ -183,7 +183,7 @@ def inputs_of(simulation: Simulation, run: Run) -> Run:
     return arguments._replace(key=seed_key(simulation.seed))
 
 
-def with_traced_steps(problem: AbstractODE, grid):
+def with_traced_steps(problem: AbstractODE, grid: Any) -> Any:
     """The grid with numbers of steps that one program takes as arguments, where it can.
 
     Not those of events, whose places among the steps are static.

@@ -22,7 +22,7 @@ from simkit_solvers.methods.jump.jump_method import (
     TOO_MANY_STEPS,
     JumpNoise,
 )
-from simkit_solvers.problems.problem import AbstractSDE
+from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
 from simkit_solvers.random.brownian_tree import BrownianTree
 
 from simkit.ensemble.simulation import StepCounts
@@ -201,6 +201,6 @@ KINDS: dict[type, tuple[type[AbstractStepping], type[AbstractStepping]]] = {  # 
 }
 
 
-def stepping(problem, grid) -> AbstractStepping:
+def stepping(problem: AbstractODE, grid: Any) -> AbstractStepping:
     """How the paths of a problem go on over a grid."""
     return KINDS[type(grid)][isinstance(problem, AbstractSDE)](grid)

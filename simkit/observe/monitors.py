@@ -1,10 +1,12 @@
 """The accumulators of path functionals: which steps each monitors, and what it keeps."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from simkit.expressions import Expression
 from simkit.functionals.functional import AbstractFunctional, Moment
@@ -59,6 +61,6 @@ class Monitor:
         return jax.tree.map(lambda a, b: jnp.where(due, a, b), new, state)
 
 
-def value_of(expression: Expression, values, dtype) -> Any:
+def value_of(expression: Expression, values: Mapping[str, Any], dtype: DTypeLike) -> jax.Array:
     """The value of an expression, as an array."""
     return jnp.asarray(expression(values), dtype)

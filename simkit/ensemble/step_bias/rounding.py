@@ -12,7 +12,7 @@ from simkit_solvers.problems.problem import AbstractSDE
 from simkit.ensemble.simulation import Simulation
 
 
-def rounding_error(size, simulation: Simulation, steps, spread: Any = np.inf):
+def rounding_error(size: Any, simulation: Simulation, steps: Any, spread: Any = np.inf) -> Any:
     """The rounding error of numbers of this size after so many steps, `spread` their standard deviation.
 
     Roundings add up at random, or where no noise of a step is as large, all to one side. In float32 the sums
