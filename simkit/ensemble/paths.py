@@ -37,7 +37,7 @@ class PathProgram:
 
     `inputs` are the numbers of a run, those of the steps of a `TracedGrid` among them, and the seed's key.
     Initial values are numbers, arrays of one for each path, or distributions. Real numbers are in the run's
-    precision, and all is traced, so that a derivative, a sweep or another seed compiles nothing anew.
+    precision, and all is traced, so that a derivative, a sweep or another seed needs no recompilation.
 
     It gives a dictionary of arrays `(rows, leaves, lanes)`; on an adaptive grid also `ACCEPTED`, `REJECTED`
     and `REACHED` with one row each, for a jump process `STATUS` as well. `parts` are those of the run without

@@ -15,8 +15,8 @@ class Tolerances(eqx.Module):
     r"""What the estimated error of a step may be: in the root mean square over the variables, each divided by
     $\mathrm{atol} + \mathrm{rtol}\,|y|$, at most one.
 
-    Both are traced, so changing them compiles nothing. Reference: Hairer, Nørsett & Wanner (1993), Solving
-    Ordinary Differential Equations I, section II.4, doi:10.1007/978-3-540-78862-1.
+    Both are traced, so changing them needs no recompilation. Reference: Hairer, Nørsett & Wanner (1993),
+    Solving Ordinary Differential Equations I, section II.4, doi:10.1007/978-3-540-78862-1.
     """
 
     rtol: Scalar
