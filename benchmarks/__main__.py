@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from report import RESULTS, Finding, machine_text
+from report import RESULTS, Measurement, machine_text
 
 ORDER = (
     "gbm",
@@ -46,12 +46,12 @@ def main():
         "--table", action="store_true", help="only print the table of what was measured before"
     )
     parser.add_argument("--small", action="store_true", help="a quick try of every script; writes nothing")
-    asked = parser.parse_args()
-    if not asked.table:
+    arguments = parser.parse_args()
+    if not arguments.table:
         for name in ORDER:
             script = [sys.executable, str(Path(__file__).with_name(f"{name}.py"))]
-            subprocess.run(script + (["--small"] if asked.small else []), check=True)
-    if not asked.small:
+            subprocess.run(script + (["--small"] if arguments.small else []), check=True)
+    if not arguments.small:
         print(markdown())
 
 
@@ -59,9 +59,9 @@ def markdown() -> str:
     """The table of all results: a row for each finding, two columns for each version of jax."""
     records = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))]
     versions = sorted({record["machine"]["jax"] for record in records}, key=release)
-    cells: dict[str, dict[str, Finding]] = {}
+    cells: dict[str, dict[str, Measurement]] = {}
     for record in sorted(records, key=lambda record: ORDER.index(record["benchmark"])):
-        for finding in (Finding(**fields) for fields in record["findings"]):
+        for finding in (Measurement(**fields) for fields in record["findings"]):
             cells.setdefault(finding.what, {})[record["machine"]["jax"]] = finding
     header = ["", *(text for version in versions for text in (f"jax {version}", "target"))]
     lines = [header, ["---"] * len(header)]

@@ -20,7 +20,7 @@ import diffrax
 import jax
 import jax.numpy as jnp
 from ours import bare_loop, experiment, moments, whole_run
-from report import Finding, options, report
+from report import Measurement, parse_arguments, report
 from rounds import by_the_clock, timed
 from simkit_solvers import AbstractODE, AdaptiveGrid, Scalar, Tolerances
 
@@ -47,7 +47,7 @@ class Oscillator(AbstractODE):
         return OscillatorState(x=omega * y.v, v=-omega * y.x, u=0.0 * y.u)
 
 
-def by_diffrax(shares):
+def by_diffrax(points):
     """`diffeqsolve` under one `vmap` over all members."""
 
     def path(u):
@@ -67,25 +67,25 @@ def by_diffrax(shares):
         return solution.ys.x[0]
 
     with jax.enable_x64(True):
-        ensemble = jax.jit(lambda u: moments(jax.vmap(path)(u))).lower(shares).compile()
-    return lambda: ensemble(shares)
+        ensemble = jax.jit(lambda u: moments(jax.vmap(path)(u))).lower(points).compile()
+    return lambda: ensemble(points)
 
 
 def main():
-    asked = options(__doc__)
-    members, rounds = (2048, 2) if asked.small else (8192, 3)
+    arguments = parse_arguments(__doc__)
+    members, rounds = (2048, 2) if arguments.small else (8192, 3)
     initial = {"x": 1.0, "v": 0.0, "u": Distribution("uniform", 0.0, 1.0)}
     fixed = experiment(Oscillator(), diffrax.Tsit5(), initial, 1, T1, members, "float64")
     adaptive = dataclasses.replace(fixed, grid=AdaptiveGrid(0.0, T1, Tolerances(RTOL, ATOL)))
-    shares = bare_loop(adaptive)()["u"].reshape(-1)
+    points = bare_loop(adaptive)()["u"].reshape(-1)
     programs = {
         "simkit, groups": whole_run(adaptive),
-        **by_the_clock({"diffrax, one vmap": by_diffrax(shares)}),
+        **by_the_clock({"diffrax, one vmap": by_diffrax(points)}),
     }
     timings = timed(programs, rounds)
     ratio = timings["diffrax, one vmap"].best / timings["simkit, groups"].best
     what = f"oscillators, {members} members, one in 1000 with 100 times the steps, against one vmap"
-    report("adaptive_ode", [Finding(what, ratio, "x", 5)], timings, {}, asked)
+    report("adaptive_ode", [Measurement(what, ratio, "x", 5)], timings, {}, arguments)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from ours import experiment, whole_run
-from report import Finding, options, report
+from report import Measurement, parse_arguments, report
 from rounds import timed, waited_for
 from simkit_physics import GBM
 from simkit_solvers import (
@@ -53,7 +53,7 @@ GROUP = StochasticAdaptiveSteps.group
 T1, TOLERANCE, SPAN = 4.0, 1e-2, 1.0
 START = {"total": 0.0, "v": 1.0}
 FEWEST = 128  # steps of equal length to try
-REFERENCE = 10  # a tolerance so many times finer is exact beside another
+REFERENCE = 10  # a tolerance so many times finer is exact compared with another
 SAMPLE = 512  # paths to measure errors with
 
 
@@ -122,7 +122,7 @@ def mean_error(result: np.ndarray, exact: np.ndarray) -> float:
 
 
 def fixed_steps(error: float) -> int:
-    """The fewest steps of equal length, a power of two, with this strong error beside four times as many."""
+    """The fewest steps of equal length, a power of two, with this strong error against four times as many."""
     steps = FEWEST
     while True:
         fine = rows_of(run_of(SAMPLE, fixed_grid(4 * steps)))
@@ -175,8 +175,8 @@ def diffrax_paths(paths: int) -> Callable[[Any], jax.Array]:
 
 
 def main():
-    asked = options(__doc__)
-    paths, rounds = (512, 2) if asked.small else (1024, 3)
+    arguments = parse_arguments(__doc__)
+    paths, rounds = (512, 2) if arguments.small else (1024, 3)
     own = rows_of(run_of(SAMPLE, adaptive_grid(TOLERANCE)))
     error = mean_error(own["total"], rows_of(run_of(SAMPLE, adaptive_grid(TOLERANCE / REFERENCE)))["total"])
     trials = own[ACCEPTED] + own[REJECTED]
@@ -195,13 +195,15 @@ def main():
     ours, fixed, peer = (timing.best for timing in timings.values())
     print(f"strong error {error:.2g}; most trials of a path {trials.max()}")
     findings = [
-        Finding(f"adaptive sde, waiting in groups of {GROUP}", waiting(own), "x", 2, "at most"),
-        Finding("adaptive sde, the same on linear noise", waiting(linear), "x", 2, "at most"),
-        Finding("adaptive sde, against a fixed grid of equal strong error", fixed / ours, "x"),
-        Finding("adaptive sde, steps of the fixed grid over trials", steps / trials.mean(), "x"),
-        Finding("adaptive sde, against diffrax's adaptive steps at equal strong error", peer / ours, "x", 5),
+        Measurement(f"adaptive sde, waiting in groups of {GROUP}", waiting(own), "x", 2, "at most"),
+        Measurement("adaptive sde, the same on linear noise", waiting(linear), "x", 2, "at most"),
+        Measurement("adaptive sde, against a fixed grid of equal strong error", fixed / ours, "x"),
+        Measurement("adaptive sde, steps of the fixed grid over trials", steps / trials.mean(), "x"),
+        Measurement(
+            "adaptive sde, against diffrax's adaptive steps at equal strong error", peer / ours, "x", 5
+        ),
     ]
-    report("adaptive_sde", findings, timings, {}, asked)
+    report("adaptive_sde", findings, timings, {}, arguments)
 
 
 if __name__ == "__main__":

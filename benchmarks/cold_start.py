@@ -15,14 +15,14 @@ from simkit import tune_process
 if not tune_process():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
 
-from report import Finding, options, report
+from report import Measurement, parse_arguments, report
 from rounds import timed, waited_for
 
 EXAMPLE = Path(__file__).parent.parent / "examples/gbm.yaml"
 
 
 def main():
-    asked = options(__doc__)
+    arguments = parse_arguments(__doc__)
     environment = {
         name: text for name, text in os.environ.items() if not name.startswith("JAX_COMPILATION_CACHE")
     }
@@ -48,17 +48,17 @@ def main():
                 ),
                 "simkit --help": lambda: command("--help"),
             },
-            1 if asked.small else 5,
+            1 if arguments.small else 5,
         )
     findings = [
-        Finding(f"{program}, cold start", timings[program].median, "s", target, "at most")
+        Measurement(f"{program}, cold start", timings[program].median, "s", target, "at most")
         for program, target in (
             ("simkit run examples/gbm.yaml", 8),
             ("the same, compiled before", None),
             ("simkit --help", 0.5),
         )
     ]
-    report("cold_start", findings, timings, {}, asked)
+    report("cold_start", findings, timings, {}, arguments)
 
 
 if __name__ == "__main__":

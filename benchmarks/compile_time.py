@@ -20,7 +20,7 @@ if not tune_process():
 import diffrax
 import jax
 import jax.numpy as jnp
-from report import Finding, options, report
+from report import Measurement, parse_arguments, report
 from rich.console import Console
 from rich.table import Table
 from simkit_physics import MODELS
@@ -156,9 +156,9 @@ def programs():
 
 
 def main():
-    asked = options(__doc__)
+    arguments = parse_arguments(__doc__)
     chosen = list(programs())
-    if asked.small:
+    if arguments.small:
         chosen = chosen[::10]
     result = {}
     with jax.enable_x64(True):
@@ -173,8 +173,8 @@ def main():
         table.add_row(label, *shown, "too long" if max(seconds.values()) > TARGET else "")
     Console(width=110).print(table)
     slowest = max(max(seconds.values()) for seconds in result.values())
-    finding = Finding("slowest of all solvers to compile", slowest, "s", TARGET, "at most")
-    report("compile_time", [finding], {}, {}, asked, {"seconds": result})
+    finding = Measurement("slowest of all solvers to compile", slowest, "s", TARGET, "at most")
+    report("compile_time", [finding], {}, {}, arguments, {"seconds": result})
 
 
 if __name__ == "__main__":

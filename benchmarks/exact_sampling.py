@@ -13,7 +13,7 @@ if not tune_process():
 
 import numpy as np
 from ours import bare_loop, experiment
-from report import Finding, options, report
+from report import Measurement, parse_arguments, report
 from rounds import interleaved, processor_time, timed
 from simkit_physics import CIR
 from simkit_solvers import ExactSampling
@@ -22,7 +22,7 @@ KAPPA, THETA, START, TIME = 1.5, 0.04, 0.09, 0.7
 
 
 def by_numpy(sigma: float, paths: int):
-    """The same law from NumPy's generator."""
+    """The same distribution from NumPy's generator."""
     c = sigma**2 * -np.expm1(-KAPPA * TIME) / (4 * KAPPA)
     d, l = 4 * KAPPA * THETA / sigma**2, START * np.exp(-KAPPA * TIME) / c
     rng = np.random.default_rng(1)
@@ -30,8 +30,8 @@ def by_numpy(sigma: float, paths: int):
 
 
 def main():
-    asked = options(__doc__)
-    paths, rounds = (2**18, 2) if asked.small else (5_000_000, 5)
+    arguments = parse_arguments(__doc__)
+    paths, rounds = (2**18, 2) if arguments.small else (5_000_000, 5)
     programs = {}
     for sigma, freedom in ((0.3, "2.7"), (0.6, "0.67")):
         run = experiment(CIR(KAPPA, THETA, sigma), ExactSampling(), {"r": START}, 1, TIME, paths, "float64")
@@ -46,11 +46,11 @@ def main():
             value = seconds[numpy].best / seconds[ours].best
             target = 1.0 if what == "by the clock" else None
             findings.append(
-                Finding(
+                Measurement(
                     f"exact CIR draws, {freedom} degrees of freedom, over NumPy, {what}", value, "x", target
                 )
             )
-    report("exact_sampling", findings, clock, {name: float(paths) for name in programs}, asked)
+    report("exact_sampling", findings, clock, {name: float(paths) for name in programs}, arguments)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The time to the first table of derivatives, from a cold start and with programs compiled before.
 
 Each command is a process of its own on 2000 paths, so that running is nothing: what is left is imports,
-tracing and, without the cache, compiling. Seconds of processor time, of all threads, and beside them the best
+tracing and, without the cache, compiling. Seconds of processor time, of all threads, and next to it the best
 of the clock, which is less where XLA compiles one program while the next is traced. Python keeps the bytecode
 of all modules, as it does for users.
 """
@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 import yaml
-from report import Finding, options, report
+from report import Measurement, parse_arguments, report
 from rounds import timed
 
 BASKET = Path(__file__).parent.parent / "examples/greeks.yaml"
@@ -58,7 +58,7 @@ def processor_seconds(file: Path, cache: str, clocks: list[float]) -> float:
 
 
 def main():
-    asked = options(__doc__)
+    arguments = parse_arguments(__doc__)
     with tempfile.TemporaryDirectory() as folder:
         programs, clocks = {}, {}
         tables = {
@@ -73,13 +73,13 @@ def main():
                 what = f"{name}, {state}"
                 clocks[what] = []
                 programs[what] = functools.partial(processor_seconds, file, cache, clocks[what])
-        timings = timed(programs, 1 if asked.small else 3)
+        timings = timed(programs, 1 if arguments.small else 3)
     findings = [
-        Finding(f"table of derivatives, {name}{where}", seconds, "s")
+        Measurement(f"table of derivatives, {name}{where}", seconds, "s")
         for name, timing in timings.items()
         for where, seconds in (("", timing.best), (", by the clock", min(clocks[name])))
     ]
-    report("first_table", findings, timings, {}, asked)
+    report("first_table", findings, timings, {}, arguments)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import diffrax
 import jax
 import jax.numpy as jnp
 from ours import experiment, moments, whole_run
-from report import Finding, by_jax, options, report
+from report import Measurement, by_jax, parse_arguments, report
 from rounds import by_the_clock, timed
 from simkit_physics import GBM
 from simkit_solvers import EulerMaruyama
@@ -77,18 +77,20 @@ def by_hand(paths: int, steps: int):
 
 
 def main():
-    asked = options(__doc__)
-    paths, steps, rounds = (16_384, 200, 3) if asked.small else (100_000, 1000, 5)
+    arguments = parse_arguments(__doc__)
+    paths, steps, rounds = (16_384, 200, 3) if arguments.small else (100_000, 1000, 5)
     model = experiment(GBM(MU, SIGMA), EulerMaruyama(), {"S": S0}, steps, 1.0, paths, "float32")
     peers = {"diffrax": by_diffrax(paths, steps), "hand-written scan": by_hand(paths, steps)}
     programs = {"simkit": whole_run(model), **by_the_clock(peers)}
     timings = timed(programs, rounds)
     against = {name: timing.best / timings["simkit"].best for name, timing in timings.items()}
     findings = [
-        Finding("GBM, float32, against diffrax", against["diffrax"], "x", by_jax(40, 12)),
-        Finding("GBM, float32, against a hand-written scan", against["hand-written scan"], "x", by_jax(5, 3)),
+        Measurement("GBM, float32, against diffrax", against["diffrax"], "x", by_jax(40, 12)),
+        Measurement(
+            "GBM, float32, against a hand-written scan", against["hand-written scan"], "x", by_jax(5, 3)
+        ),
     ]
-    report("gbm", findings, timings, dict.fromkeys(programs, paths * steps), asked)
+    report("gbm", findings, timings, dict.fromkeys(programs, paths * steps), arguments)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 Both make 2²⁰ evaluations (2¹⁷ points of three parameters with second order), and both give first, total and
 second order with intervals. SALib's are from a bootstrap, of 100 resamples unless said otherwise; with two
 they say nothing, and show what the indices alone take. simkit's are from 16 independent scramblings. Its own
-time has the program compiled; what one call from the start takes is beside it. SALib evaluates by numpy.
+time has the program compiled; what one call from the start takes is next to it. SALib evaluates by numpy.
 """
 
 import math
@@ -11,7 +11,7 @@ import time
 
 import jax.numpy as jnp
 import numpy as np
-from report import Finding, options, report
+from report import Measurement, parse_arguments, report
 from rounds import timed
 from SALib.analyze import sobol as salib_analyze
 from SALib.sample import sobol as salib_sample
@@ -33,8 +33,10 @@ def on_numpy(x):
 
 def ours(points: int) -> float:
     start = time.perf_counter()
-    laws = [{"uniform": [-math.pi, math.pi]}] * 3
-    result = sobol_indices(ishigami, laws, points=points // REPLICATES, replicates=REPLICATES, order=2)
+    distributions = [{"uniform": [-math.pi, math.pi]}] * 3
+    result = sobol_indices(
+        ishigami, distributions, points=points // REPLICATES, replicates=REPLICATES, order=2
+    )
     seconds = time.perf_counter() - start
     assert np.all(np.abs(result["total"].values[0] - EXACT) <= 4 * result["total_halfwidth"].values[0])
     return seconds
@@ -50,8 +52,8 @@ def theirs(points: int, resamples: int) -> float:
 
 
 def main():
-    asked = options(__doc__)
-    points, rounds = (2**12, 2) if asked.small else (2**17, 3)
+    arguments = parse_arguments(__doc__)
+    points, rounds = (2**12, 2) if arguments.small else (2**17, 3)
     first, full = ours(points), theirs(points, 100)  # half a minute, and once is enough
     programs = {
         "simkit": lambda: ours(points),
@@ -61,11 +63,11 @@ def main():
     best = {name: timing.best for name, timing in timings.items()}
     bare = best["SALib, 2 resamples"]
     findings = [
-        Finding("Sobol' indices of 2²⁰ evaluations, against SALib", full / best["simkit"], "x", 10),
-        Finding("the same, SALib with 2 resamples", bare / best["simkit"], "x"),
-        Finding("the same, 100 resamples, simkit compiling", full / first, "x"),
+        Measurement("Sobol' indices of 2²⁰ evaluations, against SALib", full / best["simkit"], "x", 10),
+        Measurement("the same, SALib with 2 resamples", bare / best["simkit"], "x"),
+        Measurement("the same, 100 resamples, simkit compiling", full / first, "x"),
     ]
-    report("global_sensitivity", findings, timings, {}, asked)
+    report("global_sensitivity", findings, timings, {}, arguments)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ if not tune_process():
 import jax
 import jax.numpy as jnp
 from ours import experiment
-from report import Finding, options, report
+from report import Measurement, parse_arguments, report
 from rounds import interleaved
 from simkit_physics import GBM
 from simkit_solvers import EulerMaruyama
@@ -39,8 +39,8 @@ def call_price(paths: int, steps: int, precision: str):
 
 
 def main():
-    asked = options(__doc__)
-    paths, steps, rounds = (8192, 200, 3) if asked.small else (20_000, 1000, 9)
+    arguments = parse_arguments(__doc__)
+    paths, steps, rounds = (8192, 200, 3) if arguments.small else (20_000, 1000, 9)
     findings, timings, work = [], {}, {}
     with jax.enable_x64(True):
         for precision in ("float32", "float64"):
@@ -64,9 +64,9 @@ def main():
                 cost = result[f"{name}, {precision}"].best / plain
                 target = 6 if name.startswith("reverse") else 1 + 1.2 * int(name.split()[2])
                 findings.append(
-                    Finding(f"GBM, {precision}, {name}, in plain runs", cost, "x", target, "at most")
+                    Measurement(f"GBM, {precision}, {name}, in plain runs", cost, "x", target, "at most")
                 )
-    report("gradient", findings, timings, work, asked)
+    report("gradient", findings, timings, work, arguments)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
-from report import Finding, options, report
+from report import Measurement, parse_arguments, report
 from rounds import interleaved
 
 import simkit
@@ -152,12 +152,12 @@ def check(name: str, result, exact: np.ndarray, paths: int) -> np.ndarray:
 
 
 def main():
-    asked = options(__doc__)
-    steps, rounds = (50, 2) if asked.small else (252, 3)
-    sizes = {"simkit": 2**14 if asked.small else 1_000_000}
-    sizes |= {peer: size // (16 if asked.small else 1) for peer, size in FEWER.items()}
-    arguments = {"S": S0, "K": STRIKE, "r": R, "sigma": SIGMA, "T": 1.0}
-    exact = np.asarray([CLOSED_FORMS[f"black_scholes_{name}"](**arguments) for name in GREEKS])
+    arguments = parse_arguments(__doc__)
+    steps, rounds = (50, 2) if arguments.small else (252, 3)
+    sizes = {"simkit": 2**14 if arguments.small else 1_000_000}
+    sizes |= {peer: size // (16 if arguments.small else 1) for peer, size in FEWER.items()}
+    contract = {"S": S0, "K": STRIKE, "r": R, "sigma": SIGMA, "T": 1.0}
+    exact = np.asarray([CLOSED_FORMS[f"black_scholes_{name}"](**contract) for name in GREEKS])
     with jax.enable_x64(True):
         programs = {
             "simkit": by_simkit(sizes["simkit"], steps),
@@ -171,15 +171,15 @@ def main():
     work = {name: sizes[name] * steps for name in programs}
     rate = {name: work[name] / timing.best for name, timing in timings.items()}
     findings = [
-        Finding(f"Greeks of GBM with errors, {steps} steps of 10⁶ paths", timings["simkit"].best, "s")
+        Measurement(f"Greeks of GBM with errors, {steps} steps of 10⁶ paths", timings["simkit"].best, "s")
     ]
     for peer in list(programs)[1:]:
         findings.append(
-            Finding(f"the same, paths in a second, against {peer}", rate["simkit"] / rate[peer], "x")
+            Measurement(f"the same, paths in a second, against {peer}", rate["simkit"] / rate[peer], "x")
         )
         gamma = deviations[peer][-1] / deviations["simkit"][-1]
-        findings.append(Finding(f"deviation of gamma per path, {peer}, over simkit's", gamma, "x"))
-    report("greeks", findings, timings, work, asked)
+        findings.append(Measurement(f"deviation of gamma per path, {peer}, over simkit's", gamma, "x"))
+    report("greeks", findings, timings, work, arguments)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import lineax as lx
 from ours import experiment, moments, whole_run
-from report import Finding, by_jax, options, report
+from report import Measurement, by_jax, parse_arguments, report
 from rounds import by_the_clock, timed
 from simkit_physics import Heston
 from simkit_solvers import EulerMaruyama
@@ -95,8 +95,8 @@ def by_hand(paths: int, steps: int):
 
 
 def main():
-    asked = options(__doc__)
-    paths, steps, rounds = (16_384, 200, 3) if asked.small else (100_000, 1000, 5)
+    arguments = parse_arguments(__doc__)
+    paths, steps, rounds = (16_384, 200, 3) if arguments.small else (100_000, 1000, 5)
     model = experiment(
         Heston(**PARAMETERS), EulerMaruyama(), {"S": S0, "v": V0}, steps, 1.0, paths, "float32"
     )
@@ -105,15 +105,15 @@ def main():
     timings = timed(programs, rounds)
     against = {name: timing.best / timings["simkit"].best for name, timing in timings.items()}
     findings = [
-        Finding("Heston, float32, against diffrax", against["diffrax"], "x", by_jax(14, None)),
-        Finding(
+        Measurement("Heston, float32, against diffrax", against["diffrax"], "x", by_jax(14, None)),
+        Measurement(
             "Heston, float32, against a hand-written scan",
             against["hand-written scan"],
             "x",
             by_jax(2.5, None),
         ),
     ]
-    report("heston", findings, timings, dict.fromkeys(programs, paths * steps), asked)
+    report("heston", findings, timings, dict.fromkeys(programs, paths * steps), arguments)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ if not tune_process():
 import jax
 import jax.numpy as jnp
 from ours import experiment
-from report import Finding, options, report
+from report import Measurement, parse_arguments, report
 from rounds import interleaved
 from simkit_physics import Heston
 from simkit_solvers import EulerMaruyama
@@ -50,8 +50,8 @@ def main():
             _, gradient, problem, _ = programs(*map(int, sys.argv[-2:]))
             jax.block_until_ready(jax.jit(gradient)(problem))
         return
-    asked = options(__doc__)
-    paths, steps, rounds = (2048, 10_000, 1) if asked.small else (10_000, 100_000, 1)
+    arguments = parse_arguments(__doc__)
+    paths, steps, rounds = (2048, 10_000, 1) if arguments.small else (10_000, 100_000, 1)
     command = [sys.executable, __file__, ALONE, str(paths), str(steps)]
     with subprocess.Popen(command) as process:
         _, status, usage = os.wait4(process.pid, 0)
@@ -66,12 +66,14 @@ def main():
         result = interleaved({name: lambda f=f: f(problem) for name, f in run.items()}, rounds)
     what = f"Heston, float64, {steps:.0e} steps, reverse mode, 5 derivatives"
     findings = [
-        Finding(f"{what}: peak memory", usage.ru_maxrss * BYTES / 1e9, "GB", 1.0, "at most"),
-        Finding(f"{what}: kept", kept, "GB"),
-        Finding(f"{what}: kept without a budget", all_of_it, "GB"),
-        Finding(f"{what}: in plain runs", result["reverse"].best / result["plain"].best, "x", 6, "at most"),
+        Measurement(f"{what}: peak memory", usage.ru_maxrss * BYTES / 1e9, "GB", 1.0, "at most"),
+        Measurement(f"{what}: kept", kept, "GB"),
+        Measurement(f"{what}: kept without a budget", all_of_it, "GB"),
+        Measurement(
+            f"{what}: in plain runs", result["reverse"].best / result["plain"].best, "x", 6, "at most"
+        ),
     ]
-    report("long_gradient", findings, result, dict.fromkeys(result, paths * steps), asked)
+    report("long_gradient", findings, result, dict.fromkeys(result, paths * steps), arguments)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import diffrax
 import jax
 import jax.numpy as jnp
 from ours import experiment, moments, whole_run
-from report import Finding, options, report
+from report import Measurement, parse_arguments, report
 from rounds import timed, waited_for
 from simkit_solvers import AbstractODE, Scalar, parameter
 
@@ -84,7 +84,7 @@ def by_diffrax(members: int, steps: int, precision: str):
 
 
 def by_simkit(members: int, steps: int, precision: str):
-    """simkit's ensemble from the same law of initial values."""
+    """simkit's ensemble from the same distribution of initial values."""
     initial = {
         name: Distribution("normal", mean, 0.5) for name, mean in (("x", 1.0), ("y", 1.0), ("z", 20.0))
     }
@@ -93,8 +93,8 @@ def by_simkit(members: int, steps: int, precision: str):
 
 
 def main():
-    asked = options(__doc__)
-    sizes, rounds = ({1000: 1000, 20_000: 50}, 3) if asked.small else ({1000: 10_000, 100_000: 100}, 5)
+    arguments = parse_arguments(__doc__)
+    sizes, rounds = ({1000: 1000, 20_000: 50}, 3) if arguments.small else ({1000: 10_000, 100_000: 100}, 5)
     findings, timings, work = [], {}, {}
     for members, steps in sizes.items():
         programs = {}
@@ -109,9 +109,9 @@ def main():
             ours = result[f"simkit, {members} members, {precision}"].best
             theirs = result[f"diffrax, {members} members, {precision}"].best
             findings.append(
-                Finding(f"Lorenz, {members} members, {precision}, against diffrax", theirs / ours, "x", 6)
+                Measurement(f"Lorenz, {members} members, {precision}, against diffrax", theirs / ours, "x", 6)
             )
-    report("lorenz", findings, timings, work, asked)
+    report("lorenz", findings, timings, work, arguments)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from simkit import tune_process
 if not tune_process():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
 
-from report import Finding, options, report
+from report import Measurement, parse_arguments, report
 from rounds import Timing
 
 EXPERIMENT = """
@@ -29,8 +29,8 @@ BYTES = 1 if sys.platform == "darwin" else 1024  # the unit in which the system 
 
 
 def main():
-    asked = options(__doc__)
-    paths = 2_000_000 if asked.small else 100_000_000
+    arguments = parse_arguments(__doc__)
+    paths = 2_000_000 if arguments.small else 100_000_000
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "gbm.yaml")
         file.write_text(EXPERIMENT)
@@ -53,10 +53,10 @@ def main():
     seconds = json.loads(output)["elapsed_s"]
     what = f"peak memory of {paths:.0e} GBM paths, {STEPS} steps"
     findings = [
-        Finding(what, usage.ru_maxrss * BYTES / 1e9, "GB", 1.5, "at most"),
-        Finding(what.replace("peak memory", "time"), seconds, "s"),
+        Measurement(what, usage.ru_maxrss * BYTES / 1e9, "GB", 1.5, "at most"),
+        Measurement(what.replace("peak memory", "time"), seconds, "s"),
     ]
-    report("memory", findings, {"simkit run": Timing((seconds,))}, {"simkit run": paths * STEPS}, asked)
+    report("memory", findings, {"simkit run": Timing((seconds,))}, {"simkit run": paths * STEPS}, arguments)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What ten numbers of steps take to compile: one program for all, with a program for each.
+"""The compile time of ten step counts: one program for all, against a program for each.
 
 GBM by Euler–Maruyama as `simkit.run` runs it, step bias and statistics included, with nothing cached. Both
 give the same numbers. Seconds are the processors'.
@@ -15,7 +15,7 @@ if not tune_process():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
 
 import jax
-from report import Finding, options, report
+from report import Measurement, parse_arguments, report
 from rounds import processor_time, timed
 
 import simkit
@@ -47,8 +47,8 @@ def end(steps: int) -> float:
 
 
 def main():
-    asked = options(__doc__)
-    steps = STEPS[:3] if asked.small else STEPS
+    arguments = parse_arguments(__doc__)
+    steps = STEPS[:3] if arguments.small else STEPS
     runs = {
         "steps traced": functools.partial(compiling, steps, True),
         "a program for each": functools.partial(compiling, steps, False),
@@ -56,9 +56,11 @@ def main():
     timings = timed({name: functools.partial(processor_time, run) for name, run in runs.items()}, 1)
     ratio = timings["a program for each"].best / timings["steps traced"].best
     findings = [
-        Finding(f"{len(steps)} numbers of steps, a program for each", ratio, "x", 1.0 if asked.small else 3.0)
+        Measurement(
+            f"{len(steps)} numbers of steps, a program for each", ratio, "x", 1.0 if arguments.small else 3.0
+        )
     ]
-    report("numbers_of_steps", findings, timings, dict.fromkeys(runs, len(steps)), asked)
+    report("numbers_of_steps", findings, timings, dict.fromkeys(runs, len(steps)), arguments)
 
 
 if __name__ == "__main__":

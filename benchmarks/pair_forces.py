@@ -14,7 +14,7 @@ if not tune_process():
 import jax
 import jax.numpy as jnp
 import numpy as np
-from report import Finding, options, report
+from report import Measurement, parse_arguments, report
 from rounds import interleaved
 from scipy.spatial import cKDTree
 from simkit_physics import PairInputs, PairSum, pair_energy
@@ -54,9 +54,9 @@ def full_list(x, side):
 
 def dense_energy(x, neighbours, side):
     """The energy as most would write it, of an array `(dimensions, most, particles)`."""
-    apart = x[:, None, :] - x[:, neighbours]
-    apart -= side * jnp.round(apart / side)
-    r2 = jnp.sum(apart**2, axis=0)
+    separation = x[:, None, :] - x[:, neighbours]
+    separation -= side * jnp.round(separation / side)
+    r2 = jnp.sum(separation**2, axis=0)
     near = (r2 > 0) & (r2 < CUTOFF**2)
     return 0.5 * jnp.sum(jnp.where(near, lennard_jones(jnp.where(near, r2, 1.0), None), 0))
 
@@ -73,8 +73,8 @@ def energies(neighbours, side):
 
 
 def main():
-    asked = options(__doc__)
-    cells, rounds = (8, 3) if asked.small else (20, 15)
+    arguments = parse_arguments(__doc__)
+    cells, rounds = (8, 3) if arguments.small else (20, 15)
     with jax.enable_x64(True):
         x, side = melt(cells)
         neighbours = jnp.asarray(full_list(x, side))
@@ -97,12 +97,12 @@ def main():
     for what in (FORCES, HESSIAN):
         for name in (PROGRAM, DENSE):
             saved = result[f"{what}, {name}"].best / result[f"{what}, {RULES}"].best
-            findings.append(Finding(f"Lennard-Jones, {what}, time of {name} over rules", saved))
-        findings.append(Finding(f"Lennard-Jones, {what}, temporary memory", kept[what, RULES], "GB"))
+            findings.append(Measurement(f"Lennard-Jones, {what}, time of {name} over rules", saved))
+        findings.append(Measurement(f"Lennard-Jones, {what}, temporary memory", kept[what, RULES], "GB"))
         findings.append(
-            Finding(f"Lennard-Jones, {what}, temporary memory of {DENSE}", kept[what, DENSE], "GB")
+            Measurement(f"Lennard-Jones, {what}, temporary memory of {DENSE}", kept[what, DENSE], "GB")
         )
-    report("pair_forces", findings, result, {}, asked)
+    report("pair_forces", findings, result, {}, arguments)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 Immigration–death with about a hundred molecules, whose direct method in numba is six lines, and a ring of ten
 species and twenty reactions. Both sides simulate as many paths on all cores. Tau-leaping is compared with the
 direct method on ten and a hundred thousand molecules near rest, at an epsilon that widens the spread by one
-percent, with the errors of its mean and standard deviation beside it. Times are those of the processors, all
+percent, with the errors of its mean and standard deviation next to it. Times are those of the processors, all
 cores together.
 """
 
@@ -21,7 +21,7 @@ import jax
 jax.config.update("jax_num_cpu_devices", os.cpu_count())
 
 import numpy as np
-from report import Finding, options, report
+from report import Measurement, parse_arguments, report
 from rounds import processor_time, timed
 
 from simkit.ensemble import Request, compiled, in_order, path_ids, path_program, workers_of
@@ -124,9 +124,9 @@ def ring_by_numba(paths: int):
 
 
 def main():
-    asked = options(__doc__)
-    paths, rounds = (1024, 2) if asked.small else (9984, 5)
-    few = 64 if asked.small else 512
+    arguments = parse_arguments(__doc__)
+    paths, rounds = (1024, 2) if arguments.small else (9984, 5)
+    few = 64 if arguments.small else 512
     programs = {
         "arrivals, simkit": ours(ARRIVALS, "DirectMethod", paths),
         "arrivals, numba": lambda: arrivals(paths, 1000.0, 10.0, 10.0),
@@ -141,10 +141,10 @@ def main():
     more = {}
     for molecules in MOLECULES:
         name = f"{molecules} molecules, TauLeaping"
-        more[name] = errors(programs[name], molecules * -math.expm1(-5.0), 2 if asked.small else 256)
+        more[name] = errors(programs[name], molecules * -math.expm1(-5.0), 2 if arguments.small else 256)
         print(f"{name}: " + ", ".join(f"{what} {off:+.2%} off" for what, off in more[name].items()))
     findings = [
-        Finding(
+        Measurement(
             f"direct method, {what}, against numba", ratio(timings, f"{key}, numba", f"{key}, simkit"), "x", 1
         )
         for key, what in (("arrivals", "immigration–death"), ("ring", "20 reactions"))
@@ -153,13 +153,13 @@ def main():
         gain = ratio(timings, f"{molecules} molecules, DirectMethod", f"{molecules} molecules, TauLeaping")
         what = f"{molecules:,}".replace(",", " ")
         findings.append(
-            Finding(f"tau-leaping at 1 % error, {what} molecules, against the direct method", gain)
+            Measurement(f"tau-leaping at 1 % error, {what} molecules, against the direct method", gain)
         )
-    report("reactions", findings, timings, {}, asked, {"errors": more})
+    report("reactions", findings, timings, {}, arguments, {"errors": more})
 
 
 def errors(program, exact: float, batches: int) -> dict[str, float]:
-    """How far mean and standard deviation are off those of Poisson's law, over so many batches of paths."""
+    """Relative errors of the mean and standard deviation against Poisson's, over batches of paths."""
     x = np.concatenate([np.asarray(program(number)["X"])[-1].ravel() for number in range(batches)])
     return {"mean": x.mean() / exact - 1, "standard deviation": x.std() / math.sqrt(exact) - 1}
 

@@ -1,4 +1,4 @@
-"""What a benchmark says: machine, times, ratios beside their targets, as a table and as JSON."""
+"""What a benchmark says: machine, times, ratios and their targets, as a table and as JSON."""
 
 import argparse
 import dataclasses
@@ -19,8 +19,8 @@ JAX = importlib.metadata.version("jax")
 
 
 @dataclasses.dataclass(frozen=True)
-class Finding:
-    """One measured number beside its target: a ratio (`x`), seconds (`s`) or gigabytes (`GB`)."""
+class Measurement:
+    """One measured number and its target: a ratio (`x`), seconds (`s`) or gigabytes (`GB`)."""
 
     what: str
     value: float
@@ -44,14 +44,14 @@ class Finding:
         return "" if self.target is None else f"{self.wanted} {amount(self.target, self.unit)}"
 
 
-class Options(NamedTuple):
+class Arguments(NamedTuple):
     """`--small` for a quick try, `--json` for another place to write to."""
 
     small: bool
     json: Path | None
 
 
-def options(about: str) -> Options:
+def parse_arguments(about: str) -> Arguments:
     """The command line of every script here."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument(
@@ -61,7 +61,7 @@ def options(about: str) -> Options:
         "--json", type=Path, help=f"where to write (default: {RESULTS.name}/NAME-jaxVERSION.json)"
     )
     parsed = parser.parse_args()
-    return Options(parsed.small, parsed.json)
+    return Arguments(parsed.small, parsed.json)
 
 
 def by_jax(old: float | None, new: float | None) -> float | None:
@@ -71,10 +71,10 @@ def by_jax(old: float | None, new: float | None) -> float | None:
 
 def report(
     name: str,
-    findings: Iterable[Finding],
+    findings: Iterable[Measurement],
     timings: Mapping,
     work: Mapping[str, float],
-    asked: Options,
+    arguments: Arguments,
     more: Mapping | None = None,
 ) -> None:
     """Print the tables and write the JSON.
@@ -98,13 +98,13 @@ def report(
         verdict = {True: "met", False: "missed", None: ""}[finding.met]
         table.add_row(finding.what, finding.measured_text, finding.target_text, verdict)
     console.print(table)
-    path = asked.json or (None if asked.small else RESULTS / f"{name}-jax{JAX}.json")
+    path = arguments.json or (None if arguments.small else RESULTS / f"{name}-jax{JAX}.json")
     if path is None:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     record = {
         "benchmark": name,
-        "small": asked.small,
+        "small": arguments.small,
         "machine": machine(),
         "commit": commit(),
         "findings": [dataclasses.asdict(finding) for finding in findings],
@@ -156,7 +156,7 @@ def machine_text(machine: Mapping) -> str:
 
 
 def processor() -> str:
-    """The processor's name, and whether it has AVX-512, which no name tells."""
+    """The processor's name, and whether it has AVX-512, which no name shows."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

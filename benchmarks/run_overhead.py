@@ -12,15 +12,15 @@ if not tune_process():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
 
 from ours import bare_loop, experiment, whole_run
-from report import Finding, options, report
+from report import Measurement, parse_arguments, report
 from rounds import timed, waited_for
 from simkit_physics import GBM
 from simkit_solvers import EulerMaruyama
 
 
 def main():
-    asked = options(__doc__)
-    paths, steps, rounds = (65_536, 200, 3) if asked.small else (400_000, 1000, 7)
+    arguments = parse_arguments(__doc__)
+    paths, steps, rounds = (65_536, 200, 3) if arguments.small else (400_000, 1000, 7)
     programs = {}
     for precision in ("float32", "float64"):
         model = experiment(GBM(0.05, 0.2), EulerMaruyama(), {"S": 100.0}, steps, 1.0, paths, precision)
@@ -30,7 +30,7 @@ def main():
     timings = timed(programs, rounds)
     best = {name: timing.best for name, timing in timings.items()}
     findings = [
-        Finding(
+        Measurement(
             f"simkit.run, {precision}, against the bare loop",
             best[f"bare loop, {precision}"] / best[f"simkit.run, {precision}"],
             "x",
@@ -41,8 +41,8 @@ def main():
     for program in ("simkit.run", "bare loop"):
         ratio = best[f"{program}, float32"] / best[f"{program}, float64"]
         target = 0.7 if program == "simkit.run" else None
-        findings.append(Finding(f"float64 against float32, {program}", ratio, "x", target))
-    report("run_overhead", findings, timings, dict.fromkeys(programs, paths * steps), asked)
+        findings.append(Measurement(f"float64 against float32, {program}", ratio, "x", target))
+    report("run_overhead", findings, timings, dict.fromkeys(programs, paths * steps), arguments)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ if not tune_process():
 
 import jax
 import numpy as np
-from report import Finding, options, report
+from report import Measurement, parse_arguments, report
 from rounds import processor_time, ratio, timed
 from simkit_solvers import Release, Smoothing
 
@@ -70,8 +70,8 @@ def programs(model: str, steps: int, precision: str, leaves: int):
     observer = simulation.observer
     assert isinstance(observer, Observer)
     variables = frozenset(simulation.problem.State._fields)
-    edges = smoothing_of(observer.observables[1], simulation.problem, variables, steps, kinks=False)
-    assert isinstance(edges, Smoothing)
+    smoothing = smoothing_of(observer.observables[1], simulation.problem, variables, steps, kinks=False)
+    assert isinstance(smoothing, Smoothing)
     wanted = {
         "plain run": (ChunkProgram(paths, call), (inputs, ids), 0),
         "pathwise, 1 parameter": (
@@ -96,7 +96,7 @@ def programs(model: str, steps: int, precision: str, leaves: int):
             0,
         ),
         "smoothing, volatility": (
-            DerivativeProgram(paths, digital, smoothed, edges),
+            DerivativeProgram(paths, digital, smoothed, smoothing),
             (Moves(inputs, first[1:2]), ids),
             0,
         ),
@@ -112,8 +112,8 @@ def programs(model: str, steps: int, precision: str, leaves: int):
 
 
 def main():
-    asked = options(__doc__)
-    leaves, steps, rounds = (2, 32, 2) if asked.small else (IN_CACHE // LEAF, 252, 9)
+    arguments = parse_arguments(__doc__)
+    leaves, steps, rounds = (2, 32, 2) if arguments.small else (IN_CACHE // LEAF, 252, 9)
     findings, timings, work = [], {}, {}
     with jax.enable_x64(True):
         for model in MODELS:
@@ -141,15 +141,15 @@ def main():
                         )
                     )
                     text = f"{model}, {precision}, {name}, in plain runs"
-                    findings.append(Finding(text, cost, "x", target, "at most"))
+                    findings.append(Measurement(text, cost, "x", target, "at most"))
                 if model == "GBM" and precision == "float64":
                     gradual, step, smoothed = (
                         float(np.std(np.asarray(calls[f"{name}, volatility"]()[1])))
                         for name in ("score", "score step by step", "smoothing")
                     )
-                    findings.append(Finding("deviation, gradual over smoothing", gradual / smoothed, "x"))
-                    findings.append(Finding("deviation, step by step over gradual", step / gradual, "x"))
-    report("sensitivity", findings, timings, work, asked)
+                    findings.append(Measurement("deviation, gradual over smoothing", gradual / smoothed, "x"))
+                    findings.append(Measurement("deviation, step by step over gradual", step / gradual, "x"))
+    report("sensitivity", findings, timings, work, arguments)
 
 
 if __name__ == "__main__":

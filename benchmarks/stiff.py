@@ -18,7 +18,7 @@ import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
-from report import Finding, options, report
+from report import Measurement, parse_arguments, report
 from rounds import interleaved
 from scipy.integrate import solve_ivp
 from simkit_solvers import Rodas5P, Scalar
@@ -28,7 +28,7 @@ PROGRAMS = {"Rodas5P": (Rodas5P(), 1e-6), "Kvaerno5": (diffrax.Kvaerno5(), 1e-3)
 CHECKED = 8  # members whose error is taken
 
 
-class RobertsonState(NamedTuple):
+class SpeciesState(NamedTuple):
     a: Scalar
     b: Scalar
     c: Scalar
@@ -36,7 +36,7 @@ class RobertsonState(NamedTuple):
 
 def rates(t, y, slow):
     first, second, third = slow * y.a, 1e4 * y.b * y.c, 3e7 * y.b * y.b
-    return RobertsonState(second - first, first - second - third, third)
+    return SpeciesState(second - first, first - second - third, third)
 
 
 def slow_rates(members: int):
@@ -55,7 +55,7 @@ def by_diffeqsolve(solver, rtol: float, members: int):
             zero,
             T1 * one,
             None,
-            RobertsonState(one, zero, zero),
+            SpeciesState(one, zero, zero),
             slow,
             saveat=diffrax.SaveAt(t1=True),
             stepsize_controller=diffrax.PIDController(rtol=rtol, atol=1e-6 * rtol),
@@ -77,14 +77,14 @@ def exact(slow: float):
     """The same by SciPy's Radau."""
 
     def numpy_rates(t, y):
-        return np.stack(rates(t, RobertsonState(*y), slow))
+        return np.stack(rates(t, SpeciesState(*y), slow))
 
     return solve_ivp(numpy_rates, (0, T1), (1, 0, 0), "Radau", rtol=1e-11, atol=1e-16).y[:, -1]
 
 
 def main():
-    asked = options(__doc__)
-    members, rounds = (1000, 1) if asked.small else (10_000, 2)
+    arguments = parse_arguments(__doc__)
+    members, rounds = (1000, 1) if arguments.small else (10_000, 2)
     programs = {name: by_diffeqsolve(*given, members) for name, given in PROGRAMS.items()}
     timings = interleaved(programs, rounds)
     checked = np.linspace(0, members - 1, CHECKED).astype(int)
@@ -99,7 +99,7 @@ def main():
         raise SystemExit("Rodas5P is the less accurate one here: its tolerance must be tighter to compare")
     ratio = timings["Kvaerno5"].best / timings["Rodas5P"].best
     what = f"Robertson, {members} members, Rodas5P against Kvaerno5"
-    report("stiff", [Finding(what, ratio, "x", 3)], timings, {}, asked, {"relative_errors": errors})
+    report("stiff", [Measurement(what, ratio, "x", 3)], timings, {}, arguments, {"relative_errors": errors})
 
 
 if __name__ == "__main__":

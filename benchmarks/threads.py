@@ -1,4 +1,4 @@
-"""An ensemble on one core and on all of them, and GBM beside C with OpenMP.
+"""An ensemble on one core and on all of them, and GBM against C with OpenMP.
 
 Each number of threads has a process of its own, which may use as many cores: XLA makes no more threads than
 that. Processes take turns, a round each. The C is `gbm.c`, compiled here; without a compiler, or on other
@@ -20,7 +20,7 @@ if not tune_process():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
 
 import numpy as np
-from report import Finding, options, report
+from report import Measurement, parse_arguments, report
 from rounds import Timing, ratio, timed, waited_for
 
 import simkit
@@ -128,7 +128,7 @@ def gbm_in_c(folder: Path, paths: int, steps: int):
 def main():
     if CHILD in sys.argv:
         return runs(int(sys.argv[-1]))
-    asked = options(__doc__)
+    arguments = parse_arguments(__doc__)
     cores = usable_cores()
     if sys.platform != "linux" or cores < 2:
         sys.exit("threads: takes two cores or more on Linux, where processes can be pinned to cores")
@@ -136,7 +136,7 @@ def main():
     one, all_cores = Process(1), Process(cores)
     with tempfile.TemporaryDirectory() as folder:
         for name, (experiment, paths, few) in PROBLEMS.items():
-            paths = few if asked.small else paths
+            paths = few if arguments.small else paths
             steps = experiment["time"].get("steps", 1)
             given = experiment | {"ensemble": {"paths": paths, "seed": 1, "unresolved": "keep"}}
             programs = {
@@ -146,21 +146,21 @@ def main():
             in_c = gbm_in_c(Path(folder), paths, steps) if experiment["model"] is GBM["model"] else None
             if in_c is not None:
                 programs["GBM in C with OpenMP"] = lambda in_c=in_c: waited_for(in_c)
-            measured: dict[str, Timing] = timed(programs, 1 if asked.small else 5)
+            measured: dict[str, Timing] = timed(programs, 1 if arguments.small else 5)
             timings |= measured
             work |= dict.fromkeys(measured, paths * steps)
             alone, together, *c = measured.values()
             scaling = ratio(alone, together) / cores
-            findings.append(Finding(f"{name}, {cores} threads, of linear scaling", scaling, "x", GOAL))
+            findings.append(Measurement(f"{name}, {cores} threads, of linear scaling", scaling, "x", GOAL))
             findings += [
-                Finding(
+                Measurement(
                     "GBM, float32, all cores, of the time of C", ratio(together, each), "x", OF_C, "at most"
                 )
                 for each in c
             ]
     one.end()
     all_cores.end()
-    report("threads", findings, timings, work, asked)
+    report("threads", findings, timings, work, arguments)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from ours import experiment, moments
-from report import Finding, options, report
+from report import Measurement, parse_arguments, report
 from rounds import timed, waited_for
 from simkit_solvers import AbstractSDE, EulerMaruyama, Scalar, parameter
 
@@ -70,8 +70,8 @@ def by_hand(paths: int, steps: int):
 
 
 def main():
-    asked = options(__doc__)
-    paths, steps, rounds = (2**17, 64, 2) if asked.small else (2**23, 256, 3)
+    arguments = parse_arguments(__doc__)
+    paths, steps, rounds = (2**17, 64, 2) if arguments.small else (2**23, 256, 3)
     fewer = paths // 8  # of the peer, whose time is in proportion to the paths
     start = dict.fromkeys(Three._fields, S0)
     model = experiment(Shares(0.05, 0.2), EulerMaruyama(), start, steps, 1.0, paths, "float32")
@@ -88,12 +88,12 @@ def main():
     ours = rate["simkit, with statistics"]
     size = f"three-state GBM, float32, {paths / 1e6:.1f} M paths × {steps}"
     findings = [
-        Finding(f"{size}, against a hand-written scan", ours / rate["hand-written scan"]),
-        Finding(f"{size}, time", timings["simkit, with statistics"].best, "s"),
-        Finding(f"{size}, normals in a second beside a V100's published 9e9", 3 * ours / PUBLISHED),
+        Measurement(f"{size}, against a hand-written scan", ours / rate["hand-written scan"]),
+        Measurement(f"{size}, time", timings["simkit, with statistics"].best, "s"),
+        Measurement(f"{size}, normals in a second against a V100's published 9e9", 3 * ours / PUBLISHED),
     ]
     print(f"{ours / steps / 1e6:.2f} M paths in a second")
-    report("three_state", findings, timings, work, asked)
+    report("three_state", findings, timings, work, arguments)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import matplotlib
 import numpy as np
-from report import Finding, options, report
+from report import Measurement, parse_arguments, report
 from rounds import waited_for
 from simkit_solvers import (
     SOLVERS,
@@ -43,7 +43,7 @@ from simkit_solvers import (
 )
 
 PICTURE = Path(__file__).parents[1] / "docs/images/work_precision.png"
-# Okabe and Ito's colours, which the colour-blind tell apart: Wong (2011), doi:10.1038/nmeth.1618.
+# Okabe and Ito's colours, which the colour-blind can distinguish: Wong (2011), doi:10.1038/nmeth.1618.
 MARKS = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"), ("#000000", "v"))
 MORE = 16  # times the paths, where means are compared and no finer steps are needed
 
@@ -95,7 +95,7 @@ class Ordinary(NamedTuple):
     unit = "time of a member in microseconds"
 
 
-class Curve(NamedTuple):
+class ErrorCurve(NamedTuple):
     """Seconds for one path or member, and errors."""
 
     seconds: list[float]
@@ -189,7 +189,8 @@ CASES: dict[str, Stochastic | Ordinary] = {
         1e-6,
     ),
 }
-# What is printed of each panel beside the picture: the time of one solver in that of another at an error.
+# What is printed of each panel in addition to the picture: the time of one solver in that of another at an
+# error.
 QUESTIONS = {
     "Diagonal noise: dX = 1.01 X dt + 0.87 X dW": ("SRIW1", "EulerMaruyama", 5e-2),
     "Additive noise: dX = (X - X³) dt + 0.5 dW": ("ShARK", "EulerMaruyama", 1e-3),
@@ -214,7 +215,7 @@ def best(program: Callable[[], object], rounds: int) -> float:
     return min(waited_for(program) for _ in range(rounds))
 
 
-def stochastic(case: Stochastic, size: Size) -> dict[str, Curve]:
+def stochastic(case: Stochastic, size: Size) -> dict[str, ErrorCurve]:
     """For each solver the times of a path and the errors, by length of step."""
     problem = problem_of(case.sde, "sde", case.initial)
     components = len(problem.Noise._fields)
@@ -267,7 +268,7 @@ def stochastic(case: Stochastic, size: Size) -> dict[str, Curve]:
         return jnp.abs(jnp.mean(result**2 - exact)) / jnp.mean(exact)
 
     return {
-        name: Curve(
+        name: ErrorCurve(
             [seconds(name, steps) for steps in size.steps],
             [float(error(coupled(name, steps))) for steps in size.steps],
         )
@@ -300,7 +301,7 @@ def coarsened(fine, factor: int, areas: int) -> Draw:
     return CoarsenedNoise(Kept(parts), factor).draws(components, areas, 0, 1)[0]
 
 
-def ordinary(case: Ordinary, size: Size) -> dict[str, Curve]:
+def ordinary(case: Ordinary, size: Size) -> dict[str, ErrorCurve]:
     """For each solver the times of a member and the errors, by tolerance."""
     problem = problem_of(case.ode, "ode", case.initial)
 
@@ -320,7 +321,7 @@ def ordinary(case: Ordinary, size: Size) -> dict[str, Curve]:
     exact = ensemble(case.reference)(jnp.asarray(1e-12))[0, 0]
     result = {}
     for name in case.solvers:
-        program, curve = ensemble(name), Curve([], [])
+        program, curve = ensemble(name), ErrorCurve([], [])
         for tolerance in map(jnp.asarray, size.tolerances):
             error = float(jnp.max(jnp.abs(program(tolerance)[0, 0] - exact) / (case.small + jnp.abs(exact))))
             if not np.isfinite(error):  # out of steps
@@ -333,8 +334,8 @@ def ordinary(case: Ordinary, size: Size) -> dict[str, Curve]:
 
 
 def main():
-    asked = options(__doc__)
-    size = SMALL if asked.small else Size()
+    arguments = parse_arguments(__doc__)
+    size = SMALL if arguments.small else Size()
     jax.config.update("jax_enable_x64", True)
     result = {}
     for title, case in CASES.items():
@@ -348,17 +349,17 @@ def main():
     for title, (fast, slow, error) in QUESTIONS.items():
         ratio = result[title][slow].seconds_to(error) / result[title][fast].seconds_to(error)
         if np.isfinite(ratio):
-            findings.append(Finding(f"{title}, error {error:g}, {fast} against {slow}", ratio))
+            findings.append(Measurement(f"{title}, error {error:g}, {fast} against {slow}", ratio))
     curves = {
         title: {name: curve._asdict() for name, curve in curves.items()} for title, curves in result.items()
     }
-    report("work_precision", findings, {}, {}, asked, {"curves": curves})
-    if not asked.small:
+    report("work_precision", findings, {}, {}, arguments, {"curves": curves})
+    if not arguments.small:
         draw(result)
         print(PICTURE)
 
 
-def draw(result: Mapping[str, Mapping[str, Curve]]) -> None:
+def draw(result: Mapping[str, Mapping[str, ErrorCurve]]) -> None:
     """One panel for each problem."""
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt

@@ -126,19 +126,19 @@ def solver_page(info: SolverInfo) -> str:
     else:
         parts += [info.summary, "## Method", equation(info), linked(f"Reference: {info.reference}.")]
         parts.append("The class is [diffrax](https://docs.kidger.site/diffrax/)'s.")
-    facts = [("solves", " and ".join(PROBLEMS[kind] for kind in info.problem))]
+    usage = [("solves", " and ".join(PROBLEMS[kind] for kind in info.problem))]
     if info.order is not None:
-        facts.append(("order on ordinary equations", str(info.order)))
+        usage.append(("order on ordinary equations", str(info.order)))
     if info.calculus is not None:
-        facts.append(("converges to the solution of", CALCULUS[info.calculus]))
+        usage.append(("converges to the solution of", CALCULUS[info.calculus]))
     if info.exact:
-        facts.append(("step bias", "none"))
+        usage.append(("step bias", "none"))
     elif info.strong is None and info.weak is not None:
-        facts.append(("weak order", f"{info.weak.least:g}"))
+        usage.append(("weak order", f"{info.weak.least:g}"))
     if info.adaptive_noise_kinds:
         link = "[adaptive steps](../../guides/adaptive_sdes.md) on noise that is"
-        facts.append((link, ", ".join(info.adaptive_noise_kinds)))
-    parts += ["## Use", table(("", ""), facts)]
+        usage.append((link, ", ".join(info.adaptive_noise_kinds)))
+    parts += ["## Use", table(("", ""), usage)]
     if info.strong is not None and info.weak is not None:
         rows = [
             (kind, f"{strong:g}", f"{weak:g}")

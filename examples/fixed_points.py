@@ -50,8 +50,8 @@ def main():
     figure.savefig("fixed_points.png", dpi=150)
     print("wrote fixed_points.png")
     # How the highest density answers to stronger repulsion: a property of the solution, not of the way there.
-    settled = Anderson(1e-10, 1e-10, mixing=0.5)
-    slope = jax.grad(lambda g: fixed_point(density_of, settled, start, g).value.max())(G)
+    anderson = Anderson(1e-10, 1e-10, mixing=0.5)
+    slope = jax.grad(lambda g: fixed_point(density_of, anderson, start, g).value.max())(G)
     print(f"d highest density / d g = {slope:.6f}")
 
 

@@ -15,8 +15,6 @@ if __name__ == "__main__":
     for name in ("call", "digital"):
         print(f"{name} {float(greeks[name + '_mean']):.4f} ± {float(greeks[name + '_mean_stderr']):.4f}")
         for label in greeks["parameter"].values:
-            found = greeks.sel(parameter=label)
-            value, error = (float(found[f"{name}_derivative{kind}"]) for kind in ("", "_stderr"))
-            print(
-                f"  d/d{label:<6} {value:9.5f} ± {error:.5f}  {found[name + '_derivative_estimator'].item()}"
-            )
+            row = greeks.sel(parameter=label)
+            value, error = (float(row[f"{name}_derivative{kind}"]) for kind in ("", "_stderr"))
+            print(f"  d/d{label:<6} {value:9.5f} ± {error:.5f}  {row[name + '_derivative_estimator'].item()}")

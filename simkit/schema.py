@@ -42,7 +42,7 @@ def _model_schema(name: str, model, about: str) -> dict[str, Any]:
     from simkit_physics.sized import is_sized
     from simkit_solvers.problems.problem import parameters_of
 
-    from simkit.experiments.indexed_names import numbered_names, pair_names
+    from simkit.experiments.indexed_names import indexed_names, pair_names
 
     properties: dict[str, Any] = {"type": {"const": name, "description": about}}
     for key, spec in parameters_of(model).items():
@@ -67,7 +67,7 @@ def _model_schema(name: str, model, about: str) -> dict[str, Any]:
         properties["size"] = {"type": "integer", "minimum": smallest, "maximum": largest, "description": text}
     parameters = list(parameters_of(model))
     for key in dict.fromkeys(name.rstrip("0123456789") for name in parameters):
-        names = numbered_names(key, parameters)
+        names = indexed_names(key, parameters)
         if names:
             text = f"The same for all of {names[0]} to {names[-1]}, or a list."
             either = [_NUMBER, {"type": "array", "items": _NUMBER}]

@@ -79,7 +79,7 @@ def _of_size(model: Any, size: int, **others: Any) -> type[AbstractODE]:
     return types.new_class(model.__name__, bases, {}, lambda namespace: namespace.update(members))
 
 
-def numbered(name: str, numbers: Iterable[int]) -> tuple[str, ...]:
+def indexed(name: str, numbers: Iterable[int]) -> tuple[str, ...]:
     """`x1`, `x2`, …"""
     return tuple(f"{name}{number}" for number in numbers)
 

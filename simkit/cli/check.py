@@ -24,7 +24,7 @@ def validate(
     variant: ChosenVariants = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check an experiment without running it. Every mistake is listed with its line and column."""
+    """Check an experiment without running it. Every error is listed with its line and column."""
     with reported(as_json):
         tune_process()
         from simkit.experiments.variants import by_name, load_variants, output_of

@@ -24,7 +24,7 @@ def complete_name(incomplete: str) -> list[str]:
 
 
 def _folder(package: str) -> Path:
-    """That of a top-level package, which is located but not imported."""
+    """The folder of a top-level package, which is located but not imported."""
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(package)

@@ -1,4 +1,4 @@
-"""`simkit describe NAME...`: all there is to know about a model, solver, closed form, function or key."""
+"""`simkit describe NAME...`: everything about a model, solver, closed form, function or key."""
 
 import inspect
 import re
@@ -19,7 +19,7 @@ from simkit.results.printing import plain_columns
 from simkit.suggestions import did_you_mean
 
 RULE = "─" * 72  # between pages
-FACTS = {  # key: how it is called on the page
+PROPERTIES = {  # key: how it is called on the page
     "calculus": "calculus",
     "noise_kind": "noise is",
     "noise": "noises",
@@ -145,7 +145,7 @@ def _about_solver(solver) -> dict:
     kinds["model"] = "particular models"
     about = {"name": solver.name, "kind": "solver", "problem": [kinds[kind] for kind in solver.problem]}
     about |= _documentation(solver.cls) if solver.origin == "simkit" else {"text": solver.summary}
-    facts = {
+    properties = {
         "order": solver.order,
         "calculus": solver.calculus,
         "noise_kinds": list(solver.noise_kinds),
@@ -154,7 +154,7 @@ def _about_solver(solver) -> dict:
         "weak_order": _orders(solver.weak),
         "options": solver.options,
     }
-    about |= {key: value for key, value in facts.items() if value}
+    about |= {key: value for key, value in properties.items() if value}
     return about | {
         "reference": solver.reference,
         "origin": solver.origin,
@@ -197,8 +197,8 @@ def _page(about: dict) -> str:
         about.get("text") or about.get("summary"),
     ]
     parts.append(about.get("module"))
-    facts = [(label, _text(about[key])) for key, label in FACTS.items() if about.get(key)]
-    parts.append(plain_columns(facts))
+    properties = [(label, _text(about[key])) for key, label in PROPERTIES.items() if about.get(key)]
+    parts.append(plain_columns(properties))
     for title in ("variables", "parameters"):
         rows = [tuple(row.values()) for row in about.get(title, [])]
         parts.append(f"{title}\n{plain_columns(rows)}" if rows else None)

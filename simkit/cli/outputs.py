@@ -1,4 +1,7 @@
-"""What a command makes of a dataset: a table, files, JSON. Files are checked before the run."""
+"""The output of a command: a table, files, JSON.
+
+Files are checked before the run.
+"""
 
 import dataclasses
 import importlib

@@ -57,12 +57,12 @@ def _fraction(result: re.Match) -> str:
 
 
 def _bracketed(text: str) -> str:
-    """In round brackets, unless it is a single letter, command, number or power."""
+    """The text in round brackets, unless it is a single letter, command, number or power."""
     return text if re.fullmatch(r"\\?\w+(\^\w|\^\{\w+\})?\s*", text) else f"({text})"
 
 
 def _script(text: str, mark: str, digits: dict[int, int]) -> str:
-    """In raised or lowered digits where there are such characters, else behind the mark."""
+    """The text in raised or lowered digits where there are such characters, else behind the mark."""
     if all(ord(letter) in digits for letter in text):
         return text.translate(digits)
     return f"{mark}{text}" if text.isalnum() and (mark == "_" or len(text) == 1) else f"{mark}({text})"

@@ -1,8 +1,8 @@
-r"""The deviation $s = \sigma\sqrt T$ at which an option has a given price, on plain numbers or arrays.
+r"""The deviation at which an option has a given price, on plain numbers or arrays.
 
-With p and x as in `implied_volatility`, Newton's iteration for s starts at the point of inflection
-$\sqrt{2|x|}$: below it for $(-\ln p)^{-1/2}$, which is nearly a line through 0, and above it for
-$-\ln(1 - p)$; a step that would leave the bracketing interval is replaced by a bisection.
+The deviation is $s = \sigma\sqrt T$. With p and x as in `implied_volatility`, Newton's iteration for s starts
+at the point of inflection $\sqrt{2|x|}$: below it for $(-\ln p)^{-1/2}$, which is nearly a line through 0,
+and above it for $-\ln(1 - p)$; a step that would leave the bracketing interval is replaced by a bisection.
 """
 
 import math

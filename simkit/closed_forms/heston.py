@@ -10,12 +10,16 @@ References: Heston (1993), doi:10.1093/rfs/6.2.327; Lewis (2001), doi:10.2139/ss
 
 import math
 import sys
+from typing import TYPE_CHECKING
 
 from simkit.closed_forms.arguments import correlation, finite, nonnegative
 from simkit.closed_forms.black_scholes import lognormal_call, put_by_parity
 from simkit.closed_forms.lewis import call_by_integral
 from simkit.closed_forms.moments import decayed_span
 from simkit.closed_forms.registry import closed_form
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @closed_form(of_numbers=True)
@@ -63,7 +67,9 @@ def mean_variance(T: float, v0: float, kappa: float, theta: float) -> float:
     return theta * T + (v0 - theta) * decayed_span(kappa, T)
 
 
-def log_characteristic(u, T, v0, kappa, theta, xi, rho):
+def log_characteristic(
+    u: "np.ndarray", T: float, v0: float, kappa: float, theta: float, xi: float, rho: float
+) -> "np.ndarray":
     r"""$\ln \phi(u - i/2)$ at real u, with everything divided by $\xi^2$ cancelled by hand."""
     import numpy as np
 

@@ -69,6 +69,5 @@ def _check(price: Number, asset: Number, strike: Number, T: Number) -> None:
     least = max(asset - strike, 0.0)
     if not least <= price < asset:
         raise ValueError(
-            f"price: no volatility gives {price:g}; without arbitrage it is from {least:g} up to and without "
-            f"{asset:g}"
+            f"price: no volatility gives {price:g}; it must be at least {least:g} and below {asset:g}"
         )

@@ -53,8 +53,8 @@ def merton_call(
             asset = S * math.exp(start + n * grown)
         except OverflowError:
             raise ValueError(
-                f"delta: jumps with lam = {lam:g}, m = {m:g} and delta = {delta:g} make a price too large to "
-                "compute with"
+                f"delta: jumps with lam = {lam:g}, m = {m:g} and delta = {delta:g} give a price too large to "
+                "compute"
             ) from None
         term = math.exp(weight) * lognormal_call(asset, strike, math.sqrt(sigma**2 * T + n * delta**2))
         total, n = total + term, n + 1
@@ -101,7 +101,7 @@ def kou_call(
     if lam * T == 0 or asset == 0 or strike == 0:
         return lognormal_call(asset, strike, math.sqrt(variance))
     if variance == 0:
-        raise ValueError("sigma: must be > 0 for a price by this integral, got 0; take a small one")
+        raise ValueError("sigma: must be > 0 for a price by this integral, got 0; use a small one")
 
     def moment(s):
         return p * eta1 / (eta1 - s) + (1 - p) * eta2 / (eta2 + s)

@@ -65,6 +65,6 @@ def _gap(k: float, variance: float, log_characteristic: Callable, where: str) ->
             return value
         panels, previous = 2 * panels, value
     raise ValueError(
-        f"{where}: the price integral did not settle at ln(forward/K) = {k:g}; "
-        "bring the strike nearer to the forward price or take a longer T"
+        f"{where}: the price integral did not converge at ln(forward/K) = {k:g}; "
+        "bring the strike nearer to the forward price or use a larger T"
     )

@@ -29,8 +29,8 @@ def closed_form(
     def enter(form: Form) -> Form:
         name = form.__name__
         CLOSED_FORMS[name] = form  # pyright: ignore[reportArgumentType]
-        facts = ((OF_NUMBERS, of_numbers), (KINKED_AT_EXPIRY, kinked_at_expiry), (SMOOTH, smooth))
-        for names, holds in facts:
+        kinds = ((OF_NUMBERS, of_numbers), (KINKED_AT_EXPIRY, kinked_at_expiry), (SMOOTH, smooth))
+        for names, holds in kinds:
             names.discard(name)
             if holds:
                 names.add(name)

@@ -26,7 +26,7 @@ def _deviation(price: jax.Array, asset: jax.Array, strike: jax.Array) -> jax.Arr
 
 @_deviation.defjvp
 def _(primals, tangents):
-    """By the implicit function: the price moves with the deviation by vega."""
+    """The derivative of the implicit function: the price moves with the deviation by vega."""
     _, asset, strike = primals
     s = _deviation(*primals)
     d1, d2 = scores(asset, strike, s)

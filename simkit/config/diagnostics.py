@@ -1,4 +1,4 @@
-"""What is wrong with an experiment, collected before any of it is raised."""
+"""The errors in an experiment, collected and raised together."""
 
 import contextlib
 import re

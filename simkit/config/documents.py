@@ -1,4 +1,4 @@
-"""Documents: the data of an experiment, and where in its file each piece of it stands."""
+"""Documents: the data of an experiment, and the place of each part in its file."""
 
 import dataclasses
 import difflib

@@ -1,4 +1,7 @@
-"""An override that comes from an option of the command line, which imports this before anything else."""
+"""An override that comes from an option of the command line.
+
+The command line imports this module before anything else.
+"""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Data from Python as YAML would have given it: dict, list, str, bool, int, float, None."""
+"""Data from Python in the types of YAML: dict, list, str, bool, int, float, None."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""From the nodes of a YAML text to plain data, and where in the text each piece of it stands."""
+"""From the nodes of a YAML text to plain data, and the place of each part in the text."""
 
 import re
 from typing import Any
@@ -56,9 +56,9 @@ class Construction:
                 self._add(mark, path, f"a key must be text, got {text or 'nothing'}; put it in quotes")
                 continue
             key, before = key_node.value, value_node
-            joined = re.fullmatch(r"(\w+):(\S+)", key) if value_node.tag == "null" else None
-            if joined and key_node.style is None:
-                key, text = joined.groups()
+            unspaced = re.fullmatch(r"(\w+):(\S+)", key) if value_node.tag == "null" else None
+            if unspaced and key_node.style is None:
+                key, text = unspaced.groups()
                 self._add(mark, (*path, key), f"a space is missing after the colon; write {key}: {text}")
                 tag = StrictLoader("").resolve(yaml.ScalarNode, text, (True, False))
                 value_node = yaml.ScalarNode(tag, text, key_node.start_mark, key_node.end_mark)

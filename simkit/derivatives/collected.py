@@ -28,7 +28,7 @@ from simkit.ensemble.programs import compiled
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.bias_paths import BiasRun
 from simkit.ensemble.step_bias.step_error import StepError
-from simkit.ensemble.work import joined, workers_of
+from simkit.ensemble.work import concatenated, workers_of
 from simkit.errors import NumericalError
 
 Progress = Callable[[int, int], None]
@@ -136,7 +136,7 @@ def _of_first_paths(
     def work(run: Callable, first: int) -> list[np.ndarray]:
         return of_paths(run(plan.ids(first)), paths - first)
 
-    return joined(work, [run], range(0, paths, plan.paths), workers_of(simulation), axis=1)[0]
+    return concatenated(work, [run], range(0, paths, plan.paths), workers_of(simulation), axis=1)[0]
 
 
 def _averages(

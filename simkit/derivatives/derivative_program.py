@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from simkit_solvers.derivatives.smoothing import Smoothing
+from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.problems.directions import DifferentiatedRows, Release
 
 from simkit.ensemble.paths import PathProgram
@@ -40,13 +41,13 @@ class Contribution(NamedTuple):
 
     @staticmethod
     def of(result: DifferentiatedRows, name: str, count: int) -> "Contribution":
-        """That of one path, to the last rows of a quantity."""
+        """The contribution of one path to the last rows of a quantity."""
         changes = tuple(each[name][-count:] for each in result.changes)
         return Contribution(result.rows[name][-count:], changes, tuple(x[-count:] for x in result.weights))
 
     @property
     def derivatives(self) -> Sequence[jax.Array]:
-        """Those of many paths, `(rows, leaves, lanes)`, with values less the mean of a leaf."""
+        """The derivatives of many paths, `(rows, leaves, lanes)`, with values less the mean of a leaf."""
         if not self.weights:
             return self.changes
         lanes = self.value.shape[-1]
@@ -81,7 +82,7 @@ class DerivativeProgram:
         return tuple(x for each in result for x in (each.value, *each.derivatives))
 
 
-def plus(inputs: Run, move: Run, step) -> Any:
+def plus(inputs: Run, move: Run, step: Scalar) -> Any:
     """The numbers so far along a direction; where both are None, and where it does not move, as they are."""
 
     def leaf(x, change):

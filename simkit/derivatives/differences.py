@@ -49,7 +49,13 @@ def step_of(target: Target, relative_step: float) -> float:
     return relative_step * target.scale
 
 
-def is_too_long(mean, stderr, difference, difference_stderr, rounding) -> bool:
+def is_too_long(
+    mean: np.ndarray,
+    stderr: np.ndarray,
+    difference: np.ndarray,
+    difference_stderr: np.ndarray,
+    rounding: np.ndarray,
+) -> bool:
     """Whether a step leaves an error that shows, anywhere among the rows.
 
     `difference` is that from the lower order. Orders that fall off by one factor would leave the derivative

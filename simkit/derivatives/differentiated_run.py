@@ -149,7 +149,7 @@ class DifferentiatedRun:
         return any(each.kink == "extreme" for each in observable.functionals)
 
     def monitoring_interval(self, quantity: str) -> int:
-        """At every how many steps a quantity observes the path."""
+        """The number of steps from one observation of the path by a quantity to the next."""
         grid, observable = self.simulation.grid, self.observable(quantity)
         if grid.steps is None:
             raise TypeError("only a fixed grid has steps that are the same for all paths")

@@ -76,7 +76,7 @@ def resolutions(
 
 
 def _step_error(derivative: EstimatedDerivative) -> np.ndarray | None:
-    """Its size at each row: that of the method, and at the end that of the steps of time too."""
+    """The size of the step error at each row: the method's, and at the end that of the time steps too."""
     own, steps = derivative.step_error, derivative.steps
     if steps is None:
         return own

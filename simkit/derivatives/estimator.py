@@ -1,4 +1,4 @@
-"""What an estimator of a derivative is: the choice of one for a derivative, and the program that it makes."""
+"""The contract of an estimator: where it fits and which program it makes; the record of a selected one."""
 
 import abc
 import dataclasses
@@ -88,7 +88,7 @@ class Part:
 
     @property
     def all_requests(self) -> tuple[Request, ...]:
-        """Those of this part, and then of the finer one of an equation, or the levels of a run with noise."""
+        """The requests of this part, and of an equation's finer one or of the levels of a run with noise."""
         others = self.levels if self.finer is None else (self.finer,)
         leaps = () if self.leaps is None else (self.leaps.request,)
         return sum((other.requests for other in others), self.requests) + leaps
@@ -109,7 +109,7 @@ class Part:
 
 
 def mean_difference(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """How far apart two means over paths `(rows, paths)` are, without paths that failed in either."""
+    """The difference of two means over paths `(rows, paths)`, without paths that failed in either."""
     difference = one - other
     finite = np.isfinite(difference)
     total, paths = np.where(finite, difference, 0).sum(axis=1), finite.sum(axis=1)

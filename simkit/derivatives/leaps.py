@@ -27,7 +27,7 @@ from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.simulation import Run, Simulation
 from simkit.ensemble.step_bias.coupled_steps import MOST_BIAS_PATHS, PART_OF_WORK
 from simkit.ensemble.step_bias.leap_bias import LONGER, SHORTER, LeapProgram, coupled_paths
-from simkit.ensemble.work import joined
+from simkit.ensemble.work import concatenated
 from simkit.machine.on_each_device import local_devices
 
 
@@ -52,7 +52,7 @@ class Leaps:
 
     @property
     def paths(self) -> int:
-        """As many as a part of the work of the run allows."""
+        """The number of paths that a fraction of the work of the run allows."""
         return coupled_paths(self.simulation.paths, self.factors, PART_OF_WORK, MOST_BIAS_PATHS)
 
     @property
@@ -70,7 +70,7 @@ class Leaps:
             return jax.tree.map(_by_path, program((given, lengths), path_ids(first, *ids.shape)))
 
         firsts = range(0, self.paths, ids.size)
-        return self.combined(joined(work, self.given, firsts, workers_of_levels(self.simulation)))
+        return self.combined(concatenated(work, self.given, firsts, workers_of_levels(self.simulation)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +94,7 @@ class LeapDerivatives:
         result = []
         for direction, step in zip(directions, moves.steps, strict=True):
             pair, watch = coupled_copies(network, grid, observer, direction, step)
-            start = pair.joined(y0, y0)
+            start = pair.paired(y0, y0)
             ends = coupled_leaps(pair, method, factors, start, grid, moves.inputs.key, path, watch).ends
             high, low = ends["first"], ends["second"]
             result += [(high[name] - low[name]) / (2 * step.astype(jnp.float64)) for name in self.names]
@@ -114,7 +114,7 @@ class LeapDerivatives:
 def leaps_of_derivatives(
     run: DifferentiatedRun, estimate: Estimate, moves: Moves, pairs: Sequence[tuple[str, int]]
 ) -> Leaps | None:
-    """Those of copies or scores, for pairs of a quantity and a move; None where paths do not leap."""
+    """The leaps of copies or scores, for pairs of a quantity and a move; None where paths do not leap."""
     if not info_of(run.simulation.solver).leaps:
         return None
     names = list(dict.fromkeys(name for name, _ in pairs))
@@ -131,7 +131,7 @@ def leaps_of_derivatives(
 def leaps_of_differences(
     run: DifferentiatedRun, given: Sequence[Run], weights: Sequence[float], names: Sequence[str]
 ) -> Leaps | None:
-    """Those of differences of the runs with the inputs `given`; None where paths do not leap."""
+    """The leaps of differences of the runs with the inputs `given`; None where paths do not leap."""
     if not info_of(run.simulation.solver).leaps:
         return None
 
@@ -143,7 +143,7 @@ def leaps_of_differences(
 
 
 def _program(run: DifferentiatedRun) -> PathProgram:
-    """That of the run's paths."""
+    """The program of the run's paths."""
     return path_program(run.simulation, run.simulation.grid)[0]
 
 
@@ -152,7 +152,7 @@ def _by_path(array) -> np.ndarray:
 
 
 def _differences(result: Sequence[np.ndarray], names: int) -> list[Sequence[np.ndarray]]:
-    """By direction and name."""
+    """The differences by direction and name."""
     return [result[i : i + names] for i in range(0, len(result), names)]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 
 from simkit.ensemble.chunks import Chunks
 from simkit.ensemble.programs import Request
@@ -53,7 +54,7 @@ class MomentsReduction:
 
     @property
     def reducer(self) -> Moments:
-        """Of the arrays by their position."""
+        """The reducer of the arrays, by their position."""
         return Moments({str(place): count for place, count in enumerate(self.counts)})
 
     @property
@@ -100,7 +101,9 @@ class MomentsReduction:
         return MomentNodes(np.asarray(result[0][0])[0], *(np.concatenate(each).T for each in ordered))
 
 
-def shapes_of(counts: Sequence[int], ids: tuple[int, ...], dtype) -> tuple[jax.ShapeDtypeStruct, ...]:
+def shapes_of(
+    counts: Sequence[int], ids: tuple[int, ...], dtype: DTypeLike
+) -> tuple[jax.ShapeDtypeStruct, ...]:
     """The arrays of so many rows each that a program of paths gives for such ids."""
     return tuple(jax.ShapeDtypeStruct((count, *ids), jnp.dtype(dtype)) for count in counts)
 

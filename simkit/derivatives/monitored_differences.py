@@ -5,6 +5,7 @@ from typing import Any
 
 import jax.numpy as jnp
 from simkit_solvers.derivatives.smoothing import Smoothing
+from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.problems.schedule import curves_of, schedule_of
 
 from simkit.expressions.discontinuities import Difference
@@ -45,7 +46,7 @@ class MonitoredDifferences:
 
 
 def smoothing_of(
-    observable: Observable, problem, variables: frozenset[str], every: int, kinks: bool
+    observable: Observable, problem: AbstractODE, variables: frozenset[str], every: int, kinks: bool
 ) -> Smoothing | str:
     """Where a value that is recorded every `every` steps jumps, or with `kinks` its slope; or why not."""
     monitors = observable.monitors

@@ -5,6 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 from simkit_solvers.methods.sde.exact_sampling import AbstractExactTransition
 from simkit_solvers.numerics.traced import traced_once
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
@@ -14,7 +15,9 @@ from simkit_solvers.random.generator import Words
 from simkit_solvers.random.noise import StepWords
 
 
-def moved_variables(problem, change, initial: frozenset[str], precision: str) -> frozenset[str]:
+def moved_variables(
+    problem: AbstractODE, change: PyTree, initial: frozenset[str], precision: str
+) -> frozenset[str]:
     """The variables that a change of a problem moves, and of these initial values: one by way of another."""
     zero = jnp.zeros((), precision)
     y = problem.State(*[zero] * len(problem.State._fields))
@@ -33,7 +36,7 @@ def moved_variables(problem, change, initial: frozenset[str], precision: str) ->
 
 
 def _right_side(problem, t, y) -> list:
-    """All that moves the state of a problem, for noise and marks of no matter what size."""
+    """All that moves the state of a problem, for noise and marks of any size."""
     result = [problem.drift(t, y)]
     if isinstance(problem, AbstractSDE):
         result.append(problem.noise(t, y, problem.Noise(*[t] * len(problem.Noise._fields))))
@@ -43,14 +46,14 @@ def _right_side(problem, t, y) -> list:
     return result
 
 
-def moves_intensity(problem: AbstractJumpDiffusion, change, precision: str) -> tuple[bool, bool]:
+def moves_intensity(problem: AbstractJumpDiffusion, change: PyTree, precision: str) -> tuple[bool, bool]:
     """Whether the rate of jumps moves with a change of a problem, and with the state."""
     zero = jnp.zeros((), precision)
     y = problem.State(*[zero] * len(problem.State._fields))
     words = _some_words(StepWords)
 
     def rate(problem, y):
-        """Of all jumps, and of each kind of them."""
+        """The rate of all jumps, and the probability of each kind."""
         kinds = problem.marks(zero).kinds(words, zero.dtype)
         return problem.intensity(zero, y), [probability for probability, _ in kinds]
 

@@ -1,5 +1,6 @@
-"""The derivatives of one path of a reaction network, by each method that there is."""
+"""The derivatives of one path of a reaction network, by each method."""
 
+import jax
 from simkit_solvers.derivatives.jump_sensitivity import finite_difference, girsanov, weak_derivative
 from simkit_solvers.problems.directions import DifferentiatedRows, Direction
 
@@ -8,7 +9,9 @@ from simkit.ensemble.paths import PathProgram
 from simkit.observe.observer import Observer
 
 
-def network_and_directions(paths: PathProgram, moves: Moves, path) -> tuple[tuple, tuple[Direction, ...]]:
+def network_and_directions(
+    paths: PathProgram, moves: Moves, path: jax.Array
+) -> tuple[tuple, tuple[Direction, ...]]:
     """The run and the directions as the arguments of the functions of jump processes."""
     run = network, *_, observer = paths.prepared(moves.inputs, path)
     directions = tuple(
@@ -17,13 +20,13 @@ def network_and_directions(paths: PathProgram, moves: Moves, path) -> tuple[tupl
     return run, directions
 
 
-def scores(program: DerivativeProgram, moves: Moves, path) -> DifferentiatedRows:
+def scores(program: DerivativeProgram, moves: Moves, path: jax.Array) -> DifferentiatedRows:
     """The values, their derivatives with the counts held fixed, and the scores."""
     given, directions = network_and_directions(program.paths, moves, path)
     return girsanov(*given, directions).differentiated_rows
 
 
-def coupled_differences(program: DerivativeProgram, moves: Moves, path) -> DifferentiatedRows:
+def coupled_differences(program: DerivativeProgram, moves: Moves, path: jax.Array) -> DifferentiatedRows:
     """Differences of two copies of a network that fire together where they can."""
     given, directions = network_and_directions(program.paths, moves, path)
     pairs = zip(directions, moves.steps, strict=True)
@@ -31,7 +34,7 @@ def coupled_differences(program: DerivativeProgram, moves: Moves, path) -> Diffe
     return DifferentiatedRows(result[0].rows, tuple(each.derivatives[0] for each in result), ())
 
 
-def one_more_event(program: DerivativeProgram, moves: Moves, path) -> DifferentiatedRows:
+def one_more_event(program: DerivativeProgram, moves: Moves, path: jax.Array) -> DifferentiatedRows:
     """The values, and what one more event at a random time would have changed.
 
     The copies see the end alone, so an observable of the path, which is not derived here, is left out.

@@ -84,7 +84,7 @@ def second_offer(run: DifferentiatedRun, quantity: str, pair: tuple[int, int]) -
 
 
 def wide_differences(run: DifferentiatedRun, choice: Selection) -> tuple[Selection, ...]:
-    """What is left where slopes without a bound make the derivative of a path vary without one."""
+    """The choices that remain where unbounded slopes give the pathwise derivative infinite variance."""
     return (_by_differences(run, choice),) if moves_roots(run, choice.targets) else ()
 
 

@@ -27,14 +27,16 @@ def check_density(paths: PathProgram, inputs: Run, move: Run, release: Release |
     jax.eval_shape(checked, inputs, move, jax.ShapeDtypeStruct((), jnp.uint32))
 
 
-def run_and_directions(paths: PathProgram, moves: Moves, path) -> tuple[tuple, list[Direction]]:
+def run_and_directions(paths: PathProgram, moves: Moves, path: jax.Array) -> tuple[tuple, list[Direction]]:
     """The run and the directions as the arguments of `integrate_with_tangents`."""
     if not isinstance(paths.run.grid, Grid):
         raise TypeError("tangents are carried in the loop of a fixed grid only")
     return paths.prepared(moves.inputs, path), directions_of(paths, moves.inputs, moves.first, path)
 
 
-def directions_of(paths: PathProgram, inputs: Run, moves: tuple[Run, ...], path) -> list[Direction]:
+def directions_of(
+    paths: PathProgram, inputs: Run, moves: tuple[Run, ...], path: jax.Array
+) -> list[Direction]:
     """How each move changes the arguments of the run of one path."""
     run = paths.combined(inputs)
     problem, observer = run.problem, run.observer
@@ -48,13 +50,13 @@ def directions_of(paths: PathProgram, inputs: Run, moves: tuple[Run, ...], path)
     return directions
 
 
-def smoothed(program: DerivativeProgram, moves: Moves, path) -> DifferentiatedRows:
+def smoothed(program: DerivativeProgram, moves: Moves, path: jax.Array) -> DifferentiatedRows:
     """The values, their derivatives along the shifted path, and the weights."""
     given, directions = run_and_directions(program.paths, moves, path)
     return integrate_with_tangents(*given, directions, program.release)
 
 
-def with_tangents(program: DerivativeProgram, moves: Moves, path) -> DifferentiatedRows:
+def with_tangents(program: DerivativeProgram, moves: Moves, path: jax.Array) -> DifferentiatedRows:
     """The tangents of the path, carried with it in one loop; with a release the weights times the values."""
     result = smoothed(program, moves, path)
     rows = {name: result.rows[name][-count:] for name, count in program.rows}
@@ -66,7 +68,7 @@ def with_tangents(program: DerivativeProgram, moves: Moves, path) -> Differentia
     return DifferentiatedRows(rows, changes, ())
 
 
-def forward_mode(program: DerivativeProgram, moves: Moves, path) -> DifferentiatedRows:
+def forward_mode(program: DerivativeProgram, moves: Moves, path: jax.Array) -> DifferentiatedRows:
     """The derivatives by one forward pass each."""
     at = _quantities(program, moves, path)
     zeros = jnp.zeros(len(moves.first), program.paths.precision)
@@ -74,7 +76,7 @@ def forward_mode(program: DerivativeProgram, moves: Moves, path) -> Differentiat
     return _by_name(program, passes[0][0], [change for _, change in passes])
 
 
-def reverse_mode(program: DerivativeProgram, moves: Moves, path) -> DifferentiatedRows:
+def reverse_mode(program: DerivativeProgram, moves: Moves, path: jax.Array) -> DifferentiatedRows:
     """The derivatives by one reverse pass for each quantity and row."""
     zeros = jnp.zeros(len(moves.first), program.paths.precision)
     values, back = jax.vjp(_quantities(program, moves, path), zeros)
@@ -89,7 +91,7 @@ def reverse_mode(program: DerivativeProgram, moves: Moves, path) -> Differentiat
     return _by_name(program, values, list(zip(*gradients, strict=True)))
 
 
-def with_extra_jump(program: DerivativeProgram, moves: Moves, path) -> DifferentiatedRows:
+def with_extra_jump(program: DerivativeProgram, moves: Moves, path: jax.Array) -> DifferentiatedRows:
     """The tangents of the path, and in addition the derivatives by way of its number of jumps."""
     paths, inputs = program.paths, moves.inputs
     problem = paths.combined(inputs).problem
@@ -106,7 +108,7 @@ def with_extra_jump(program: DerivativeProgram, moves: Moves, path) -> Different
     return result._replace(changes=changes)
 
 
-def _quantities(program: DerivativeProgram, moves: Moves, path) -> Callable:
+def _quantities(program: DerivativeProgram, moves: Moves, path: jax.Array) -> Callable:
     """The quantities as functions of how far to go along each direction."""
 
     def at(steps):

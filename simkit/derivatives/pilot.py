@@ -31,7 +31,7 @@ from simkit.derivatives.parts import parts_of
 from simkit.derivatives.tails import tail_of
 from simkit.ensemble.chunks import lanes_for, planned_steps
 from simkit.ensemble.programs import Request, compiled
-from simkit.ensemble.work import joined, workers_of
+from simkit.ensemble.work import concatenated, workers_of
 from simkit.machine.on_each_device import Devices
 
 PILOT = 4096  # paths, or as many as the run has
@@ -122,7 +122,7 @@ def _best(offers: Sequence[Offer], measured: dict[Selection, PilotResult]) -> li
 
 
 def _good(candidates: list[Selection], measured: dict[Selection, PilotResult]) -> list[Selection]:
-    """Those that are as good as the best, as far as the pilot shows; the usual one first.
+    """The estimators that are as good as the best, as far as the pilot shows; the usual one first.
 
     One that is 0 on all paths where others vary does so on paths that are too rare for the pilot.
     """
@@ -159,7 +159,7 @@ def remedy(run: DifferentiatedRun) -> str:
     """Which solver has a variance where no estimator has; nothing where none is known."""
     square_root = isinstance(model_of(run.simulation.problem), AbstractSquareRootVariance)
     other = square_root and not info_of(run.simulation.solver).switches
-    return "take solver: AndersenQE" if other else ""
+    return "use solver: AndersenQE" if other else ""
 
 
 def _measured(
@@ -213,7 +213,7 @@ def _compared(
 
 
 def _paths_of(run: DifferentiatedRun) -> int:
-    """How many paths the pilot has, which are those with the last ids there are."""
+    """How many paths the pilot has, which use the highest path ids."""
     return min(PILOT, lanes_for(run.simulation.paths))
 
 
@@ -236,12 +236,12 @@ def _arrays(run: DifferentiatedRun, part: Part, ids: Callable, size: int, worker
     def work(simulate: Callable, first: int) -> list[np.ndarray]:
         return of_paths(simulate(ids(MAX_PATHS - count + first)), count - first)
 
-    (arrays,) = joined(work, [part.ready()], range(0, count, size), workers)
+    (arrays,) = concatenated(work, [part.ready()], range(0, count, size), workers)
     return [each.astype(float) for each in arrays]
 
 
 def _statistics(rows: np.ndarray, cost: float) -> PilotResult:
-    """Of estimates by row and path: the mean variance over rows, and the first fault of a row."""
+    """The mean variance over rows of estimates by row and path, and the first fault of a row."""
     if not np.all(np.isfinite(rows)):
         return PilotResult(rows, np.inf, "not finite on some paths")
     faults = (tail.fault for row in rows if (tail := tail_of(row)) is not None)

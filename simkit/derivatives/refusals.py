@@ -1,4 +1,4 @@
-"""Targets whose derivatives no estimator gives, since a run holds what they move."""
+"""Targets without an estimator, because a run holds fixed what they move."""
 
 from collections.abc import Sequence
 
@@ -27,8 +27,8 @@ def refuse_moved_times(run: DifferentiatedRun, quantity: str, targets: Sequence[
             if run.simulation.grid.steps is not None:
                 raise InputError(_moves_against_steps(labels, what, quantity))
             raise InputError(
-                f"sensitivity.wrt: {labels} moves {what}, which is held; take differences of runs, or "
-                "leave it out"
+                f"sensitivity.wrt: {labels} moves {what}, which is held fixed; compare separate runs "
+                "instead, or leave it out"
             )
     if run.simulation.grid.steps is None:
         return
@@ -58,13 +58,13 @@ def refuse_moved_policy(run: DifferentiatedRun, quantity: str, pair: tuple[int, 
         labels = " and ".join(dict.fromkeys(run.targets[target].label for target in pair))
         raise InputError(
             f"sensitivity.second: {quantity} is exercised early, and its best policy moves with "
-            f"{labels}, where that of the run is kept fixed; take an initial value for one of the two, or "
+            f"{labels}, where that of the run is kept fixed; use an initial value for one of the two, or "
             "differences of runs"
         )
 
 
 def _moves_against_steps(labels: str, what: str, quantity: str) -> str:
     return (
-        f"sensitivity.wrt: {labels} moves {what} against the steps, and {quantity} changes only as one "
-        f"passes a step; {ADAPTIVE}, or leave it out"
+        f"sensitivity.wrt: {labels} shifts {what} relative to the step grid, and {quantity} changes only "
+        f"when it crosses a step; {ADAPTIVE}, or leave it out"
     )

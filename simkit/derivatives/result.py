@@ -153,13 +153,13 @@ def of_variants(datasets: Mapping[str, xr.Dataset]) -> xr.Dataset:
     """
     each = list(datasets.values())
     shapes = {str(name): one[name] for one in each for name in one.data_vars}
-    filled = [
+    complete = [
         one.assign({name: xr.full_like(known, np.nan) for name, known in shapes.items() if name not in one})
         for one in each
     ]
     names = xr.DataArray(np.array(list(datasets), object), dims=VARIANT, name=VARIANT)
     result = xr.concat(
-        filled,
+        complete,
         names,
         data_vars="all",
         coords="different",

@@ -35,7 +35,7 @@ def sensitivity(
     `source` and `overrides` are as those of `simkit.run`; `wrt` is a name or names to differentiate with
     respect to, in place of the experiment's `sensitivity.wrt`. An experiment with variants gives one dataset
     of all, or of those named in `variants`, with a dimension `variant`. Raises `InputError` that lists every
-    mistake, or says why the requested estimator would be wrong, and `NumericalError` when a path or
+    error, or says why the requested estimator would be wrong, and `NumericalError` when a path or
     its derivative becomes NaN or infinite. Warns with `UnresolvedWarning` of means and derivatives that steps
     are too long for, unless the experiment says `ensemble: {unresolved: keep}`. Nothing is written.
     """

@@ -28,7 +28,7 @@ def has_equations(simulation: Simulation, move: Run) -> bool:
     return is_ordinary_and_adaptive(simulation) and plain
 
 
-def sensitivity_equations(program: DerivativeProgram, moves: Moves, path) -> DifferentiatedRows:
+def sensitivity_equations(program: DerivativeProgram, moves: Moves, path: jax.Array) -> DifferentiatedRows:
     """The derivatives by equations of their own.
 
     `moves.steps` are the sizes of the targets: what is solved for is their product with the derivative, which

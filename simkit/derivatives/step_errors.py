@@ -33,7 +33,7 @@ from simkit.ensemble.step_bias.coupled_steps import (
 from simkit.ensemble.step_bias.resolution import OF_VALUE
 from simkit.ensemble.step_bias.rounding import rounding_error
 from simkit.ensemble.step_bias.step_error import StepError
-from simkit.ensemble.work import joined
+from simkit.ensemble.work import concatenated
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +55,7 @@ class LevelValues:
 
     @property
     def values(self) -> np.ndarray:
-        """Of the same paths, `(paths, 1 + levels)`."""
+        """The values of the same paths, `(paths, 1 + levels)`."""
         if self.levels is None:
             return np.zeros((0, 1))
         own = self.sample[: self.levels.shape[1]] if self.own is None else self.own
@@ -173,7 +173,7 @@ def _values_on_levels(
 
     for batch in range(0, most, few):
         firsts = range(batch, min(batch + few, most), size)
-        more = np.stack(joined(work, runs, firsts, workers), 1)
+        more = np.stack(concatenated(work, runs, firsts, workers), 1)
         known = np.concatenate([known, more], 2)[..., :most]
         for choice, there in zip(values, known, strict=True):
             own, others = (there[0], there[1:]) if factors[0] == 1 else (None, there)

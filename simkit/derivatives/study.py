@@ -1,4 +1,6 @@
-"""The sensitivities of an experiment: estimators chosen, run over all paths, and put together."""
+"""The sensitivities of an experiment: `offers.py` names the estimators that fit, `pilot.py` selects, all
+paths run.
+"""
 
 import dataclasses
 import time
@@ -108,7 +110,7 @@ def _reason(run: DifferentiatedRun, derivative: EstimatedDerivative) -> str:
     is not measured."""
     simulation, choice = run.simulation, derivative.choice
     if derivative.verdict == "grows":
-        return f"no result: {FAULTS['grows']}; {remedy(run) or 'take another sensitivity.method'}"
+        return f"no result: {FAULTS['grows']}; {remedy(run) or 'use another sensitivity.method'}"
     reason = choice.reason
     if not np.any(derivative.mean) and not np.any(np.nan_to_num(derivative.sd)):
         reason = _reason_for_zero(run, choice)

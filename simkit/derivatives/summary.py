@@ -1,4 +1,4 @@
-"""The figures of a dataset of sensitivities at the end as plain data that JSON knows."""
+"""The numbers of a dataset of sensitivities at the end, as plain data for JSON."""
 
 import json
 import math

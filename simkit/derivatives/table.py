@@ -108,7 +108,7 @@ def notes(dataset: "xr.Dataset") -> list[str]:
         )
     if heavy:
         lines.append(
-            f"! heavy tail: {'; '.join(heavy)}: {FAULTS['heavy']}, and the ± may be far too small; take "
+            f"! heavy tail: {'; '.join(heavy)}: {FAULTS['heavy']}, and the ± may be far too small; use "
             "another estimator, or compare seeds"
         )
     lines += no_result(dataset, steps_wanted(dataset, "unresolved"))

@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-FEWEST = 200  # paths of which a tail can be told
+FEWEST = 200  # paths from which a tail can be estimated
 PER_TAIL = 4  # one in so many of the values that are not the usual one is in the tail, at most
 FEWEST_UNUSUAL = 32  # such values, with fewer of which there is no tail
 SURE = 32  # paths in the tail, with fewer of which growth proves nothing: it may be chance itself

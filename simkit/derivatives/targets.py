@@ -66,7 +66,7 @@ def _unit(simulation: Simulation, name: str) -> str:
 def binding_of(simulation: Simulation) -> Callable:
     """The function that binds the values of targets."""
     if simulation.bind is None:
-        raise ValueError("a simulation without `bind` knows no targets: take one from `simkit.load`")
+        raise ValueError("a simulation without `bind` knows no targets: use one from `simkit.load`")
     return simulation.bind
 
 
@@ -125,24 +125,24 @@ def _first_moved(simulation: Simulation, target: Target, derivative, point) -> R
         result = _moved(simulation, derivative(*point))
     except UnknownTimesError:
         raise InputError(
-            f"sensitivity.wrt: {target.label} moves events against the steps, and each is at the end of one; "
-            f"{ADAPTIVE}"
+            f"sensitivity.wrt: {target.label} shifts event times relative to the step grid, but events must "
+            f"be at step ends; {ADAPTIVE}"
         ) from None
     if isinstance(result.observer, Observer):
         for name, dates in result.observer.dates.items():
             if any(abs(float(x)) * target.scale > ON_TIME for x in jax.tree.leaves(dates)):
                 raise InputError(
-                    f"sensitivity.wrt: {target.label} moves the dates of exercise of {name} against the "
-                    "steps, and each is at the end of one; leave it out, or give the dates a constant of "
-                    "their own"
+                    f"sensitivity.wrt: {target.label} shifts the exercise dates of {name} relative to the "
+                    "step grid, but dates must be at step ends; leave it out, or give the dates a constant "
+                    "of their own"
                 )
     if simulation.grid.steps is not None:
         parts = jax.tree.leaves(result.problem, is_leaf=lambda x: isinstance(x, Curve))
         curves = [x for x in parts if isinstance(x, Curve) and x.interpolation == "previous"]
         if any(x.times is not None for x in curves) or (curves and jax.tree.leaves(result.grid)):
             raise InputError(
-                f"sensitivity.wrt: {target.label} moves the jumps of a curve against the steps, and a path "
-                f"changes only as one passes a step; {ADAPTIVE}, or take interpolation: linear"
+                f"sensitivity.wrt: {target.label} shifts the jumps of a curve relative to the step grid, and "
+                f"a path changes only when a jump crosses a step; {ADAPTIVE}, or use interpolation: linear"
             )
     return result
 

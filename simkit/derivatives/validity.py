@@ -106,9 +106,10 @@ def moves_drift_alone(run: DifferentiatedRun, target: int) -> bool:
 
 
 def release_interval(run: DifferentiatedRun, quantity: str, target: int, kinks: bool) -> int | str:
-    """By every how many steps the derivative in a target is to be released; the reason where it cannot be.
+    """The number of steps over which the derivative in a target is released; the reason where it cannot be.
 
-    Gradually between monitoring dates, or within each step where a variable without noise would carry it on.
+    It is released gradually between monitoring dates, or within each step where a variable without noise
+    would carry it on.
     """
     simulation, label = run.simulation, run.targets[target].label
     observable, functionals = run.observable(quantity), run.functionals(quantity)

@@ -87,7 +87,7 @@ class Accumulator:
         return {name: np.concatenate(parts) for name, parts in self._ends.items()}
 
     def waiting(self) -> dict[str, int]:
-        """By hitting time how many paths, of those that have not failed, still wait at the end."""
+        """For each hitting time, how many of the paths that have not failed still wait at the end."""
         return {name: self._totals[waits(name)][0] for name in self._rows if waits(name) in self._totals}
 
     def step_counts(self, accepted: str, rejected: str) -> StepCounts:

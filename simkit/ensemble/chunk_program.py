@@ -1,4 +1,4 @@
-"""The program that simulates one chunk of paths, of whatever grid: what the run and its step bias share."""
+"""The program that simulates one chunk of paths on any grid, for the run and its step bias."""
 
 import dataclasses
 

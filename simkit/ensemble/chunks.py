@@ -1,4 +1,4 @@
-"""How an ensemble is cut: leaves of a fixed number of paths, gathered into chunks, which are units of work.
+"""How an ensemble is divided: leaves of a fixed number of paths, and chunks of leaves as units of work.
 
 Leaves are what makes statistics independent of threads, devices and chunks: each is reduced on its own, and
 they are merged in the order of their ids.

@@ -1,4 +1,4 @@
-"""Whether paths could have other values of a quantity than the one that all of a run have, and which."""
+"""Whether a quantity with the same value on all paths of a run could take other values, and which."""
 
 import numpy as np
 from simkit_solvers.problems.problem import AbstractSDE

@@ -1,4 +1,4 @@
-r"""Variants on the same Brownian paths at several step sizes, and what they say of the strong order.
+r"""Variants on the same Brownian paths at several step sizes, and their strong order.
 
 The finest variant draws its noise as usual; the increments of the others, and their Lévy areas, are sums of
 its draws. With X at the finest step $h_0$ in place of the limit, the root mean square of $X_h - X_{h_0}$ is
@@ -48,7 +48,7 @@ def coupled(simulations: Mapping[str, Simulation]) -> tuple[dict[str, Simulation
         if finest % _steps(each):
             problems.append(
                 f"variant {name}: time.steps: {_steps(each)} do not divide the {finest} of the finest "
-                "variant, so that increments are no sums of its own; take a divisor"
+                "variant, so that increments are no sums of its own; use a divisor"
             )
         for what in ("seed", "normals"):
             if getattr(each, what) != getattr(first, what):

@@ -43,7 +43,7 @@ def failed_paths(simulation: Simulation, ids: np.ndarray) -> NumericalError:
     known = {each.status: REMEDIES[each.status] for each in failures if each.status in REMEDIES}
     remedy = "; ".join(known.values()) or stepping(simulation.problem, simulation.grid).remedy
     if simulation.grid.steps is not None and view(simulation.problem, False) == LANGEVIN:
-        remedy = "Small counts have no Langevin equation: take DirectMethod, or more steps"
+        remedy = "The Langevin equation is not valid for small counts: use DirectMethod, or more steps"
     if all(failure.observables_only for failure in failures):
         remedy = "The state is finite: write the observable so that it has a value there"
     if simulation.paths > 1:  # or nothing would be left

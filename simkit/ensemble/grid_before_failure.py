@@ -1,4 +1,4 @@
-"""Which reaction, or which event, would give a count that cannot be."""
+"""Which reaction, or which event, would give an impossible count."""
 
 from typing import Any
 

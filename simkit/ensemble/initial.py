@@ -6,9 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, get_args
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jax.typing import DTypeLike
+from jaxtyping import Array, Float
 from simkit_solvers.random.generator import Stream, Words, block, stream_key
 from simkit_solvers.random.normal import standard_normal, standard_normal_float64, uniform
 
@@ -68,7 +71,9 @@ def differs_between_paths(initial: Iterable[InitialValue]) -> bool:
     return any(isinstance(given, Distribution | PathValues) for given in initial)
 
 
-def draw_initial(initial: dict[str, Any], key: Words, path, dtype, float64_normals: bool):
+def draw_initial(
+    initial: dict[str, Any], key: Words, path: jax.Array, dtype: DTypeLike, float64_normals: bool
+) -> dict[str, jax.Array]:
     """The initial value of each variable of one path, by name; component k of the stream is variable k.
 
     A number is that of all paths, and an array `(rows,)` has one for each.
@@ -91,6 +96,6 @@ def draw_initial(initial: dict[str, Any], key: Words, path, dtype, float64_norma
     return values
 
 
-def given_value(numbers, path):
+def given_value(numbers: Float[Array, "..."], path: jax.Array) -> jax.Array:
     """The number itself, or that of the path's row."""
     return numbers if numbers.ndim == 0 else numbers[path % jnp.uint32(numbers.shape[0])]

@@ -31,12 +31,12 @@ class JumpDistribution(NamedTuple):
         return np.quantile(self.sums[0], np.linspace(0.005, 0.995, RAMPS + 1))
 
     def means(self, knots: np.ndarray) -> np.ndarray:
-        """Of the functions of the sum of marks."""
+        """The means of the functions of the sum of marks."""
         each = [[np.mean(f) for f in functions_of_marks(row, knots, np)] for row in self.sums]
         return self.chances @ np.asarray(each, np.float64)
 
 
-def functions_of_marks(z, knots, xp=jnp) -> list:
+def functions_of_marks(z: Any, knots: Any, xp: Any = jnp) -> list:
     """Whether there are jumps, and for these ramps of the sum of their marks from knot to knot."""
     there = z != 0
     widths = knots[1:] - knots[:-1]
@@ -47,7 +47,7 @@ def functions_of_marks(z, knots, xp=jnp) -> list:
 
 
 def jump_distribution(problem: AbstractJumpDiffusion, t: float, length: float) -> JumpDistribution | None:
-    """That of an interval; None where it depends on the state or the time, or where there may be too many."""
+    """The jumps over an interval; None if they depend on state or time, or if there may be too many."""
     if schedule_of(problem) is not None or _depends(problem, t):
         return None
     numbers, tree = jax.tree.flatten(problem)

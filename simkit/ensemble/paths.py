@@ -1,4 +1,4 @@
-"""The program that simulates a set of path ids: what the ensemble, the step bias and a replay all run."""
+"""The program that simulates a set of path ids, for the ensemble, the step bias and replays."""
 
 import dataclasses
 import functools
@@ -28,7 +28,7 @@ from simkit.ensemble.initial import draw_initial
 from simkit.ensemble.simulation import Driver, Run, Simulation
 from simkit.ensemble.stepping import AbstractStepping, stepping
 
-REVERSE_BYTES = 2**28  # of all threads: what a run of 1 GB leaves beside Python, the compiler and the paths
+REVERSE_BYTES = 2**28  # of all threads: what a run of 1 GB leaves after Python, the compiler and the paths
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +37,7 @@ class PathProgram:
 
     `inputs` are the numbers of a run, those of the steps of a `TracedGrid` among them, and the seed's key.
     Initial values are numbers, arrays of one for each path, or distributions. Real numbers are in the run's
-    precision, and all is traced, so that a derivative, a sweep or another seed compiles nothing anew.
+    precision, and all is traced, so that a derivative, a sweep or another seed needs no recompilation.
 
     It gives a dictionary of arrays `(rows, leaves, lanes)`; on an adaptive grid also `ACCEPTED`, `REJECTED`
     and `REACHED` with one row each, for a jump process `STATUS` as well. `constants` is the run without the
@@ -155,7 +155,7 @@ def path_program(
     driver: Driver = CounterNoise.of,
     reverse_bytes: int = REVERSE_BYTES,
 ) -> tuple[PathProgram, Run]:
-    """The program of a simulation's paths on this grid, and what to call it with beside path ids."""
+    """The program of a simulation's paths on a grid, and the arguments it needs in addition to path ids."""
     run = simulation.run._replace(grid=grid)
     program = PathProgram(
         Static(run.split()[0]),
@@ -183,7 +183,7 @@ def inputs_of(simulation: Simulation, run: Run) -> Run:
     return arguments._replace(key=seed_key(simulation.seed))
 
 
-def with_traced_steps(problem: AbstractODE, grid):
+def with_traced_steps(problem: AbstractODE, grid: Any) -> Any:
     """The grid with numbers of steps that one program takes as arguments, where it can.
 
     Not those of events, whose places among the steps are static.

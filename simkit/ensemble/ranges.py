@@ -1,4 +1,4 @@
-"""The ranges in which parameters and initial values of a run must stay, wherever its numbers are moved."""
+"""The ranges in which parameters and initial values of a run must stay."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ SMALLEST_EIGENVALUE = -1e-12  # rounding of a correlation matrix that is singula
 
 
 def ranges_of(problem: AbstractODE) -> dict[str, Parameter]:
-    """By the name of a target, such as `model.sigma` and `initial.v`, what its values must be."""
+    """The range of each target by its name, such as `model.sigma` and `initial.v`."""
     model = model_of(problem)
     ranges = {f"model.{name}": spec for name, spec in parameters_of(model).items()}
     for name, quantity in variables_of(model).items():
@@ -57,14 +57,14 @@ def ranged_values(run: Run) -> dict[str, Any]:
 
 
 def _least_rate(model: Any):
-    """Of the reactions under mass action, whose rates no count changes."""
+    """The least rate of the reactions under mass action, whose rates no count changes."""
     nothing = model.State(*[jnp.zeros(())] * len(model.State._fields))
     pairs = zip(model.reactions.values(), model.rates(jnp.zeros(()), nothing), strict=True)
     return jnp.min(jnp.stack([jnp.asarray(rate, jnp.float64) for each, rate in pairs if each.mass_action]))
 
 
 def _least_eigenvalue(model: Any):
-    """Of the matrix of correlations of a model's noises."""
+    """The least eigenvalue of the matrix of correlations of a model's noises."""
     matrix = jnp.eye(len(model.Noise._fields), dtype=jnp.float64)
     for (i, j), rho in model.correlations().items():
         matrix = matrix.at[i, j].set(rho).at[j, i].set(rho)

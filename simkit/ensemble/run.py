@@ -1,4 +1,4 @@
-"""Running an ensemble: chunks of paths in several threads, reduced as they come."""
+"""Running an ensemble: chunks of paths in several threads, reduced one by one."""
 
 import dataclasses
 import math

@@ -1,4 +1,4 @@
-"""What a run is made of, and what it gives back: plain records between build, ensemble and dataset."""
+"""The parts of a run and its result: plain records between build, ensemble and dataset."""
 
 import dataclasses
 from collections.abc import Callable
@@ -108,7 +108,7 @@ class Simulation:
 
     @property
     def observed(self) -> tuple[Observable, ...]:
-        """Its observables; none where the observer is one made by hand."""
+        """The observables; none where the observer is one made by hand."""
         return self.observer.observables if isinstance(self.observer, Observer) else ()
 
     @property
@@ -120,7 +120,7 @@ class Simulation:
 def experiment_of(simulation: Simulation) -> Experiment:
     """The experiment that a simulation was made of. Raises `ValueError` where it was made by hand."""
     if simulation.experiment is None:
-        raise ValueError("a simulation made by hand has no experiment; take one from `simkit.load`")
+        raise ValueError("a simulation made by hand has no experiment; use one from `simkit.load`")
     return simulation.experiment
 
 

@@ -18,7 +18,7 @@ def estimate(simulation: Simulation) -> dict[str, Any]:
     early exercise, and the stored paths take, without jax itself.
     """
     from simkit.ensemble.chunk_program import quantity_rows
-    from simkit.ensemble.early_exercise.exercise_sample import rights_of
+    from simkit.ensemble.early_exercise.exercise_sample import option_groups
     from simkit.ensemble.run import chunk_plan
     from simkit.ensemble.stepping import stepping
     from simkit.ensemble.work import most_in_memory, workers_of
@@ -33,10 +33,10 @@ def estimate(simulation: Simulation) -> dict[str, Any]:
     )
     stored = min(simulation.stored_paths, simulation.paths) * values * width
     fitted = 0
-    for rights in rights_of(simulation):
-        dates = sum(right.dates * (2 + len(right.basis)) for right in rights.exercises.values())
-        intervals = sum(len(rows) for _, rows in rights.rows)
-        fitted += 8 * (rights.shared.paths * dates + rights.martingale_paths * intervals)
+    for group in option_groups(simulation):
+        dates = sum(option.dates * (2 + len(option.basis)) for option in group.exercises.values())
+        intervals = sum(len(rows) for _, rows in group.rows)
+        fitted += 8 * (group.shared.paths * dates + group.martingale_paths * intervals)
     in_flight = min(plan.count, most_in_memory(len(workers))) * plan.paths * values * width
     return {
         "paths": simulation.paths,

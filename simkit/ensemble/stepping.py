@@ -1,4 +1,4 @@
-"""How paths advance in time, by kind of grid: how one is run, grouped, planned and described."""
+"""How the paths of each kind of grid are run, grouped, planned and described."""
 
 import abc
 import dataclasses
@@ -22,7 +22,7 @@ from simkit_solvers.methods.jump.jump_method import (
     TOO_MANY_STEPS,
     JumpNoise,
 )
-from simkit_solvers.problems.problem import AbstractSDE
+from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
 from simkit_solvers.random.brownian_tree import BrownianTree
 
 from simkit.ensemble.simulation import StepCounts
@@ -32,7 +32,7 @@ ACCEPTED, REJECTED, REACHED, STATUS = "accepted steps", "rejected steps", "time 
 REMEDIES = {
     BAD_PROPENSITY: "Write propensities that are at or above zero for all counts that there may be",
     BAD_COUNT: "Write propensities that vanish where reactants are missing",
-    TOO_MANY_STEPS: "Take a larger time.max_steps",
+    TOO_MANY_STEPS: "Use a larger time.max_steps",
     BAD_EVENT: "Let events set whole numbers, such as floor(X/2) or maximum(X - 5, 0); large ones in float64",
 }
 
@@ -87,7 +87,7 @@ class FixedSteps(AbstractStepping):
 
     group = None
     description = "steps of one length"
-    remedy = "Take more steps or another solver"
+    remedy = "Use more steps or another solver"
 
     def noise(self, program, inputs, path):
         stochastic = isinstance(program.run.problem, AbstractSDE)
@@ -106,7 +106,7 @@ class AbstractAdaptiveSteps(AbstractStepping):
     """Steps as long as tolerances allow."""
 
     description = "adaptive steps"
-    remedy = "Take another solver, other tolerances or a larger time.max_steps"
+    remedy = "Use another solver, other tolerances or a larger time.max_steps"
     too_short: ClassVar[str]
 
     def rows(self, program, inputs, path, memory):
@@ -136,7 +136,7 @@ class AbstractAdaptiveSteps(AbstractStepping):
 
 
 class AdaptiveSteps(AbstractAdaptiveSteps):
-    """Of ordinary equations."""
+    """Adaptive steps of ordinary equations."""
 
     group = 32
     too_short = "too short for the clock; the solution may be infinite there"
@@ -149,7 +149,7 @@ class AdaptiveSteps(AbstractAdaptiveSteps):
 
 
 class StochasticAdaptiveSteps(AbstractAdaptiveSteps):
-    """Of stochastic equations."""
+    """Adaptive steps of stochastic equations."""
 
     group = 8  # whose numbers of steps differ more
     too_short = "shorter than halving gives"
@@ -166,7 +166,7 @@ class Events(AbstractStepping):
 
     group = 32  # an event is short: so many share the loop's own cost
     description = "events as they come"
-    remedy = "Take another solver"
+    remedy = "Use another solver"
     whole = True
 
     def noise(self, program, inputs, path):
@@ -201,6 +201,6 @@ KINDS: dict[type, tuple[type[AbstractStepping], type[AbstractStepping]]] = {  # 
 }
 
 
-def stepping(problem, grid) -> AbstractStepping:
+def stepping(problem: AbstractODE, grid: Any) -> AbstractStepping:
     """How the paths of a problem go on over a grid."""
     return KINDS[type(grid)][isinstance(problem, AbstractSDE)](grid)

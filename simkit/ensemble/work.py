@@ -1,4 +1,4 @@
-"""Units of work in several threads, with their results in order.
+"""Where chunks meet threads and devices: units of work in several threads, with their results in order.
 
 XLA runs the kernels of a loop one after another, on one core. Threads that call the same compiled program,
 each on paths of its own, use all of them: Python waits outside its lock.
@@ -79,10 +79,10 @@ def in_order(work: Callable[[Unit], Result], units: Iterable[Unit], workers: Dev
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def joined(
+def concatenated(
     work: Callable[[Unit, int], Any], kinds: Sequence[Unit], firsts: range, workers: Devices, axis: int = -1
 ) -> list[Any]:
-    """For each kind the arrays that `work(kind, first)` gives for blocks of paths, joined along an axis.
+    """For each kind the arrays that `work(kind, first)` gives for blocks of paths, concatenated.
 
     All kinds are at work at once: the blocks of one may be too few for the workers.
     """

@@ -1,4 +1,4 @@
-"""What a run is made of, made again for other numbers in the file."""
+"""The parts of a run, rebuilt for other numbers in the file."""
 
 import dataclasses
 import functools

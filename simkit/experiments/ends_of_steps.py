@@ -1,4 +1,4 @@
-"""Times that must be ends of steps, and what to say where one is not."""
+"""Times that must be ends of steps, and the message for one that is not."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -49,7 +49,7 @@ def inside_a_step(
     near = _nearest_steps(fractions, steps)
     remedy = f"{key}: {' or '.join(map(str, near))}" if near else f"{otherwise}, or more {key}"
     wrong = next(s for s in fractions if not _on_steps(np.asarray([s]), steps))
-    return f"the time {t0 + wrong * span:g} is inside one of the {steps} {INTERVALS[key]}; take {remedy}"
+    return f"the time {t0 + wrong * span:g} is inside one of the {steps} {INTERVALS[key]}; use {remedy}"
 
 
 def _on_steps(fractions: np.ndarray, steps: int) -> bool:

@@ -1,4 +1,4 @@
-"""From a file to a simulation: read, checked and built."""
+"""From a file to a simulation: read, checked and built once."""
 
 import os
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ def load(source: str | os.PathLike | Mapping[str, Any], overrides: Overrides = (
     """Read, check and build an experiment: a file, a YAML text of more than one line, or a mapping.
 
     `overrides` replace single keys: `"model.sigma=0.3"`, several of them, or `{"model.sigma": 0.3}`.
-    Raises one `InputError` that lists every mistake as `file:line:column: key: message` (in a mapping as
+    Raises one `InputError` that lists every error as `file:line:column: key: message` (in a mapping as
     `key: message`), and `OutputError` when the file cannot be read. The simulation's `experiment` has its
     defaults filled in, those that depend on the model too, and holds the numbers of the files that it names;
     `experiment.resolved()` is plain data that loads to the same simulation.
@@ -33,18 +33,18 @@ def load(source: str | os.PathLike | Mapping[str, Any], overrides: Overrides = (
     apply_overrides(document, overrides)
     if VARIANTS in document.data:
         diagnostics = Diagnostics(document)
-        message = "there are several experiments here; take load_variants, or remove variants"
+        message = "there are several experiments here; use load_variants, or remove variants"
         diagnostics.add((VARIANTS,), message, at_key=True)
         diagnostics.raise_if_any()
     return simulation_of(document)
 
 
 def simulation_of(document: Document) -> Simulation:
-    """The simulation of a document without variants. Raises `InputError` that lists every mistake."""
+    """The simulation of a document without variants. Raises `InputError` that lists every error."""
     diagnostics = Diagnostics(document)
     experiment = with_curve_numbers(read_experiment(diagnostics), diagnostics)
     simulation = assemble(experiment, diagnostics)
     diagnostics.raise_if_any()
     if simulation is None:
-        raise RuntimeError("an experiment without mistakes must give a simulation")
+        raise RuntimeError("an experiment without errors must give a simulation")
     return simulation

@@ -12,7 +12,7 @@ from simkit.config.documents import KeyPath
 ROUNDING = 1e-12
 
 
-def numbered_names(name: str, known: Collection[str]) -> list[str]:
+def indexed_names(name: str, known: Collection[str]) -> list[str]:
     """`x1`, `x2`, … as far as there are such names; none where `x` itself is one, or x1 is alone."""
     result = []
     while name not in known and f"{name}{len(result) + 1}" in known:
@@ -32,7 +32,7 @@ def pair_names(name: str, known: Collection[str]) -> dict[tuple[int, int], str]:
 
 def names_for(name: str, known: Collection[str]) -> list[str]:
     """The single names for which a short form stands; none where it is no short form."""
-    return list(pair_names(name, known).values()) or numbered_names(name, known)
+    return list(pair_names(name, known).values()) or indexed_names(name, known)
 
 
 def places(given: Mapping[str, Any], known: Collection[str]) -> dict[str, KeyPath]:

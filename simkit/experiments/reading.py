@@ -1,4 +1,4 @@
-"""From the keys of a document to sections, and messages for what is wrong with them."""
+"""From the keys of a document to sections, with errors in plain words."""
 
 import copy
 import difflib

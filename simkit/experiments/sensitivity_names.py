@@ -44,10 +44,10 @@ def check_sensitivity(
                 diagnostics.add(place, _twice(label, meant[name]))
             meant.setdefault(name, label)
         elif bare in plan.changing:
-            diagnostics.add(place, f"{label} changes with time; take the constants that its curve is made of")
+            diagnostics.add(place, f"{label} changes with time; use the constants in its curve")
         elif bare in plan.variables:
             message = (
-                f"{label} differs from path to path; write its initial value with a constant, and take that"
+                f"{label} differs from path to path; write its initial value with a constant, and use that"
             )
             diagnostics.add(place, message)
         else:

@@ -23,7 +23,7 @@ class StartFile(Protocol):
 
     @property
     def sha256(self) -> str:
-        """Of the file's bytes; of a directory, of its files' names and bytes in order."""
+        """The hash of the file's bytes; of a directory, of its files' names and bytes in order."""
         ...
 
     @property

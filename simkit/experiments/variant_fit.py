@@ -29,20 +29,20 @@ def fitted(simulations: dict[str, Simulation]) -> dict[str, Simulation]:
 def _difference(one: Simulation, name: str, first: Simulation, first_name: str) -> str | None:
     """Why two results do not fit into one dataset."""
 
-    def facts(simulation: Simulation) -> dict[str, Any]:
+    def properties(simulation: Simulation) -> dict[str, Any]:
         when = {key: info.at for key, info in simulation.observables.items()}
-        rights = [f"{_dates_text(x.exercise)} of {x.name}" for x in simulation.observed if x.exercise]
+        options = [f"{_dates_text(x.exercise)} of {x.name}" for x in simulation.observed if x.exercise]
         return {
             "the variables": ", ".join(simulation.problem.State._fields),
             "the observables": ", ".join(f"{key} ({at})" for key, at in when.items()) or "none",
-            "the dates of exercise": ", ".join(rights) or "none",
+            "the dates of exercise": ", ".join(options) or "none",
             "so many paths": simulation.paths,
             "so many stored paths": simulation.stored_paths,
             "the quantiles": ", ".join(f"{level:g}" for level in simulation.quantiles),
             "so many saved times": len(simulation.grid.times),
         }
 
-    here, there = facts(one), facts(first)
+    here, there = properties(one), properties(first)
     for what, value in here.items():
         if value != there[what]:
             return f"has {what}: {value}, and {first_name} has {there[what]}"

@@ -31,7 +31,7 @@ def load_variants(
     """Read, check and build an experiment, or all variants of one: a mapping by name where the file has some.
 
     `overrides` change the file, before the variants do. `chosen` are the names of those wanted, in the order
-    of the file. Raises one `InputError` with every mistake in every variant wanted; what is wrong with the
+    of the file. Raises one `InputError` with every error in every variant wanted; what is wrong with the
     file itself is reported once. Raises it too where the results of variants do not fit into one dataset.
     """
     loaded = _load_each(source, overrides, chosen)

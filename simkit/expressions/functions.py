@@ -11,9 +11,12 @@ from typing import Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from simkit_solvers.numerics.scalar import Scalar
 
 from simkit.closed_forms import numbers
 from simkit.functionals import FUNCTIONALS
+
+Truth = bool | jax.Array
 
 
 class Function(NamedTuple):
@@ -114,7 +117,7 @@ divide = Function(2, np.divide, jnp.true_divide, "", "smooth")
 power = Function(2, np.power, jnp.power, "", "root")
 
 
-def integer_power(x, n: int):
+def integer_power(x: Scalar, n: int) -> Scalar:
     """x**n for a whole number n: right for negative x, and with the right slope at 0."""
     if isinstance(x, float):
         with np.errstate(all="ignore"):
@@ -122,28 +125,28 @@ def integer_power(x, n: int):
     return jax.lax.integer_pow(x, n)
 
 
-def where(condition, a, b):
+def where(condition: Truth, a: Scalar, b: Scalar) -> Scalar:
     """a where the condition holds, b elsewhere."""
     if isinstance(condition, bool):
         return a if condition else b
     return jnp.where(condition, a, b)
 
 
-def both(a, b):
+def both(a: Truth, b: Truth) -> Truth:
     """Logical and."""
     return a and b if isinstance(a, bool) and isinstance(b, bool) else jnp.logical_and(a, b)
 
 
-def either(a, b):
+def either(a: Truth, b: Truth) -> Truth:
     """Logical or."""
     return a or b if isinstance(a, bool) and isinstance(b, bool) else jnp.logical_or(a, b)
 
 
-def negation(a):
+def negation(a: Truth) -> Truth:
     """Logical not."""
     return not a if isinstance(a, bool) else jnp.logical_not(a)
 
 
-def as_number(condition):
+def as_number(condition: Truth) -> Scalar:
     """1 where true and 0 where false."""
     return where(condition, 1.0, 0.0)

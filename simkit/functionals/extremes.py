@@ -1,4 +1,4 @@
-"""The largest and the smallest value along a path."""
+"""`max(x)` and `min(x)`: the largest and the smallest value along a path."""
 
 from collections.abc import Callable
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""When a condition first holds along a path, and a value then."""
+"""`first(x, c)` and `hitting_time(c)`: when a condition first holds along a path, and a value then."""
 
 import jax.numpy as jnp
 

@@ -1,4 +1,4 @@
-"""What a path functional is: its accumulator along a path, and what simkit has to know of it."""
+"""The contract of a functional: its accumulator along a path, and what simkit must know about it."""
 
 import abc
 import dataclasses
@@ -109,7 +109,7 @@ class AbstractFunctional(abc.ABC):
         return self.add(state, after)
 
     def value(self, state: tuple, at: Moment) -> Any:
-        """Its value so far."""
+        """The value so far."""
         return state[0]
 
     def held(self, state: tuple, at: Moment) -> tuple:
@@ -118,7 +118,7 @@ class AbstractFunctional(abc.ABC):
 
     @staticmethod
     def bounds(*arguments: Range, time: Range) -> Range:
-        """Its least and its largest value, given those of its arguments as written, and of t."""
+        """The least and the largest value, given those of its arguments as written, and of t."""
         return ANY
 
     @property
@@ -153,7 +153,7 @@ class AbstractFunctional(abc.ABC):
 
     @property
     def text(self) -> str:
-        """As it is written."""
+        """The functional as it is written."""
         return f"{self.name}({', '.join(each.text for each in self.written)})"
 
     @classmethod

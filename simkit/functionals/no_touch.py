@@ -1,4 +1,4 @@
-"""The probability that a barrier was not touched between steps."""
+"""`no_touch(x, s)`: the probability that a barrier was not touched between steps."""
 
 import jax.numpy as jnp
 
@@ -20,11 +20,9 @@ class NoTouch(AbstractFunctional):
         "monitored, given its values there, t0 included; in observables"
     )
     takes = 2
-    not_on_events = (
-        "knows paths that a noise drives without pause; take the condition itself, as in hitting_time(…)"
-    )
+    not_on_events = "needs a path driven by continuous noise; use the condition itself, as in hitting_time(…)"
     not_with_jumps = (
-        "no_touch knows paths without jumps between the steps, and the model jumps; watch at the "
+        "no_touch needs a path without jumps between the steps, and the model jumps; watch at the "
         "ends of steps, such as min(S) > B"
     )
     order = 1.0  # bridges between exact states keep the volatility of their start

@@ -1,4 +1,4 @@
-"""The value at one time."""
+"""`at(x, s)`: the value at one time."""
 
 from simkit.functionals.functional import AbstractFunctional
 

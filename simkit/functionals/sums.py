@@ -1,4 +1,4 @@
-"""Averages and integrals along a path."""
+"""`mean(x)` and `integral(x)`: averages and integrals along a path."""
 
 import jax.numpy as jnp
 

@@ -1,4 +1,6 @@
-"""Is this machine fit for simkit: versions, devices, vector width, a calculation that jax once got wrong."""
+"""Whether this machine is fit for simkit: versions, devices, vector width, a calculation that one version of
+jax got wrong.
+"""
 
 import dataclasses
 import importlib.metadata

@@ -1,4 +1,4 @@
-"""Memory that a chunk frees serves the next chunk, instead of going back to the system between them.
+"""Reuse of memory freed by a chunk, which would otherwise go back to the system.
 
 XLA allocates the arrays of each chunk anew. glibc's `malloc` maps large ones from the system and unmaps them
 when they are freed, so the kernel clears the same pages again for every chunk.

@@ -1,4 +1,4 @@
-"""Settings of this process that make simulations fast, made before jax is imported."""
+"""Freed memory and vector width, set before jax is imported: `simkit.tune_process`."""
 
 from simkit.machine.freed_memory import reuse_freed_memory
 from simkit.machine.xla_flags import prefer_wide_vectors

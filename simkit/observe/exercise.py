@@ -1,4 +1,4 @@
-"""Early exercise: when the holder of a right takes its value, and by which rule."""
+"""Early exercise: when the holder of an option exercises it, and by which rule."""
 
 import dataclasses
 import itertools
@@ -20,7 +20,7 @@ MARTINGALE_PATHS = 16384  # at most
 
 @dataclasses.dataclass(frozen=True)
 class Exercise:
-    """A right to take an observable's value once, after one of the steps `when`, of `of` in all and from 1.
+    """An option that pays an observable's value once, after one of the steps `when` of 1 to `of`.
 
     The value of going on is a polynomial of total degree `degree` in the `basis`, by regression on `paths`
     paths of their own. `times` are the dates where constants give them.

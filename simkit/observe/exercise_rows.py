@@ -1,4 +1,4 @@
-"""What rights see along a path at their dates, and the normals that drive it in between."""
+"""Values along a path at the exercise dates, and the normals between them."""
 
 import equinox as eqx
 import jax
@@ -71,7 +71,7 @@ class ExerciseRows(AbstractObserver):
         return None
 
     def refined(self, factor):
-        raise ValueError("ExerciseRows: rights are seen on the run's own steps")
+        raise ValueError("ExerciseRows: options are exercised on the run's own steps")
 
 
 def _has_events(problem) -> bool:

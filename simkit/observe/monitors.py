@@ -1,10 +1,12 @@
 """The accumulators of path functionals: which steps each monitors, and what it keeps."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from simkit.expressions import Expression
 from simkit.functionals.functional import AbstractFunctional, Moment
@@ -23,7 +25,7 @@ class Monitor:
 
     @property
     def interval(self) -> int:
-        """Its steps are among the multiples of this."""
+        """The number of which all its steps are multiples."""
         return self.every if self.date is None else self.date
 
     def initial(self, values, dtype) -> tuple:
@@ -59,6 +61,6 @@ class Monitor:
         return jax.tree.map(lambda a, b: jnp.where(due, a, b), new, state)
 
 
-def value_of(expression: Expression, values, dtype) -> Any:
+def value_of(expression: Expression, values: Mapping[str, Any], dtype: DTypeLike) -> jax.Array:
     """The value of an expression, as an array."""
     return jnp.asarray(expression(values), dtype)

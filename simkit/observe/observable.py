@@ -31,7 +31,7 @@ class Observable:
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
-        """Its own expression and those of the basis of early exercise."""
+        """The observable's expression and those of the basis of early exercise."""
         return (self.expression, *(self.exercise.basis if self.exercise else ()))
 
     @property
@@ -95,7 +95,7 @@ class Observable:
         )
 
     def spaced(self, spacing: int) -> "Observable | None":
-        """With functionals over time approximated by every `spacing`-th step; all else stays.
+        """The observable with functionals over time approximated by every `spacing`-th step; all else stays.
 
         `None` where a decision to exercise would use one between those steps.
         """

@@ -54,7 +54,7 @@ class Observer(AbstractObserver):
         return self.fractions if self.monitors else None
 
     def conditions(self, problem, t, y):
-        """Those of `first(x, c)` and `hitting_time(c)`, without repetition."""
+        """The conditions of `first(x, c)` and `hitting_time(c)`, without repetition."""
         values, _ = self._environment(problem, t, y)
         return tuple(jnp.asarray(each(values), bool) for each in self._conditions)
 
@@ -114,7 +114,7 @@ class Observer(AbstractObserver):
         """Whether the option is held after step `k`, 1 or 0, and its payment."""
         if observable.name not in self.policies:
             raise ValueError(
-                f"{observable.name}: early exercise takes a policy; run the ensemble, or take the "
+                f"{observable.name}: early exercise takes a policy; run the ensemble, or use the "
                 "observer of `simkit.ensemble.early_exercise.longstaff_schwartz.with_policies`"
             )
         policy = self.policies[observable.name]
@@ -152,7 +152,7 @@ class Observer(AbstractObserver):
         return after[0], self._changed(acc, k, t, before, (after[0], state))
 
     def _changed(self, acc: Accumulated, k, t, before, after) -> Accumulated:
-        """With the path functionals after the change; decisions stay."""
+        """The accumulated values with the path functionals after the change; decisions stay."""
         then, dtype = self._environment(before[0], t, before[1])
         now, _ = self._environment(after[0], t, after[1])
         functionals = (

@@ -111,7 +111,7 @@ def limits(quantity: RunQuantity) -> Variables:
 
 
 def censored(quantity: RunQuantity) -> Variables:
-    """Of a hitting time, the fraction of the paths that did not meet the condition before the run ended."""
+    """The fraction of the paths that did not meet a hitting time's condition before the run ended."""
     n, waiting = quantity.n, quantity.result.waiting.get(quantity.name, 0)
     if not waiting:
         return {}

@@ -1,4 +1,4 @@
-r"""Figures made of means, such as the volatility that a price implies or a ratio, with their errors.
+r"""Quantities computed from means, such as an implied volatility or a ratio, with their errors.
 
 With $\Sigma$ the covariance of the means, g the slope and H the curvature of the expression f at the means,
 the mean square error of f is to second order
@@ -37,11 +37,11 @@ class Derived:
     exact: float | None = None
 
     def at(self, means: Mapping[str, Any]) -> Any:
-        """Its value where the means are these."""
+        """The figure's value for these means."""
         return jnp.asarray(self.expression({**self.constants, **means}), jnp.float64)
 
     def slopes(self, means: Mapping[str, float]) -> tuple[np.ndarray, np.ndarray]:
-        """Its gradient and its Hessian by the means, in their order."""
+        """The gradient and the Hessian with respect to the means, in their order."""
         with jax.enable_x64(True):
             point = jnp.asarray(list(means.values()), jnp.float64)
 
@@ -96,14 +96,14 @@ def _figures(
 
 
 def mean_square_error(gradient: np.ndarray, hessian: np.ndarray, covariance: np.ndarray) -> float:
-    """That of a function of means with this covariance, to second order."""
+    """The mean square error of a function of means with this covariance, to second order."""
     curved = np.where(np.isfinite(hessian), hessian, 0.0) @ covariance
     first, second = gradient @ covariance @ gradient, np.trace(curved @ curved)
     return float(np.maximum(first, 0.0) + 0.5 * np.maximum(second, 0.0) + 0.25 * np.trace(curved) ** 2)
 
 
 def _covariance(used: list[RunQuantity], names: list[str], result: EnsembleResult) -> np.ndarray:
-    """That of the means, whose variances are the squares of the standard errors shown."""
+    """The covariance of the means, whose variances are the squares of the standard errors shown."""
     places = [names.index(q.name) for q in used]
     covariance = np.asarray(result.statistics["covariance"]["covariance"])[np.ix_(places, places)]
     of_means = np.nan_to_num(covariance) / max(int(result.statistics["moments"]["n"]), 1)

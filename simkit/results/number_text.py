@@ -1,4 +1,4 @@
-"""Figures as text: with the digits that their errors leave, and how far they are from others."""
+"""Numbers as text: with the digits that their errors justify, and their distances from others."""
 
 import math
 from collections.abc import Mapping
@@ -75,7 +75,7 @@ def _to_bias(row: Mapping[str, Any]) -> str:
 
 
 def _limit(row: Mapping[str, Any]) -> str:
-    """Of a mean of values that are all the same the limit on the side where others would be."""
+    """For a mean of identical values, the limit on the side where others would be."""
     for key, side in (("upper", "below"), ("lower", "above")):
         if row.get(key) is not None and row[key] != row["mean"]:
             return f" ({side} {row[key]:.5g})"

@@ -1,4 +1,4 @@
-"""What it takes to run an experiment again."""
+"""Everything needed to run an experiment again."""
 
 import os
 import platform

@@ -1,4 +1,4 @@
-"""The names of results: a quantity's own and what is known of it, as `S_mean`."""
+"""The names of results: a quantity and a statistic, as in `S_mean`."""
 
 import itertools
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Lines below a table that say which figures steps, or too few paths, leave in doubt, and what to do."""
+"""Lines below a table that name the numbers made doubtful by steps or too few paths, and the remedy."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -38,7 +38,7 @@ def of_variant(variant: str) -> str:
 
 
 def unresolved_notes(dataset: "xr.Dataset", which: str = "") -> list[str]:
-    """Of a run by itself: the quantities that are no result."""
+    """A line for the quantities of a single run that are no result."""
     return no_result(dataset, by_quantity(dataset, "unresolved"), which)
 
 
@@ -82,7 +82,7 @@ def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
     lost = ", ".join(f"{name}: {count:,}" for name, count in counts.items() if name not in unknown)
     if lost:
         others = "with other tolerances" if chosen else "at its other steps"
-        remedy = "a larger time.max_steps may help" if chosen else "take more steps"
+        remedy = "a larger time.max_steps may help" if chosen else "use more steps"
         yield f"the step bias{which} leaves out paths without a finite value {others} ({lost}); {remedy}"
     yield from _censored(dataset, names, which)
     empty = [
@@ -90,21 +90,21 @@ def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
     ]
     if empty:
         yield (
-            f"{', '.join(empty)}{which}: 0 on all {int(dataset.attrs['paths']):,} paths, which sets no limit "
-            "to what rarer paths would add; take more paths"
+            f"{', '.join(empty)}{which}: 0 on all {int(dataset.attrs['paths']):,} paths, so no bound on the "
+            "contribution of rarer paths is known; use more paths"
         )
 
 
 def _no_estimate(dataset: "xr.Dataset", of: str) -> str:
     """What to say of step biases that have a bound alone."""
-    shrinks = "as that of any order, and is at least what the table says"
+    bound = "at any order; the table gives a lower bound"
     if "dt" in dataset.attrs:
-        return f"the steps are too long for an estimate of the step bias{of}: it does not shrink {shrinks}"
+        return f"the steps are too long for an estimate of the step bias{of}: it does not decrease {bound}"
     given = "the tolerances" if "rtol" in dataset.attrs else "epsilon"
     smaller = "smaller rtol and atol" if "rtol" in dataset.attrs else "a smaller epsilon"
     return (
-        f"no estimate of the step bias{of}: it does not shrink with {given} {shrinks}; where that is too "
-        f"much, take {smaller}"
+        f"no estimate of the step bias{of}: it does not decrease with {given} {bound}. If that is too "
+        f"large, use {smaller}"
     )
 
 
@@ -124,18 +124,18 @@ def _why_unknown(dataset: "xr.Dataset", failed: bool) -> str:
     adaptive = "rtol" in dataset.attrs
     if "dt" in dataset.attrs:
         return (
-            "jumps are not split between halves of a step, and no longer steps meet all dates; take an even "
+            "jumps are not split between halves of a step, and no longer steps meet all dates; use an even "
             "number of steps"
         )
     if adaptive and not failed and _steps_are_capped(dataset):
         return (
             "most steps are as long as first_step or the saved times allow, not as the tolerances do; "
-            "take smaller tolerances"
+            "use smaller tolerances"
         )
     if adaptive and not failed:
         precision = dataset.attrs["precision"]
         remedy = "precision: float64" if precision == "float32" else "a larger rtol"
-        return f"there are no other tolerances below 1 that {precision} resolves; take {remedy}"
+        return f"there are no other tolerances below 1 that {precision} resolves; use {remedy}"
     return f"paths fail with other {'tolerances' if adaptive else 'leaps'}; a larger time.max_steps may help"
 
 
@@ -174,10 +174,10 @@ def more_steps(dataset: "xr.Dataset", wanted: dict[str, int]) -> str:
         max(wanted.values()),
     )
     if kind == "jump":
-        return f"take an epsilon {times:,} times as small, or DirectMethod"
+        return f"use an epsilon {times:,} times as small, or DirectMethod"
     adaptive = "rtol" in dataset.attrs
-    smaller = f"take tolerances {times:,} times as small, or smaller ones"
-    text = smaller if adaptive else f"take {times:,} steps or more"
+    smaller = f"use tolerances {times:,} times as small, or smaller ones"
+    text = smaller if adaptive else f"use {times:,} steps or more"
     if kind == "ode" and any(_has_no_order(dataset, name) for name in wanted):
         return f"{text}, or an earlier time.t1 if the solution is chaotic: errors grow exponentially there"
     other = IMPLICIT.get(kind)

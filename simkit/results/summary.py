@@ -1,4 +1,4 @@
-"""The figures of a dataset at the end as plain data that JSON knows."""
+"""The numbers of a dataset at the end, as plain data for JSON."""
 
 import math
 from collections.abc import Mapping

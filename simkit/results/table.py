@@ -1,4 +1,4 @@
-"""The table of a run: figures with their errors, for people."""
+"""The table of a run: numbers with their errors, for people."""
 
 import math
 import sys

@@ -1,4 +1,4 @@
-"""Variables of datasets: values with dimensions, units and a long name, and standard errors beside them."""
+"""Variables of datasets: values with dimensions, units and a long name, and their standard errors."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
 """Studies of functions: Sobol' indices, elementary effects, derivatives, ranks and propagation.
 
-All take the `Options` of a study beside their own.
+All take the `Options` of a study in addition to their own.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Designs: base points of Sobol' sequences or random walks, and how runs are put together of them."""
+"""Designs: base points of Sobol' sequences or random walks, and how runs are assembled from them."""
 
 import dataclasses
 

@@ -92,7 +92,7 @@ def second_order(values: Evaluated, estimator: Estimator) -> tuple[np.ndarray, n
     doi:10.1016/S0010-4655(02)00280-1), with the first-order terms of the estimator.
     """
     if values.BA is None:
-        raise ValueError("second-order indices take a design with BA")
+        raise ValueError("second-order indices need a design with BA")
     rows = values.A.shape[-1]
     pairs = np.einsum("...ng,...nh->...gh", values.BA, values.AB) / rows
     pairs = pairs - (values.A * values.B).mean(-1)[..., None, None]

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from simkit.ensemble.programs import Request, compiled
-from simkit.ensemble.work import joined, workers_on
+from simkit.ensemble.work import concatenated, workers_on
 from simkit.errors import InputError, NumericalError
 from simkit.machine.on_each_device import local_devices
 from simkit.studies.designs import Design
@@ -94,7 +94,7 @@ def in_blocks(program: Callable, rows: Any, evaluations: int) -> Any:
         some = np.minimum(np.arange(start, start + width), count - 1)
         return run(jax.tree.map(lambda x: x[some], rows))
 
-    (result,) = joined(work, [run], range(0, count, width), workers_on(local_devices(1), None), axis=0)
+    (result,) = concatenated(work, [run], range(0, count, width), workers_on(local_devices(1), None), axis=0)
     return jax.tree.map(lambda x: x[:count], result)
 
 

@@ -39,7 +39,7 @@ class Segments(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Remainders:
-    """Of each of many `Segments` the value at its start and the two remainders, `(rows, 3)`, by name."""
+    """For each of many `Segments`, the value at its start and the two remainders, `(rows, 3)`, by name."""
 
     function: FunctionOfParameters
 
@@ -47,7 +47,7 @@ class Remainders:
         return jax.vmap(self.one)(segments)
 
     def one(self, segment: Segments):
-        """That of one segment."""
+        """The remainders of one segment."""
         start, change, places = segment
         here, there = self.function(start), self.function(start + change)
 
@@ -76,7 +76,7 @@ def check_jumps(function: FunctionOfParameters, distributions: Distributions, ru
         for i in np.flatnonzero(jumps):
             name, size = list(distributions)[i], np.sqrt(mean[i])
             raise InputError(
-                f"{value} jumps as {name} moves, by {size:.2g} in all, which derivatives do not see; take "
+                f"{value} jumps as {name} moves, by {size:.2g} in all, which derivatives do not see; use "
                 "sobol_indices or elementary_effects"
             )
 

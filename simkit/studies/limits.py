@@ -84,7 +84,7 @@ def check_streams(replicates: int, rows: int, paths: int) -> None:
     if most > 2**32:
         raise InputError(
             f"uncertainty: {replicates} replicates of {rows} points with {paths} paths each need {most:,} "
-            "streams of noise, and there are 2^32; take fewer"
+            "streams of noise, and there are 2^32; use fewer"
         )
 
 

@@ -1,4 +1,4 @@
-"""What a method of a study is: a design, and what it measures on it."""
+"""The contract of a method: its design, and what it measures."""
 
 import abc
 import dataclasses
@@ -20,7 +20,7 @@ class DesignRows(NamedTuple):
     up: np.ndarray | None = None
 
     def and_more(self, more: "DesignRows") -> "DesignRows":
-        """With later rows."""
+        """These rows followed by later ones."""
         base = np.concatenate([self.base, more.base], 1)
         if self.order is None or self.up is None or more.order is None or more.up is None:
             return DesignRows(base)

@@ -1,4 +1,4 @@
-"""The methods of a study: the design that each takes, and what it measures on it."""
+"""The five methods: the design of each, and what it measures."""
 
 import dataclasses
 from typing import ClassVar
@@ -59,7 +59,7 @@ MEANINGS = {
     "quantiles": "quantile",
 }
 NO_INFLUENCE = "no influence: no run changed with it"
-ONLY_NOISE = "may be noise alone: take more paths"
+ONLY_NOISE = "may be noise alone: use more paths"
 NEVER_CHANGES = "never changes: its variance is zero, and so are all measures"
 
 
@@ -148,13 +148,13 @@ class Morris(AbstractMethod):
         return DesignRows(self.quantiles(tails + (1 - 2 * tails) * base), orders, up)
 
     def measured(self, values: Values, inputs: DesignRows) -> Measured:
-        r"""Of means over paths, where all points of a walk meet the same noise.
+        r"""The effects on means over paths, where all points of a walk meet the same noise.
 
         What is left of it, `effect_noise`, is subtracted from the variance of the effects. Absolute values
         keep it: without any influence `mu_star` is $\sqrt{2/\pi}$ of it. A note says where it may be that.
         """
         if inputs.order is None or inputs.up is None or values.each is None:
-            raise TypeError("elementary effects take the orders of the walks and the single paths")
+            raise TypeError("elementary effects need the orders of the walks and the single paths")
         effects = elementary_effects(values.mean, inputs.order, inputs.up, self.step)
         noise = np.zeros_like(effects)
         if values.noise is not None:
@@ -198,7 +198,7 @@ class Derivatives(AbstractPointMethod):
 
     def measured(self, values: Values, inputs: DesignRows) -> Measured:
         if values.gradient is None:
-            raise TypeError("derivative-based measures take gradients")
+            raise TypeError("derivative-based measures need gradients")
         squares = values.gradient**2
         if values.gradient_noise is not None:
             squares = squares - values.gradient_noise
@@ -251,7 +251,7 @@ class Propagate(AbstractPointMethod):
 
     def measured(self, values: Values, inputs: DesignRows) -> Measured:
         if values.each is None:
-            raise TypeError("quantiles take the values of single paths")
+            raise TypeError("quantiles need the values of single paths")
         each = values.each.reshape(len(values.mean), -1)
         quantiles = np.quantile(each, QUANTILES, axis=1).T
         result: Measures = {"quantiles": (("quantile",), Measure(quantiles))}

@@ -1,4 +1,4 @@
-"""From a file with distributions to an experiment, its uncertain parameters and what to do with them."""
+"""From a file with distributions to an experiment, its uncertain parameters and its study."""
 
 import dataclasses
 from collections.abc import Mapping

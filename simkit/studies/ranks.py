@@ -18,7 +18,7 @@ from simkit.studies.replicates import Measure
 FEWEST_PATHS = 4
 HALVES, QUARTERS = 2, 4
 # The difference between halves and quarters takes halves to no noise where the error is of the order of the
-# noise's variance, and 2.4 times the difference where it is of its standard deviation, as beside a constant
+# noise's variance, and 2.4 times the difference where it is of its standard deviation, as next to a constant
 # output. The first is the estimate; what the second adds belongs to the interval.
 FURTHER = 1 / (np.sqrt(2) - 1) - 1
 BEYOND_NOISE = 3.0  # standard errors of the correlation between halves

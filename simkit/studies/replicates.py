@@ -11,7 +11,7 @@ class Measure:
     """A quantity measured in each replicate, `(replicates, …)`, over another one where it is a ratio.
 
     With `root` the quantity is the square root of the mean. `beyond` is what may be wrong with the estimate
-    beside the spread of replicates, and is added to half of the interval.
+    in addition to the spread of replicates, and is added to half of the interval.
     """
 
     values: np.ndarray

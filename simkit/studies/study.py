@@ -1,4 +1,4 @@
-"""A study: points until the intervals are narrow enough, or a given number."""
+"""A study: a given number of points, or points until the intervals are narrow enough."""
 
 import dataclasses
 from collections.abc import Callable
@@ -64,8 +64,8 @@ def check_budget(method: AbstractMethod, plan: Plan, paths: int = 1, key: str = 
     if plan.width is not None and first > plan.budget:
         each = f"{members} runs" + (f" of {paths} paths" if paths > 1 else "")
         raise InputError(
-            f"{key}: must be at least the {first:,} runs that the study begins with, {plan.replicates} "
-            f"replicates of {plan.points:,} points with {each}, got {plan.budget:,}"
+            f"{key}: must be at least the number of initial runs, {first:,} ({plan.replicates} replicates × "
+            f"{plan.points:,} points × {each}), got {plan.budget:,}"
         )
 
 

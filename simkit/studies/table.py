@@ -1,4 +1,4 @@
-"""The figures of a study, for people and for programs."""
+"""The numbers of a study, for people and for programs."""
 
 import math
 import sys
@@ -79,7 +79,7 @@ def _note(one: "xr.Dataset", place: int) -> dict[str, str]:
 
 
 def make_table(dataset: "xr.Dataset", unicode: bool = True) -> "Table":
-    """For each observable a row for each parameter, or for what is measured of the whole."""
+    """The table of a study: for each observable a row for each parameter, or for the whole."""
     content = summary(dataset)["observables"]
     rows: list[dict[str, str]] = []
     ends = set()
@@ -137,7 +137,7 @@ def closing_lines(dataset: "xr.Dataset") -> list[str]:
             if variance["value"] <= variance["halfwidth"]:
                 lines.append(
                     f"{name}: the effect of the parameters cannot be distinguished from noise; "
-                    "take more paths or points"
+                    "use more paths or points"
                 )
     return lines
 
@@ -149,7 +149,7 @@ def _step_bias(name: str, bias: dict[str, float | None] | None) -> list[str]:
     if bias["value"] is not None:
         size = with_error(bias["value"], bias["stderr"])
     elif bias["at_least"]:
-        size = f"at least {bias['at_least']:.3g}: take more steps"
+        size = f"at least {bias['at_least']:.3g}: use more steps"
     else:
         size = "unknown"
     return [f"{name}: step bias {size}, at the centre of the parameters; the intervals leave it out"]

@@ -1,4 +1,4 @@
-"""What the runs of a design gave, for one observable."""
+"""The results of the runs of a design, for one observable."""
 
 import dataclasses
 
@@ -36,7 +36,7 @@ class Values:
         return Values(mean, noise, difference, stored, paths=paths)
 
     def and_more(self, more: "Values") -> "Values":
-        """With the later rows of the same replicates."""
+        """These rows followed by later ones of the same replicates."""
         changes = {}
         for field in dataclasses.fields(self):
             one, other = getattr(self, field.name), getattr(more, field.name)
@@ -45,7 +45,7 @@ class Values:
         return dataclasses.replace(self, **changes)
 
     def split(self) -> "dict[str, np.ndarray]":
-        r"""In each replicate the two parts of $\mathrm{Var} f = \mathrm{Var}\,E[f|x] + E\,\mathrm{Var}[f|x]$.
+        r"""The parts, by replicate, of $\mathrm{Var} f = \mathrm{Var}\,E[f|x] + E\,\mathrm{Var}[f|x]$.
 
         Over all runs under their first noise; what the noise adds to the variance of the means is subtracted,
         which leaves both unbiased. `(replicates,)` each. The variance about a replicate's own mean lacks that

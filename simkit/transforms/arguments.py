@@ -1,4 +1,4 @@
-"""Arguments by position: how many a function takes, which are meant, what they hold."""
+"""Arguments by position: how many a function has, which are selected, what they contain."""
 
 import inspect
 from collections.abc import Callable
@@ -81,6 +81,6 @@ def check_scalar(place: str, function: Callable, args: tuple) -> None:
         return
     given = jax.tree.map(lambda x: f"{x.dtype}{list(x.shape)}", out)
     raise InputError(
-        f"{place}: {name_of(function)} gives {given}, and a gradient is of one number; take its mean or sum "
-        "first, or Jacobian() in place of Grad()"
+        f"{place}: {name_of(function)} gives {given}, and a gradient is of one number; use its mean or sum, "
+        "or Jacobian() instead of Grad()"
     )

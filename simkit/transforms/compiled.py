@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any
 
 import jax
+from jaxtyping import PyTree
 
 from simkit.errors import InputError
 
@@ -48,7 +49,7 @@ class Program:
         return self.executable(*placed(dynamic, self.device))
 
 
-def placed(args, device: Any):
+def placed(args: PyTree, device: Any) -> PyTree:
     """Arguments on a device, which then is where the program runs; shapes say that they lie there."""
     if device is None:
         return args

@@ -81,7 +81,7 @@ class Derivative:
         except (TypeError, ValueError, NotImplementedError) as error:
             if strategy == "reverse" and _is_irreversible(error):
                 raise InputError(
-                    'derivative: the function has no reverse mode; take strategy="forward", or "auto", which '
+                    'derivative: the function has no reverse mode; use strategy="forward", or "auto", which '
                     "sees that"
                 ) from error
             raise

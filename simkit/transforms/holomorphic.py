@@ -27,7 +27,7 @@ def holomorphic(function: Callable, wrt: int = 0) -> Callable:
         z = jnp.asarray(args[wrt])
         if not jnp.issubdtype(z.dtype, jnp.complexfloating):
             raise InputError(
-                f"holomorphic: argument {wrt} is {z.dtype}, not complex; give complex numbers, or take "
+                f"holomorphic: argument {wrt} is {z.dtype}, not complex; give complex numbers, or use "
                 "derivative()"
             )
 

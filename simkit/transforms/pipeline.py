@@ -135,7 +135,7 @@ def _check_order(function: Callable, transforms: tuple[Transform, ...]) -> None:
         return
     if laid and isinstance(laid[0], Pmap):
         raise InputError(
-            "pipeline: Pmap compiles what it maps, and Jit would once more; drop Jit, or take Shard"
+            "pipeline: Pmap compiles what it maps, and Jit would once more; drop Jit, or use Shard"
         )
     if laid and jit.device is not None:
         name = type(laid[0]).__name__

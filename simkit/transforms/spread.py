@@ -19,7 +19,7 @@ def local_devices(place: str, wanted: int | None) -> list:
     there = jax.local_devices()
     if wanted is not None and not 1 <= wanted <= len(there):
         raise InputError(
-            f"{place}: needs {wanted} devices, and this process has {len(there)}; take fewer, or "
+            f"{place}: needs {wanted} devices, and this process has {len(there)}; use fewer, or "
             "leave it out for all"
         )
     return there[:wanted]
@@ -44,11 +44,11 @@ def spread(
         axes = axes_of(in_axes, args)
         length = axis_length(place, axes, args)
         each = -(-length // len(over))
-        filled = np.minimum(np.arange(len(over) * each), length - 1)
+        indices = np.minimum(np.arange(len(over) * each), length - 1)
 
         def front(axis, x):
             x = jnp.moveaxis(jnp.asarray(x), axis, 0)
-            return x if len(filled) == length else x[filled]
+            return x if len(indices) == length else x[indices]
 
         some = [
             jax.tree.map(lambda x, a=a: front(a, x), x)

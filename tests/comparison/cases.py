@@ -1,4 +1,4 @@
-"""The cases that `compare.py` runs, as texts of experiments, told by the command line of a checkout."""
+"""The cases that `compare.py` runs, as texts of experiments, listed by the command line of a checkout."""
 
 import importlib.util
 import json
@@ -81,7 +81,7 @@ sensitivity: {wrt: [a]}
 }
 
 
-def told(checkout: Path, *arguments: str) -> dict:
+def json_of(checkout: Path, *arguments: str) -> dict:
     """What the command line of a checkout says as JSON."""
     paths = [str(checkout), str(checkout / "solvers"), str(checkout / "physics")]
     answer = subprocess.run(
@@ -101,7 +101,7 @@ def all_cases(checkout: Path) -> list[Case]:
         case._replace(name=f"{case.name}, {precision}", settings=(*case.settings, f"precision={precision}"))
         for case in [*_examples(checkout), *_models_and_solvers(checkout), *_derivatives()]
         for precision in PRECISIONS
-    ] + _mistakes(checkout)
+    ] + _with_errors(checkout)
 
 
 def _examples(checkout: Path) -> list[Case]:
@@ -128,11 +128,11 @@ def _coarser(sections: dict) -> tuple[str, ...]:
 
 
 def _models_and_solvers(checkout: Path) -> list[Case]:
-    kinds = told(checkout, "list")
+    kinds = json_of(checkout, "list")
     models = [name for kind, names in kinds.items() if kind.startswith("models") for name in names]
     solvers = [name for kind, names in kinds.items() if kind.startswith("solvers") for name in names]
     cases = []
-    for described in told(checkout, "describe", *models)["described"]:
+    for described in json_of(checkout, "describe", *models)["described"]:
         text = described["yaml"]
         settings = _coarser({"time": yaml.safe_load(text)["time"]})
         # Some say what they save.
@@ -151,8 +151,8 @@ def _derivatives() -> list[Case]:
     ]
 
 
-def _mistakes(checkout: Path) -> list[Case]:
-    """The files with mistakes of the tests of the checkout."""
+def _with_errors(checkout: Path) -> list[Case]:
+    """The files with errors of the tests of the checkout."""
     (file,) = (checkout / "tests").glob("**/test_bad_input.py")
     spec = importlib.util.spec_from_file_location("bad_input", file)
     assert spec is not None
@@ -160,6 +160,6 @@ def _mistakes(checkout: Path) -> list[Case]:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return [
-        Case(f"mistake {i}: {message[:60]}", "validate", (module.text_with(**changes),))
+        Case(f"error {i}: {message[:60]}", "validate", (module.text_with(**changes),))
         for i, (changes, message) in enumerate(module.CASES)
     ]

@@ -5,7 +5,7 @@
 
 BEFORE and AFTER are folders with a checkout each, or BEFORE is one in which results were saved. The cases
 are the examples and the gallery, each model at its documented example, each solver on the first problem that
-it accepts, sensitivities, studies, and files with mistakes, all in float64 and float32. Cases are told to
+it accepts, sensitivities, studies, and files with errors, all in float64 and float32. Cases are told to
 both checkouts by their command line only, so that modules may move in between. Exits 1 where results differ,
 and prints where.
 """
@@ -49,10 +49,10 @@ def results(checkout: Path, cases: list[Case], folder: Path, jobs: int) -> dict[
 
 def save(checkout: Path, cases: list[Case], folder: Path, jobs: int) -> None:
     """The results of a checkout in a new folder, to be compared with later."""
-    found = results(checkout, cases, folder, jobs)
-    if empty := without_arrays(cases, found):
+    by_case = results(checkout, cases, folder, jobs)
+    if empty := without_arrays(cases, by_case):
         print(f"These cases have no arrays to compare: {', '.join(empty)}")
-    record = [{"case": case._asdict(), "result": found[case.name]} for case in cases]
+    record = [{"case": case._asdict(), "result": by_case[case.name]} for case in cases]
     (folder / SAVED).write_text(json.dumps(record), "utf-8")
 
 
@@ -83,7 +83,7 @@ def differences(before: dict, after: dict, tolerance: float) -> list[str]:
 
 
 def without_arrays(cases: list[Case], results: dict[str, dict]) -> list[str]:
-    """The cases that compare nothing but a message, which only those with mistakes may."""
+    """The cases that compare nothing but a message, which only those with errors may."""
     return [case.name for case in cases if case.command != "validate" and not results[case.name]["arrays"]]
 
 

@@ -86,10 +86,10 @@ def run_tests(
 def outcome(root: Path, fault: Fault) -> str:
     """What the tests say of a checkout with the fault, which is taken out again."""
     sources = texts(root, SOURCES)
-    found = places(sources, fault)
-    if len(found) != 1:
-        return "AMBIGUOUS" if found else "NOT FOUND"
-    ((file, match),) = found
+    matches = places(sources, fault)
+    if len(matches) != 1:
+        return "AMBIGUOUS" if matches else "NOT FOUND"
+    ((file, match),) = matches
     text = sources[file]
     file.write_text(text[: match.start()] + fault.replacement + text[match.end() :], "utf-8")
     try:

@@ -1,4 +1,4 @@
-"""The comparison of two checkouts tells what differs."""
+"""The comparison of two checkouts reports what differs."""
 
 import numpy as np
 import pytest
@@ -31,8 +31,8 @@ def test_what_is_printed_ends_otherwise_or_is_missing_differs(tmp_path):
     assert differences(old, old | {"arrays": None}, 1e-12) == ["S_mean: only before"]
 
 
-def test_a_case_without_arrays_is_named_unless_it_is_one_of_mistakes():
-    cases = [Case("ran", "run", ("",)), Case("failed", "run", ("",)), Case("mistake", "validate", ("",))]
+def test_a_case_without_arrays_is_named_unless_it_is_one_with_errors():
+    cases = [Case("ran", "run", ("",)), Case("failed", "run", ("",)), Case("error", "validate", ("",))]
     results = {case.name: {"arrays": "x.npz" if case.name == "ran" else None} for case in cases}
     assert without_arrays(cases, results) == ["failed"]
 

@@ -10,7 +10,7 @@ def test_every_fault_is_read_and_has_a_name_of_its_own():
 
 def test_every_fault_has_one_place_and_changes_it():
     sources = texts(ROOT, SOURCES)
-    wrong = {fault.name: len(found) for fault in FAULTS if len(found := places(sources, fault)) != 1}
+    wrong = {fault.name: len(matches) for fault in FAULTS if len(matches := places(sources, fault)) != 1}
     assert not wrong
     assert not [fault.name for fault in FAULTS if fault.snippet == fault.replacement]
 

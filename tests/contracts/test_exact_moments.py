@@ -69,7 +69,9 @@ def double_exponential_returns(p):
     """The same for exponential variates up with rate eta1 and down with eta2, by quadrature."""
     nodes, weights = np.polynomial.laguerre.laggauss(40)
     sides = (p["p"], 1 / p["eta1"]), (1 - p["p"], -1 / p["eta2"])
-    return tuple(sum(share * weights @ np.expm1(size * nodes) ** k for share, size in sides) for k in (1, 2))
+    return tuple(
+        sum(weight * weights @ np.expm1(size * nodes) ** k for weight, size in sides) for k in (1, 2)
+    )
 
 
 RETURNS = {"Merton": normal_returns, "Bates": normal_returns, "Kou": double_exponential_returns}
@@ -163,9 +165,9 @@ def jumping(name):
 
 def bates_equations(p, m, y0):
     _, second = normal_returns(p)
-    found = heston_equations(p, m, y0)
-    found[2] += p["lam"] * second * m[2]
-    return found
+    result = heston_equations(p, m, y0)
+    result[2] += p["lam"] * second * m[2]
+    return result
 
 
 def multi_asset_equations(p, m, _):

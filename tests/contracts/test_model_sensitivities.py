@@ -46,11 +46,11 @@ def test_forward_reverse_and_differences_agree(name):
     if not given["sensitivity"]["wrt"]:
         assert not parameters_of(MODELS[name])
         return
-    found = simkit.sensitivity(given)
-    forward = found["total_derivative"].values
-    smooth = found["total_derivative_estimator"].values == "pathwise"
-    smooth |= found["total_derivative_reason"].values == "no path changes with it"
-    assert np.all(smooth | (found["total_derivative_estimator"].values == "weak derivative"))
+    result = simkit.sensitivity(given)
+    forward = result["total_derivative"].values
+    smooth = result["total_derivative_estimator"].values == "pathwise"
+    smooth |= result["total_derivative_reason"].values == "no path changes with it"
+    assert np.all(smooth | (result["total_derivative_estimator"].values == "weak derivative"))
     differences = simkit.sensitivity(given, overrides={"sensitivity.method": "finite_differences"})
     scale = np.max(np.abs(forward)) + 1e-12
     np.testing.assert_allclose(

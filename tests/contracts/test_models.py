@@ -23,8 +23,8 @@ from simkit.cli.describe import model_snippet
 
 def of_each(models):
     """A contract that each of these models keeps."""
-    found = list(models)
-    mark = pytest.mark.parametrize("model", found, ids=[model.__name__ for model in found])
+    classes = list(models)
+    mark = pytest.mark.parametrize("model", classes, ids=[model.__name__ for model in classes])
     return lambda test: pytest.mark.more(mark(test))
 
 
@@ -104,11 +104,11 @@ def test_keeps_state_class_and_dtype(model, dtype, arrays):
 @every_model
 def test_vmap_is_a_loop(model):
     ys = [state(model, factor=f) for f in (0.3, 0.5, 1.0, 2.0)]
-    problem, found = build(model), functions(model).values()
-    step = jax.jit(lambda y: [jnp.stack(f(problem, y)) for f in found])
+    problem, coefficients = build(model), functions(model).values()
+    step = jax.jit(lambda y: [jnp.stack(f(problem, y)) for f in coefficients])
     together = jax.jit(jax.vmap(step))(jax.tree.map(lambda *x: jnp.stack(x), *ys))
-    apart = jax.tree.map(lambda *x: np.stack(x), *map(step, ys))
-    for a, b in zip(together, apart, strict=True):
+    separately = jax.tree.map(lambda *x: np.stack(x), *map(step, ys))
+    for a, b in zip(together, separately, strict=True):
         assert np.isfinite(b).all()
         np.testing.assert_allclose(a, b, rtol=1e-13, atol=1e-14 * np.abs(b).max())
 
@@ -203,7 +203,7 @@ def test_noise_is_linear_in_the_increments(model, data):
         np.testing.assert_allclose(whole, a * p + b * q, rtol=1e-12, atol=1e-9)
 
 
-def noise_facts(problem, y):
+def noise_properties(problem, y):
     """What is true of the noise at y: kinds that hold, and whether Itô and Stratonovich agree."""
     g = columns(problem, y)
     slope = jnp.stack(jax.jacfwd(lambda z: columns(problem, z))(y), axis=-1)  # [variable, noise, by variable]
@@ -227,8 +227,8 @@ def test_noise_kind_and_calculus_are_true(model):
     """The declared kind holds at every state tried, and no stronger one does: it would be wasted."""
     problem = build(model)
     ys = [state(model, factor=f) for f in (0.4, 1.0, 1.7)]
-    kinds, agree = zip(*(noise_facts(problem, y) for y in ys), strict=True)
-    holds = {kind: all(found[kind] for found in kinds) for kind in kinds[0]}
+    kinds, agree = zip(*(noise_properties(problem, y) for y in ys), strict=True)
+    holds = {kind: all(each[kind] for each in kinds) for kind in kinds[0]}
     assert holds[model.noise_kind]
     order = ["additive", "scalar", "diagonal", "commutative", "general"]
     assert not any(holds[kind] for kind in order[: order.index(model.noise_kind)])

@@ -39,6 +39,7 @@ from solver_problems import (
     MODEL_PROBLEMS,
     Additive,
     Commutative,
+    Damped,
     Diagonal,
     Dimers,
     Driven,
@@ -93,16 +94,16 @@ def ends(name, kind, dtype, modes=()):
         return sum(y1)
 
     def program(value, normals):
-        found = {
+        derivatives = {
             "forward": lambda: jax.jvp(lambda v: end(v, normals), (value,), (jnp.ones_like(value),))[1],
             "reverse": lambda: jax.grad(end)(value, normals),
         }
-        return (end(value, normals), *(found[mode]() for mode in modes))
+        return (end(value, normals), *(derivatives[mode]() for mode in modes))
 
     mapped = jax.jit(jax.vmap(program, in_axes=(None, 0)))
-    found = mapped(jnp.asarray(0.9, dtype), jnp.asarray(NORMALS, dtype))
-    assert {x.dtype for x in found} == {dtype}
-    return np.asarray(found, np.float64)
+    results = mapped(jnp.asarray(0.9, dtype), jnp.asarray(NORMALS, dtype))
+    assert {x.dtype for x in results} == {dtype}
+    return np.asarray(results, np.float64)
 
 
 @pytest.mark.more
@@ -122,7 +123,7 @@ def test_contract_of_jump_methods(name):
     """Built, checked, compiled, mapped over paths, in both precisions; the same seed gives the same path."""
     method, network = make_solver(name), Dimers()
     check_solver(method, network)
-    found = {}
+    results = {}
     for dtype in ("float32", "float64"):
 
         def one(path, dtype=dtype):
@@ -135,9 +136,9 @@ def test_contract_of_jump_methods(name):
         assert {x.dtype for x in run.counts} == {jnp.dtype("int32")}
         assert (run.counts.x + 2 * run.counts.v == 40).all()
         assert (run.reached == 1).all()
-        found[dtype] = np.asarray(run.counts.v)[:, -1]
-    assert np.ptp(found["float64"]) > 0
-    assert np.mean(found["float32"] == found["float64"]) > 0.5  # but where rounding changed an event
+        results[dtype] = np.asarray(run.counts.v)[:, -1]
+    assert np.ptp(results["float64"]) > 0
+    assert np.mean(results["float32"] == results["float64"]) > 0.5  # but where rounding changed an event
 
 
 @pytest.mark.slow
@@ -202,8 +203,11 @@ CLAIMS = {  # the kinds of noise taken, and for each kind, in this order, the st
 
 
 def test_each_solver_claims_what_its_paper_does():
-    """The orders are measured elsewhere, as the record has them; here it is told from a wrong one."""
-    assert set(CLAIMS) == {name for name, info in SOLVERS.items() if "sde" in info.problem}
+    """The orders are measured elsewhere, as recorded; here it is distinguished from a wrong one."""
+    stochastic = {name for name, info in SOLVERS.items() if "sde" in info.problem}
+    assert set(CLAIMS) == stochastic, (
+        "state in CLAIMS the orders that the paper of each stochastic solver claims"
+    )
     for name, (count, strong, weak) in CLAIMS.items():
         info = SOLVERS[name]
         assert info.noise_kinds == ALL[:count], name
@@ -229,7 +233,7 @@ def test_every_diffrax_solver_has_a_record_or_a_reason():
 NOISY = [name for name, info in SOLVERS.items() if "general" in info.noise_kinds or "Milstein" in name]
 
 
-class Growth(AbstractSDE):
+class StratonovichGrowth(AbstractSDE):
     """dy = y dW, whose mean grows in the Stratonovich sense only."""
 
     State = PairState
@@ -247,7 +251,7 @@ class Growth(AbstractSDE):
 @pytest.mark.parametrize("name", NOISY)
 def test_calculus(name):
     """The mean over an increment and its opposite grows by h/2 in the Stratonovich sense alone."""
-    stepper, problem, h = stepper_for(make_solver(name)), Growth(), jnp.asarray(1e-4)
+    stepper, problem, h = stepper_for(make_solver(name)), StratonovichGrowth(), jnp.asarray(1e-4)
     y, zero = PairState(jnp.asarray(1.0), jnp.asarray(0.0)), jnp.asarray(0.0)
     ends = []
     for sign in (1.0, -1.0):
@@ -261,7 +265,7 @@ REFUSALS = [
     (
         "Heun",
         General(),
-        "converges to the Stratonovich solution, General is an Itô model; take EulerMaruyama .*, or let it",
+        "converges to the Stratonovich solution, General is an Itô model; use EulerMaruyama .*, or let it",
     ),
     (
         "EulerMaruyama",
@@ -271,28 +275,28 @@ REFUSALS = [
     (
         "ItoMilstein",
         General(),
-        "is for additive, scalar, diagonal or commutative noise, General has general noise; take "
+        "is for additive, scalar, diagonal or commutative noise, General has general noise; use "
         r"EulerMaruyama \(strong order 0\.5\) or PlatenWeak2 \(weak order 2\)$",
     ),
-    ("Tsit5", General(), "is for ordinary problems, General is stochastic; take EulerMaruyama"),
-    ("SPaRK", Driven(), "is for stochastic problems, Driven is an ordinary one; take Tsit5"),
+    ("Tsit5", General(), "is for ordinary problems, General is stochastic; use EulerMaruyama"),
+    ("SPaRK", Driven(), "is for stochastic problems, Driven is an ordinary one; use Tsit5"),
     (
         "SRA1",
         Commutative(calculus="stratonovich"),
-        "is for additive noise, Commutative has commutative noise; take SPaRK or EulerHeun$",
+        "is for additive noise, Commutative has commutative noise; use SPaRK or EulerHeun$",
     ),
-    ("DirectMethod", Driven(), "is for reaction networks, and Driven is not one; take Tsit5"),
-    ("TauLeaping", General(), "is for reaction networks, and General is not one; take EulerMaruyama"),
+    ("DirectMethod", Driven(), "is for reaction networks, and Driven is not one; use Tsit5"),
+    ("TauLeaping", General(), "is for reaction networks, and General is not one; use EulerMaruyama"),
     (
         "ExactSampling",
         General(),
-        "draws from the transition distribution of the model, and General gives none .*; take",
+        "draws from the transition distribution of the model, and General gives none .*; use",
     ),
-    ("ExactSampling", Driven(), "is for stochastic problems, Driven is an ordinary one; take Tsit5"),
+    ("ExactSampling", Driven(), "is for stochastic problems, Driven is an ordinary one; use Tsit5"),
     (
         "AndersenQE",
         Additive(),
-        "is for variances with a square root, and Additive has none .*; take ShARK",
+        "is for variances with a square root, and Additive has none .*; use ShARK",
     ),
     (
         "AndersenQE",
@@ -303,7 +307,7 @@ REFUSALS = [
         "ALIGN",
         Additive(),
         r"is for underdamped Langevin models \(.*\), such as DoubleWellLangevin, and Additive is not one; "
-        r"take ShARK or SRA1 \(strong order 1.5\)$",
+        r"use ShARK or SRA1 \(strong order 1.5\)$",
     ),
 ]
 
@@ -331,17 +335,8 @@ def test_fits_exactly_when_calculus_and_noise_do(name, noise, calculus):
         check_solver(make_solver(name), problem)
         assert strong_order(make_solver(name), problem) <= weak_order(make_solver(name), problem)
     else:
-        with pytest.raises(ValueError, match="take "):
+        with pytest.raises(ValueError, match="use "):
             check_solver(make_solver(name), problem)
-
-
-class Damped(AbstractODE):
-    """A pendulum with friction: not separable."""
-
-    State = PairState
-
-    def drift(self, t, y):
-        return PairState(x=y.v, v=-jnp.sin(y.x) - 0.1 * y.v)
 
 
 class DampedLater(AbstractODE):
@@ -360,7 +355,7 @@ def test_splitting_needs_a_separable_problem(name):
     check_solver(make_solver(name), Driven(), PairState(0.3, 0.1))
     for problem in (Damped(), DampedLater()):
         wanted = (
-            rf"^solver {name} needs .*half of the variables \(x\).*second half \(v\).*Damped.* does not; take"
+            rf"^solver {name} needs .*half of the variables \(x\).*second half \(v\).*Damped.* does not; use"
         )
         with pytest.raises(ValueError, match=wanted):
             check_solver(make_solver(name), problem)
@@ -381,7 +376,7 @@ def test_unregistered_class_of_a_known_name():
         check_solver(Heun(), Driven())
 
 
-MISTAKES = [
+BAD_INPUT = [
     ("tsit", {}, "unknown solver 'tsit'; did you mean 'Tsit5'?"),
     (
         "LeapfrogMidpoint",
@@ -403,8 +398,8 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "options", "message"), MISTAKES)
-def test_mistakes(name, options, message):
+@pytest.mark.parametrize(("name", "options", "message"), BAD_INPUT)
+def test_bad_input(name, options, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         make_solver(name, options)
 

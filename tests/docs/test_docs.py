@@ -75,17 +75,17 @@ def generated(tmp_path_factory) -> Path:
 
 def blocks(text: str):
     """(tag, first line's number, code) of every fenced block."""
-    found = None
+    block = None
     for number, line in enumerate(text.splitlines(), 1):
         fence = re.match(r"\s*(```+)\s*(\S*)", line)
-        if found is None and fence:
-            found = fence[1], fence[2], number + 1, []
-        elif found is not None and line.strip() == found[0]:
-            yield found[1], found[2], "\n".join(found[3]) + "\n"
-            found = None
-        elif found is not None:
-            found[3].append(line)
-    assert found is None, f"the block from line {found and found[2]} is not closed"
+        if block is None and fence:
+            block = fence[1], fence[2], number + 1, []
+        elif block is not None and line.strip() == block[0]:
+            yield block[1], block[2], "\n".join(block[3]) + "\n"
+            block = None
+        elif block is not None:
+            block[3].append(line)
+    assert block is None, f"the block from line {block and block[2]} is not closed"
 
 
 class Page:

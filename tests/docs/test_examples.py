@@ -84,10 +84,10 @@ def test_sensitivities_of_a_peak_are_drawn(tmp_path, monkeypatch, capsys):
     sensitivities = simkit.sensitivity
     monkeypatch.setattr(simkit, "sensitivity", lambda path: sensitivities(path, overrides=FEW))
     runpy.run_path(str(EXAMPLES / "epidemic_peak.py"), run_name="__main__")
-    shares = [
+    fractions = [
         float(line.split("peak by ")[1].split(" ±")[0]) for line in capsys.readouterr().out.splitlines()
     ]
-    assert shares == pytest.approx([1.53, 0.375, -0.385, 0.0084], abs=0.05)
+    assert fractions == pytest.approx([1.53, 0.375, -0.385, 0.0084], abs=0.05)
     assert (tmp_path / "epidemic_peak.png").stat().st_size > 10_000
 
 
@@ -96,20 +96,20 @@ def test_sensitivities_of_a_peak_are_drawn(tmp_path, monkeypatch, capsys):
 def test_greeks_of_a_basket_agree_with_those_of_a_script(monkeypatch, capsys):
     """The digital's derivative by strike and prices together: its value does not depend on the currency."""
     sensitivities = simkit.sensitivity
-    found = []
+    results = []
 
     def kept(path):
-        found.append(sensitivities(path, ["S1", "S2", "S3", "K"], overrides={"sensitivity.second": "null"}))
-        return found[0]
+        results.append(sensitivities(path, ["S1", "S2", "S3", "K"], overrides={"sensitivity.second": "null"}))
+        return results[0]
 
     monkeypatch.setattr(simkit, "sensitivity", kept)
     runpy.run_path(str(EXAMPLES / "greeks.py"), run_name="__main__")
     assert "smoothing" in capsys.readouterr().out
     for name, degree in (("call", 1), ("digital", 0)):
-        slopes, errors = (found[0][f"{name}_derivative{kind}"].values for kind in ("", "_stderr"))
-        values = found[0]["parameter_value"].values
+        slopes, errors = (results[0][f"{name}_derivative{kind}"].values for kind in ("", "_stderr"))
+        values = results[0]["parameter_value"].values
         error = np.sqrt(np.sum((errors * values) ** 2))
-        assert abs(slopes @ values - degree * float(found[0][f"{name}_mean"])) < 4 * error
+        assert abs(slopes @ values - degree * float(results[0][f"{name}_mean"])) < 4 * error
 
 
 @pytest.mark.more

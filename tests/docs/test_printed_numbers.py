@@ -23,10 +23,10 @@ def printed(text: str) -> dict[tuple[str, ...], list[tuple[float, float]]]:
     rows, above = {}, ""
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.split("│")[1:-1]]
-        if cells and (found := WITH_ERROR.findall(line)):
+        if cells and (pairs := WITH_ERROR.findall(line)):
             names = [cell for cell in cells if cell and not re.match(r"[-+]?\d", cell)][:2]
             above = cells[0] or above
-            rows[above, *names] = [(float(value), float(error)) for value, error in found]
+            rows[above, *names] = [(float(value), float(error)) for value, error in pairs]
     return rows
 
 

@@ -1,4 +1,4 @@
-"""Every registered model at one state beside its equation in plain Python, from the papers that it names."""
+"""Every registered model at one state against its equation in plain Python, from the papers that it names."""
 
 import math
 from itertools import combinations
@@ -226,8 +226,8 @@ def at_one_state(name):
     return model(**given), SimpleNamespace(**given), model.State(*map(jnp.asarray, y)), y
 
 
-def assert_same(found, expected):
-    np.testing.assert_allclose(np.array(found), np.array(expected, float), rtol=1e-9)
+def assert_same(actual, expected):
+    np.testing.assert_allclose(np.array(actual), np.array(expected, float), rtol=1e-9)
 
 
 @of_kind(no=(AbstractSDE, AbstractReactionNetwork))
@@ -255,7 +255,7 @@ def test_jumps_multiply_the_price_at_their_rate(name):
 @of_kind(AbstractReactionNetwork)
 def test_reactions_are_those_of_the_paper(name):
     problem, p, state, y = at_one_state(name)
-    found = zip(problem.propensities(jnp.asarray(TIME), state), problem.reactions.values(), strict=True)
-    rows = [(*(each.change.get(x, 0) for x in y._fields), float(rate)) for rate, each in found]
+    pairs = zip(problem.propensities(jnp.asarray(TIME), state), problem.reactions.values(), strict=True)
+    rows = [(*(each.change.get(x, 0) for x in y._fields), float(rate)) for rate, each in pairs]
     expected = [(*(change.get(x, 0) for x in y._fields), rate) for rate, change in NETWORKS[name](p, y)]
     assert_same(sorted(rows), sorted(expected))

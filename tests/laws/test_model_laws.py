@@ -120,8 +120,8 @@ def test_the_sites_of_lorenz96_exchange_energy_only():
 
 
 def jacobian(problem, y):
-    found = jax.jacfwd(lambda x: jnp.stack(problem.drift(0.0, problem.State(*x))))
-    return np.asarray(found(jnp.stack([jnp.asarray(x, float) for x in y])))
+    derivative = jax.jacfwd(lambda x: jnp.stack(problem.drift(0.0, problem.State(*x))))
+    return np.asarray(derivative(jnp.stack([jnp.asarray(x, float) for x in y])))
 
 
 def test_the_flow_of_lorenz63_shrinks_volumes_at_the_known_rate():
@@ -215,8 +215,8 @@ def test_swings_with_the_known_period(model, level, until, period):
     """Van der Pol's by Andersen & Geer (1982), SIAM J. Appl. Math. 42, 678, the others by another program."""
     stiff = model is Oregonator
     start = list(model.example_initial.values())
-    found = cycle(build(model), start, level, until, "Radau" if stiff else "DOP853")
-    assert found == pytest.approx(period, rel=1e-6)
+    measured = cycle(build(model), start, level, until, "Radau" if stiff else "DOP853")
+    assert measured == pytest.approx(period, rel=1e-6)
 
 
 def test_hodgkin_huxley_fires_from_seven_millivolts_on():
@@ -350,9 +350,9 @@ def order_after(K, gamma, D, count, dt, steps):
 def test_phases_synchronize_beyond_the_critical_coupling():
     r"""$r = \sqrt{1 - K_c/K}$ beyond $K_c = 2\gamma$, and nothing but a remnant of few phases below."""
     couplings = np.array([0.5, 0.8, 1.25, 2.0, 4.0])
-    found = user_jit(jax.vmap(lambda K: order_after(K, 0.5, 0.0, 1000, 0.05, 1600)))(jnp.asarray(couplings))
-    assert (found[:2] < 0.1).all()
-    np.testing.assert_allclose(found[2:], np.sqrt(1 - 1 / couplings[2:]), atol=0.02)
+    orders = user_jit(jax.vmap(lambda K: order_after(K, 0.5, 0.0, 1000, 0.05, 1600)))(jnp.asarray(couplings))
+    assert (orders[:2] < 0.1).all()
+    np.testing.assert_allclose(orders[2:], np.sqrt(1 - 1 / couplings[2:]), atol=0.02)
 
 
 def test_two_oscillators_of_given_frequencies_lock_or_slip():
@@ -371,12 +371,12 @@ def test_two_oscillators_of_given_frequencies_lock_or_slip():
 
 
 @pytest.mark.more
-def test_noise_keeps_equal_oscillators_apart_below_twice_its_strength():
+def test_noise_desynchronizes_equal_oscillators_below_twice_its_strength():
     r"""With one frequency for all $K_c = 2D$, and beyond it $r = I_1(Kr/D)/I_0(Kr/D)$."""
     D, couplings = 0.5, np.array([0.6, 1.5, 3.0])
-    found = user_jit(jax.vmap(lambda K: order_after(K, 0.0, D, 4000, 0.02, 1500)))(jnp.asarray(couplings))
-    assert found[0] < 0.08
-    for K, r in zip(couplings[1:], found[1:], strict=True):
+    orders = user_jit(jax.vmap(lambda K: order_after(K, 0.0, D, 4000, 0.02, 1500)))(jnp.asarray(couplings))
+    assert orders[0] < 0.08
+    for K, r in zip(couplings[1:], orders[1:], strict=True):
         wanted = brentq(lambda r, K=K: r - i1(K * r / D) / i0(K * r / D), 0.05, 0.999)
         assert r == pytest.approx(wanted, abs=0.02)
 
@@ -392,7 +392,7 @@ def test_resonance_without_a_drive_is_the_double_well():
     assert driven == pytest.approx(0.2 * np.cos(0.6))
 
 
-def test_assets_have_the_correlations_asked_for():
+def test_assets_have_the_requested_correlations():
     problem, y = build(MultiAssetGBM), state(MultiAssetGBM)
     own = np.diag([x * s for x, s in zip(y, (0.2, 0.15, 0.3), strict=True)])
     rho = np.array([[1, 0.5, 0.3], [0.5, 1, -0.2], [0.3, -0.2, 1]])
@@ -444,12 +444,14 @@ def off(payoffs, wanted):
     return (payoffs.mean() - wanted) / (payoffs.std() / np.sqrt(payoffs.size))
 
 
-def test_vasicek_has_its_transition_law():
+def test_vasicek_has_its_transition_distribution():
     problem, start = Vasicek(kappa=0.8, theta=0.04, sigma=0.02), Vasicek.State(jnp.asarray(0.01))
     parameters = [jnp.asarray([x]) for x in (0.8, 0.04, 0.02)]
-    (found,) = ends(Vasicek, 0.01, 150)(parameters, [jnp.asarray([0.01])], PATHS[:8192])
-    law = norm(float(problem.exact_mean(1.5, start).r), float(problem.exact_variance(1.5, start).r) ** 0.5)
-    assert kstest(np.asarray(found[0]), law.cdf).pvalue > 1e-4
+    (samples,) = ends(Vasicek, 0.01, 150)(parameters, [jnp.asarray([0.01])], PATHS[:8192])
+    distribution = norm(
+        float(problem.exact_mean(1.5, start).r), float(problem.exact_variance(1.5, start).r) ** 0.5
+    )
+    assert kstest(np.asarray(samples[0]), distribution.cdf).pvalue > 1e-4
 
 
 def cev_call(S, K, sigma, beta, T):
@@ -465,12 +467,12 @@ def cev_call(S, K, sigma, beta, T):
     return S * ncx2.sf(a, df + 2, c) - K * ncx2.cdf(c, df, a)
 
 
-def test_cev_prices_are_those_of_its_exact_law():
+def test_cev_prices_are_those_of_its_exact_distribution():
     """One program for every elasticity; at 1/2 with a volatility at which every eighth path dies."""
     betas, sigmas = np.array([0.0, 0.5, 0.7, 1.0]), np.array([20.0, 10.0, 0.8, 0.2])
     parameters = [jnp.zeros(4), jnp.asarray(sigmas), jnp.asarray(betas)]
-    (found,) = ends(CEV, 0.01, 100)(parameters, [jnp.full(4, 100.0)], PATHS)
-    for S, beta, sigma in zip(np.asarray(found), betas, sigmas, strict=True):
+    (samples,) = ends(CEV, 0.01, 100)(parameters, [jnp.full(4, 100.0)], PATHS)
+    for S, beta, sigma in zip(np.asarray(samples), betas, sigmas, strict=True):
         for K in (90.0, 120.0):
             assert abs(off(np.maximum(S - K, 0), cev_call(100.0, K, sigma, beta, 1.0))) < 4.5, (beta, K)
 
@@ -480,10 +482,10 @@ def hagan_volatility(F, K, alpha, beta, nu, rho, T):
     middle, log = (F * K) ** ((1 - beta) / 2), np.log(F / K)
     z = nu / alpha * middle * log
     chi = np.log((np.sqrt(1 - 2 * rho * z + z * z) + z - rho) / (1 - rho))
-    wide = 1 + ((1 - beta) * log) ** 2 / 24 + ((1 - beta) * log) ** 4 / 1920
+    denominator = 1 + ((1 - beta) * log) ** 2 / 24 + ((1 - beta) * log) ** 4 / 1920
     first = ((1 - beta) * alpha / middle) ** 2 / 24
     second = rho * beta * nu * alpha / (4 * middle) + (2 - 3 * rho**2) / 24 * nu**2
-    return alpha / (middle * wide) * z / chi * (1 + (first + second) * T)
+    return alpha / (middle * denominator) * z / chi * (1 + (first + second) * T)
 
 
 def test_sabr_prices_are_near_hagans():

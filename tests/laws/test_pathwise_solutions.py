@@ -39,7 +39,7 @@ class AbstractScalarSDE(AbstractSDE):
     noise_kind = "diagonal"
 
 
-class Linear(AbstractScalarSDE):
+class LinearSDE(AbstractScalarSDE):
     """dX = 1.01 X dt + 0.87 X dW."""
 
     def drift(self, t, y):
@@ -88,7 +88,7 @@ class HyperbolicSine(AbstractScalarSDE):
         return State(jnp.sqrt(y.x**2 + 1) * dW.W)
 
 
-STARTS = {Linear: 0.5, Bounded: 0.5, Angle: 1.0}
+STARTS = {LinearSDE: 0.5, Bounded: 0.5, Angle: 1.0}
 ORDERS = {
     "EulerMaruyama": 0.5,
     "TamedEuler": 0.5,
@@ -100,7 +100,7 @@ ORDERS = {
     "SRIW1": 1.5,
     "EulerHeun": 1.0,
 }
-QUICK = (("SRIW1", Bounded), ("Milstein", Linear))
+QUICK = (("SRIW1", Bounded), ("Milstein", LinearSDE))
 
 
 class Brownian(AbstractScalarSDE):
@@ -129,7 +129,7 @@ def ends(problem, name, x0, steps):
 
 def cases():
     for name, model in itertools.product(ORDERS, STARTS):
-        if (name, model) == ("TamedEuler", Linear):
+        if (name, model) == ("TamedEuler", LinearSDE):
             continue  # the taming of so steep a drift, an error of order 1, is the larger one at these steps
         marks = () if (name, model) in QUICK else (pytest.mark.more,)
         yield pytest.param(name, model, id=f"{name}-{model.__name__}", marks=marks)
@@ -142,8 +142,8 @@ def test_strong_order(name, model):
     problem = in_calculus(model(), SOLVERS[name].calculus)
 
     def error(steps):
-        found, W = ends(problem, name, x0, steps)
-        return np.mean(np.abs(found - model().solution(1.0, x0, W)))
+        end, W = ends(problem, name, x0, steps)
+        return np.mean(np.abs(end - model().solution(1.0, x0, W)))
 
     measured = np.log(error(STEPS[0]) / error(STEPS[1])) / np.log(STEPS[1] / STEPS[0])
     assert measured == pytest.approx(ORDERS[name], abs=0.1)

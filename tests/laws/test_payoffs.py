@@ -113,7 +113,7 @@ def test_baskets():
     }
     sde = {f"x{i}": {"drift": f"r - s{i}**2/2", "noise": {f"W{i}": f"s{i}"}} for i in (1, 2, 3)}
     pairs = {f"W{i}-W{j}": f"rho{i}{j}" for i, j in ((1, 2), (1, 3), (2, 3))}
-    found = ends(
+    payoffs = ends(
         {
             "constants": rates,
             "model": {"sde": sde, "correlation": pairs},
@@ -125,8 +125,8 @@ def test_baskets():
         2**17,
     )
     for name, value in exact.items():
-        assert z(found[name], value) < 3, name
-    assert (found["arithmetic"] >= found["geometric"]).all()
+        assert z(payoffs[name], value) < 3, name
+    assert (payoffs["arithmetic"] >= payoffs["geometric"]).all()
 
 
 def test_discounting_by_the_short_rate_of_the_path():
@@ -143,7 +143,7 @@ def test_discounting_by_the_short_rate_of_the_path():
     noise = [sigma * math.sqrt(h) * (weights[j + 1 :] @ kept[: steps - j]) for j in range(steps)]
     stepped = math.exp(np.square(noise).sum() / 2 - stepped_mean)
     assert abs(stepped - math.exp(variance / 2 - mean)) < 1e-3
-    found = ends(
+    payoffs = ends(
         {
             "model": {"type": "OrnsteinUhlenbeck", "theta": theta, "mu": mu, "sigma": sigma},
             "initial": {"X": r0},
@@ -153,5 +153,5 @@ def test_discounting_by_the_short_rate_of_the_path():
         },
         2**15,
     )
-    assert z(found["bond"], stepped) < 3
-    assert found["bond"].std() / math.sqrt(len(found["bond"])) < 3e-4
+    assert z(payoffs["bond"], stepped) < 3
+    assert payoffs["bond"].std() / math.sqrt(len(payoffs["bond"])) < 3e-4

@@ -1,4 +1,4 @@
-"""Published problems end at their published values to the tolerance asked for.
+"""Published problems end at their published values to the requested tolerance.
 
 HIRES and Robertson: Mazzia & Magherini (2008), Test Set for Initial Value Problem Solvers. Arenstorf: Hairer,
 Nørsett & Wanner (1993), Solving Ordinary Differential Equations I, doi:10.1007/978-3-540-78862-1.
@@ -151,8 +151,8 @@ def check_end(experiment, name, solver, rtol, atol, tolerance):
     changes = {"solver": solver, "time.rtol": rtol, "time.atol": atol, "ensemble.unresolved": "keep"}
     result = simkit.run(experiment, overrides=changes)
     for quantity, expected in ENDS[name].items():
-        found = float(result[f"{quantity}_mean"].values.reshape(-1)[-1])
-        assert found == pytest.approx(expected, rel=tolerance, abs=0 if expected else tolerance), quantity
+        actual = float(result[f"{quantity}_mean"].values.reshape(-1)[-1])
+        assert actual == pytest.approx(expected, rel=tolerance, abs=0 if expected else tolerance), quantity
 
 
 @pytest.mark.more

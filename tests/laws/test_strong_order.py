@@ -20,7 +20,7 @@ from simkit_solvers import (
     stepper_for,
     strong_order,
 )
-from solver_problems import Additive, Commutative, Diagonal, General, Given, ScalarNoise, Wells
+from solver_problems import Additive, Commutative, Diagonal, General, Given, OneNoise, ScalarNoise, Wells
 
 PATHS, FINE = 1000, 512
 NORMALS = np.random.default_rng(5).standard_normal((3, FINE, 2, PATHS))  # W, H, K of each step and component
@@ -85,10 +85,6 @@ def test_strong_order(name, problem, length):
 class Clocked(NamedTuple):
     x: Scalar
     clock: Scalar
-
-
-class OneNoise(NamedTuple):
-    W: Scalar
 
 
 class ByTime(AbstractSDE):

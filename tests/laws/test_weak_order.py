@@ -104,7 +104,7 @@ def claims():
     """Every solver with every noise it takes; a few of them at once, the others in the slow tests."""
     for name, info in SOLVERS.items():
         if issubclass(info.cls, LeimkuhlerMatthews):
-            continue  # its noise remembers the step before, so one step tells nothing: see test_langevin.py
+            continue  # its noise remembers the step before, so one step shows nothing: see test_langevin.py
         for kind in ("additive",) if info.langevin else info.noise_kinds:
             label = f"{name}-{kind}"
             marks = () if label in QUICK else (pytest.mark.slow,)

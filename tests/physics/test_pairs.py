@@ -29,18 +29,22 @@ def some_positions(particles: int, dimensions: int, seed: int):
 
 
 def apart_of(x, box):
-    apart = x[:, :, None] - x[:, None, :]
-    return apart if box is None else apart - box[:, None, None] * jnp.round(apart / box[:, None, None])
+    separation = x[:, :, None] - x[:, None, :]
+    return (
+        separation
+        if box is None
+        else separation - box[:, None, None] * jnp.round(separation / box[:, None, None])
+    )
 
 
 def full_list(x, box, reach: float = CUTOFF + 0.2):
     """The neighbours of each, filled up with itself."""
     near = np.sum(np.asarray(apart_of(x, box)) ** 2, axis=0) < reach**2
     np.fill_diagonal(near, False)
-    found = np.tile(np.arange(x.shape[1]), (near.sum(0).max() + 1, 1))
+    neighbours = np.tile(np.arange(x.shape[1]), (near.sum(0).max() + 1, 1))
     for i, column in enumerate(near.T):
-        found[: column.sum(), i] = np.flatnonzero(column)
-    return jnp.asarray(found)
+        neighbours[: column.sum(), i] = np.flatnonzero(column)
+    return jnp.asarray(neighbours)
 
 
 def all_pairs(x, args, box):
@@ -59,10 +63,10 @@ def programs(x, box):
     )
 
 
-def agree(found, expected):
+def agree(actual, expected):
     leaves = jax.tree.leaves(expected)
     scale = max(float(jnp.max(jnp.abs(x))) for x in leaves)
-    for a, b in zip(jax.tree.leaves(found), leaves, strict=True):
+    for a, b in zip(jax.tree.leaves(actual), leaves, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11 * scale)
 
 
@@ -80,8 +84,8 @@ def test_forces_are_minus_the_gradient_of_all_pairs(dimensions, periodic, seed):
     x = some_positions(10, dimensions, seed)
     box = BOX[:dimensions] if periodic else None
     neighbours = full_list(x, box)
-    filled = jnp.broadcast_to(jnp.arange(10), (12 - len(neighbours), 10))
-    U, F, energy, forces = laws(x, jnp.concatenate([neighbours, filled]), box)
+    padding = jnp.broadcast_to(jnp.arange(10), (12 - len(neighbours), 10))
+    U, F, energy, forces = laws(x, jnp.concatenate([neighbours, padding]), box)
     assert float(U) == pytest.approx(float(energy), rel=1e-12)
     agree(F, forces)
     assert np.abs(F.sum(1)).max() <= 1e-12 * np.abs(F).max()  # Newton's third law
@@ -123,8 +127,8 @@ def test_a_map_over_batches_is_the_map_of_each():
 
     xs = jnp.stack([X, X + 0.01 * V, X - 0.02 * V])
     vs = jnp.stack([V, V**2, jnp.sin(V)], axis=-1)
-    found = user_jit(jax.vmap(back(FORCES), (0, -1)))(xs, vs)
-    agree(found, jnp.stack([back(FORCES)(x, v) for x, v in zip(xs, jnp.moveaxis(vs, -1, 0), strict=True)]))
+    result = user_jit(jax.vmap(back(FORCES), (0, -1)))(xs, vs)
+    agree(result, jnp.stack([back(FORCES)(x, v) for x, v in zip(xs, jnp.moveaxis(vs, -1, 0), strict=True)]))
     agree(jax.vmap(back(FORCES), (0, None))(xs, V), jnp.stack([back(FORCES)(x, V) for x in xs]))
 
 
@@ -172,9 +176,9 @@ def test_a_trajectory_has_the_gradients_of_all_pairs_and_keeps_its_energy():
         return user_jit(jax.value_and_grad(lambda x, args: jnp.sum(after(forces, x, args)[1] ** 2), (0, 1)))
 
     x, p = after(FORCES, X, ARGS)
-    begun, ended = ENERGY(X, ARGS, BOX), ENERGY(x, ARGS, BOX) + 0.5 * jnp.sum(p**2)
+    initial, final = ENERGY(X, ARGS, BOX), ENERGY(x, ARGS, BOX) + 0.5 * jnp.sum(p**2)
     assert float(jnp.sum(p**2)) > 1.0
-    assert ended == pytest.approx(float(begun), abs=2e-3 * float(jnp.sum(p**2)))
+    assert final == pytest.approx(float(initial), abs=2e-3 * float(jnp.sum(p**2)))
     agree(spread(FORCES)(X, ARGS), spread(other_forces)(X, ARGS))
 
 
@@ -198,11 +202,14 @@ def test_a_self_adjoint_map_has_derivatives_in_what_is_given_too():
     def program(M, v):
         return (M + M.T) @ v
 
-    def told(M, v):
+    def self_adjoint_program(M, v):
         return self_adjoint(program, M, v)
 
     M, v = jnp.asarray([[1.0, 2.0], [-0.5, 3.0]]), jnp.asarray([0.3, -0.7])
     for transform in (jax.jacfwd, jax.jacrev):
-        agree(transform(told, (0, 1))(M, v), jax.jacrev(program, (0, 1))(M, v))
-    agree(jax.vmap(told, (None, 0))(M, jnp.stack([v, 2 * v])), jnp.stack([program(M, v), program(M, 2 * v)]))
-    agree(jax.vmap(told, (0, None))(jnp.stack([M, M.T]), v), jnp.stack([program(M, v)] * 2))
+        agree(transform(self_adjoint_program, (0, 1))(M, v), jax.jacrev(program, (0, 1))(M, v))
+    agree(
+        jax.vmap(self_adjoint_program, (None, 0))(M, jnp.stack([v, 2 * v])),
+        jnp.stack([program(M, v), program(M, 2 * v)]),
+    )
+    agree(jax.vmap(self_adjoint_program, (0, None))(jnp.stack([M, M.T]), v), jnp.stack([program(M, v)] * 2))

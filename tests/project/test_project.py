@@ -75,8 +75,8 @@ def test_each_room_says_what_belongs_in_it_and_how_to_add_one(room):
     text = (ROOT / room / "README.md").read_text()
     assert re.search(r"\b([Tt]o add|[Oo]ne more)\b", text)
     for name in re.findall(r"`([a-z_]+/[a-z_]+\.py|[a-z_]+\.(?:py|yaml))`", text):
-        found = (ROOT / name).exists() or any((ROOT / room).rglob(name))
-        assert found, f"{room}/README.md names {name}, which is not there"
+        exists = (ROOT / name).exists() or any((ROOT / room).rglob(name))
+        assert exists, f"{room}/README.md names {name}, which is not there"
 
 
 def test_links_in_the_readme_lead_somewhere():

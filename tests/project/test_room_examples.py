@@ -1,4 +1,4 @@
-"""The examples in the READMEs of rooms: one more closed form, statistic, observable, function, command."""
+"""The examples in the READMEs of rooms: one more closed form, statistic, observable, command, solver, …"""
 
 import math
 import re
@@ -6,12 +6,15 @@ import sys
 from typing import ClassVar
 from unittest import mock
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from checkout import ROOT
 from derivative_examples import last
 from scipy.stats import norm
+from simkit_physics import GBM
+from simkit_solvers import CoarsenedNoise, CounterNoise, Grid, States, integrate, seed_key
 from typer.testing import CliRunner
 
 import simkit
@@ -43,7 +46,7 @@ def test_a_closed_form_of_ones_own_is_the_exact_value_of_a_run():
     assert abs(last(dataset, "square_z")) < 5
 
 
-def test_a_command_of_ones_own_runs_and_reports_mistakes(tmp_path, monkeypatch):
+def test_a_command_of_ones_own_runs_and_reports_errors(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     (tmp_path / "command_of_ones_own.py").write_text(block("simkit/cli/README.md"), "utf-8")
@@ -114,3 +117,27 @@ def test_a_function_of_ones_own_is_one_of_the_formula_language():
         dataset = defined_by("simkit/expressions/README.md")["dataset"]
     assert 0.001 < last(dataset, "root_stderr") < 0.01
     assert abs(last(dataset, "root_z")) < 5
+
+
+def test_a_solver_of_ones_own_has_the_order_that_its_record_states():
+    """On Brownian paths whose sums are those of the finest run; of GBM the mean of a step is known too."""
+    names = defined_by("solvers/README.md")
+    solver, info = names["LieSplitting"](), names["LIE_SPLITTING"]
+    model, start = GBM(mu=0.5, sigma=0.7), GBM.State(S=1.0)
+
+    def ends(coarsening):
+        steps = 512 // coarsening
+        grid = Grid(t0=0.0, dt=1 / steps, steps=steps, every=steps)
+
+        def end(path):
+            noise = CoarsenedNoise(CounterNoise.of(seed_key(0), path), coarsening)
+            return integrate(model, solver, start, grid, noise, States())["S"][-1]
+
+        return np.asarray(jax.jit(jax.vmap(end))(jnp.arange(4096, dtype=jnp.uint32)))
+
+    finest, *coarse = (ends(coarsening) for coarsening in (1, 16, 64))
+    near, far = (np.sqrt(np.mean((each - finest) ** 2)) for each in coarse)
+    assert math.log(far / near, 4) == pytest.approx(info.strong.of("scalar"), abs=0.1)
+    one_step = ends(512)
+    assert np.mean(one_step) == pytest.approx(1 + model.mu, abs=5 * np.std(one_step) / 64)
+    np.testing.assert_allclose(np.std(one_step), 1.5 * model.sigma, rtol=0.1)

@@ -110,6 +110,20 @@ def test_the_readme_of_a_room_names_all_its_files_and_no_others(room):
     assert sorted(named) == sorted(name for name in files if not name.endswith("/__init__.py"))
 
 
+def stated(text: str) -> str:
+    """What a row or the start of a docstring says, apart from capitals, line breaks and the full stop."""
+    return " ".join(text.split("\n\n")[0].split()).rstrip(".").lower()
+
+
+@pytest.mark.parametrize("room", READMES, ids=lambda room: f"{room.parent.name}-{room.name}")
+def test_the_readme_of_a_room_says_what_its_files_say_of_themselves(room):
+    rows = re.findall(r"^\| `([^`]+\.py)` \| (.+) \|$", (room / "README.md").read_text("utf-8"), re.M)
+    assert rows
+    docstrings = {name: ast.get_docstring(ast.parse((room / name).read_text("utf-8"))) for name, _ in rows}
+    wrong = {name: row for name, row in rows if stated(row) != stated(docstrings[name] or "")}
+    assert not wrong
+
+
 def public_names(package: str) -> set[str]:
     """What a package exports, by its stub."""
     tree = ast.parse((PACKAGES[package] / "__init__.pyi").read_text("utf-8"))

@@ -5,7 +5,7 @@ import functools
 import jax
 import numpy as np
 from simkit_physics import GBM, OrnsteinUhlenbeck
-from simkit_solvers import Grid
+from simkit_solvers import EulerMaruyama, Grid
 
 from simkit.ensemble.reducers import Covariance, Histogram, Moments
 from simkit.ensemble.simulation import EnsembleResult, ObservableInfo, Simulation
@@ -21,16 +21,12 @@ def step_of(bias: float, stderr: float) -> StepError:
     return StepError(bias, stderr, stderr, "estimate", 1.0)
 
 
-class EulerMaruyama:
-    """Only its name is asked for."""
-
-
 @functools.cache
 def statistics(rows, paths, failed, make):
     values = make(paths)
     valid = np.arange(paths) >= failed
     shaped = {name: array.T.reshape(array.shape[1], 1, paths) for name, array in values.items()}
-    found = {}
+    results = {}
     reducers = {
         "moments": Moments(rows),
         "covariance": Covariance(rows),
@@ -39,8 +35,8 @@ def statistics(rows, paths, failed, make):
     with jax.enable_x64(True):
         for key, reducer in reducers.items():
             partial = jax.jit(reducer.update)(shaped, valid.reshape(1, paths))
-            found[key] = reducer.finish(reducer.merge(reducer.init(), partial))
-    return found, values
+            results[key] = reducer.finish(reducer.merge(reducer.init(), partial))
+    return results, values
 
 
 def gbm_paths(paths, rows):
@@ -60,7 +56,7 @@ def gbm_maker(rows):
 def gbm(rows=13, paths=2000, failed=0, stored=20):
     """Simulation and result of a geometric Brownian motion with a call and its relative level."""
     counts = (("S", rows), ("call", 1), ("level", rows))
-    found, values = statistics(counts, paths, failed, gbm_maker(rows))
+    results, values = statistics(counts, paths, failed, gbm_maker(rows))
     simulation = Simulation(
         problem=GBM(mu=0.05, sigma=0.2),
         solver=EulerMaruyama(),
@@ -78,7 +74,7 @@ def gbm(rows=13, paths=2000, failed=0, stored=20):
     )
     result = EnsembleResult(
         times=simulation.grid.times,
-        statistics=found,
+        statistics=results,
         stored={name: array[:stored] for name, array in values.items()} if stored else {},
         paths=paths,
         failed=failed,
@@ -104,7 +100,7 @@ def curve_paths(paths):
 
 def one_curve_dataset():
     """A single path, as an ordinary differential equation from a fixed start gives."""
-    found, values = statistics((("X", 401),), 1, 0, curve_paths)
+    results, values = statistics((("X", 401),), 1, 0, curve_paths)
     simulation = Simulation(
         problem=OrnsteinUhlenbeck(theta=0.3, mu=1.0, sigma=0.0),
         solver=EulerMaruyama(),
@@ -116,5 +112,5 @@ def one_curve_dataset():
         seed=0,
         quantiles=LEVELS,
     )
-    result = EnsembleResult(simulation.grid.times, found, values, 1, 0, 400, {}, 0.01, 0.5, 0.0, 4e4, 1)
+    result = EnsembleResult(simulation.grid.times, results, values, 1, 0, 400, {}, 0.01, 0.5, 0.0, 4e4, 1)
     return to_dataset(simulation, result, PROVENANCE)

@@ -1,20 +1,39 @@
-"""One derivative of an experiment, and how many standard errors it may be off."""
+"""One derivative of an experiment, how many standard errors it may be off, and the programs of a study."""
 
 import numpy as np
+import pytest
 
 from simkit import sensitivity
+from simkit.derivatives import study
 
 LIMIT = 4.0
 
 
-def last(found, name):
+def last(result, name):
     """The figure at the end."""
-    return float(np.atleast_1d(found[name].values.squeeze())[-1])
+    return float(np.atleast_1d(result[name].values.squeeze())[-1])
 
 
 def derivative(experiment, wrt, of, kind="derivative", **section):
     """Mean, standard error, estimator and reason of one derivative, or one second derivative."""
     second = {"second": [wrt]} if kind == "second" else {}
-    found = sensitivity({**experiment, "sensitivity": {"wrt": [wrt], "of": [of], **second, **section}})
-    texts = (found[f"{of}_{kind}_{part}"].values.item() for part in ("estimator", "reason"))
-    return last(found, f"{of}_{kind}"), last(found, f"{of}_{kind}_stderr"), *texts
+    result = sensitivity({**experiment, "sensitivity": {"wrt": [wrt], "of": [of], **second, **section}})
+    texts = (result[f"{of}_{kind}_{part}"].values.item() for part in ("estimator", "reason"))
+    return last(result, f"{of}_{kind}"), last(result, f"{of}_{kind}_stderr"), *texts
+
+
+class InterceptedError(Exception):
+    """The programs of a study, in place of its results."""
+
+
+def requests_of_study(experiment, overrides=()):
+    """The programs that a study of derivatives requests, which are not compiled."""
+
+    def intercept(*requests):
+        raise InterceptedError(requests)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(study, "compiled", intercept)
+        with pytest.raises(InterceptedError) as raised:
+            sensitivity(experiment, overrides=overrides)
+    return raised.value.args[0]

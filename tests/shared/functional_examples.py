@@ -32,5 +32,7 @@ def rows(simulation, dtype=jnp.float64):
     everything = jax.tree.map(lambda x: jnp.asarray(x, dtype), (simulation.problem, simulation.observer))
     y0 = simulation.problem.State(**{k: jnp.asarray(v, dtype) for k, v in simulation.initial.items()})
     problem, observer = everything
-    found = jax.jit(lambda y0: integrate(problem, simulation.solver, y0, simulation.grid, None, observer))(y0)
-    return {name: np.asarray(array) for name, array in found.items()}
+    result = jax.jit(lambda y0: integrate(problem, simulation.solver, y0, simulation.grid, None, observer))(
+        y0
+    )
+    return {name: np.asarray(array) for name, array in result.items()}

@@ -28,17 +28,17 @@ def functions(model):
 
     Of a reaction network also the drift and the noise of its Langevin equation, which have its propensities.
     """
-    found = {"drift": lambda p, y: p.drift(time(y[0].dtype), y)}
+    coefficients = {"drift": lambda p, y: p.drift(time(y[0].dtype), y)}
     if issubclass(model, AbstractReactionNetwork):
-        found["langevin"] = lambda p, y: ChemicalLangevin(p).drift(time(y[0].dtype), y)
-        found["langevin noise"] = lambda p, y: ChemicalLangevin(p).noise(
+        coefficients["langevin"] = lambda p, y: ChemicalLangevin(p).drift(time(y[0].dtype), y)
+        coefficients["langevin noise"] = lambda p, y: ChemicalLangevin(p).noise(
             time(y[0].dtype), y, increments(ChemicalLangevin(p), y[0].dtype)
         )
     if issubclass(model, AbstractSDE):
-        found["noise"] = lambda p, y: p.noise(time(y[0].dtype), y, increments(model, y[0].dtype))
+        coefficients["noise"] = lambda p, y: p.noise(time(y[0].dtype), y, increments(model, y[0].dtype))
     if issubclass(model, AbstractJumpDiffusion):
-        found["jump"] = lambda p, y: p.jump(time(y[0].dtype), y, jnp.asarray(-0.2, y[0].dtype))
-    return found
+        coefficients["jump"] = lambda p, y: p.jump(time(y[0].dtype), y, jnp.asarray(-0.2, y[0].dtype))
+    return coefficients
 
 
 def columns(problem, y):

@@ -1,4 +1,4 @@
-"""Problems that tell solvers apart: nothing autonomous, nothing linear, nothing with one noise only."""
+"""Problems that distinguish solvers: nothing autonomous, nothing linear, nothing with one noise only."""
 
 from typing import ClassVar, NamedTuple
 
@@ -20,6 +20,10 @@ from simkit_solvers import (
     parameter,
     reaction,
 )
+
+
+class Level(NamedTuple):
+    x: Scalar
 
 
 class PairState(NamedTuple):
@@ -48,6 +52,15 @@ class Driven(AbstractODE):
 
     def drift(self, t, y):
         return PairState(x=y.v + 0.4 * jnp.sin(2.0 * t), v=-self.a * jnp.sin(y.x) + 0.5 * jnp.cos(3.0 * t))
+
+
+class Damped(AbstractODE):
+    """A pendulum with friction: not separable."""
+
+    State = PairState
+
+    def drift(self, t, y):
+        return PairState(x=y.v, v=-jnp.sin(y.x) - 0.1 * y.v)
 
 
 class Relaxing(AbstractODE):

@@ -34,7 +34,7 @@ class Bates(AbstractJumpDiffusion, AbstractExactMoments, AbstractSquareRootVaria
     Itô. N counts jumps that come at the rate $\lambda$, z is normal with mean m and standard deviation
     $\delta$, and $k = e^{m + \delta^2/2} - 1$ makes the mean $S_0 e^{\mu t}$. The second moment of S is
     Heston's times $e^{\lambda E[(e^z - 1)^2]\,t}$, and may become infinite in finite time as there. Jumps are
-    drawn from their law and nothing is lost in them. Derivatives in $\lambda$ miss the change of N.
+    drawn from their distribution and nothing is lost in them. Derivatives in $\lambda$ miss the change of N.
     References: Bates (1996), Jumps and stochastic volatility: exchange rate processes implicit in Deutsche
     mark options, doi:10.1093/rfs/9.1.69; Lord, Koekkoek & Van Dijk (2010), doi:10.1080/14697680802392496
     (full truncation).

@@ -37,10 +37,10 @@ class CIR(AbstractSDE, AbstractExactMoments, AbstractExactTransition, AbstractSq
     $2\kappa\theta \ge \sigma^2$), so $r^+ = r$; a discrete step may pass below, and there full truncation
     switches the noise off and lets the drift bring the path back. Derivatives stay finite on such paths.
     With $e = e^{-\kappa t}$ the mean is $\theta + (r_0 - \theta)\,e$ and the variance
-    $r_0 \sigma^2 (e - e^2)/\kappa + \theta\sigma^2 (1 - e)^2 / 2\kappa$; they need $r_0 \ge 0$. The law of
-    $r_t$ is that of $c\,\chi'^2(d, l)$, non-central with $d = 4\kappa\theta/\sigma^2$ degrees of freedom,
-    $l = r_0 e/c$ and $c = \sigma^2 (1 - e)/4\kappa$; `ExactSampling` draws from it. Its derivatives are NaN
-    for $d \le 1$, where a Poisson number is drawn.
+    $r_0 \sigma^2 (e - e^2)/\kappa + \theta\sigma^2 (1 - e)^2 / 2\kappa$; they need $r_0 \ge 0$. The
+    distribution of $r_t$ is that of $c\,\chi'^2(d, l)$, non-central with $d = 4\kappa\theta/\sigma^2$ degrees
+    of freedom, $l = r_0 e/c$ and $c = \sigma^2 (1 - e)/4\kappa$; `ExactSampling` draws from it. Its
+    derivatives are NaN for $d \le 1$, where a Poisson number is drawn.
     References: Cox, Ingersoll & Ross (1985), doi:10.2307/1911242; Lord, Koekkoek & Van Dijk (2010),
     doi:10.1080/14697680802392496 (full truncation).
     """
@@ -71,7 +71,7 @@ class CIR(AbstractSDE, AbstractExactMoments, AbstractExactTransition, AbstractSq
 
     def transition(self, t, h, y, dW, words):
         r"""$c\,\chi'^2(d, l)$, for d > 1 as $c\,(Z + \sqrt l)^2 + c\,\chi^2(d - 1)$, else with $d + 2N$
-        degrees of freedom, N of Poisson's law with mean $l/2$."""
+        degrees of freedom, N Poisson with mean $l/2$."""
         span = h * mean_decay(self.kappa * h)
         remaining = jnp.maximum(y.r, 0.0) * jnp.exp(-self.kappa * h)  # c l
         pull = self.kappa * self.theta * span  # c d

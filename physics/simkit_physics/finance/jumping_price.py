@@ -8,8 +8,8 @@ from simkit_solvers import AbstractExactMoments, AbstractExactTransition, Abstra
 class AbstractJumpingPrice(AbstractJumpDiffusion, AbstractExactMoments, AbstractExactTransition):
     r"""A price with $dS = (\mu - \lambda k) S\,dt + \sigma S\,dW + (e^z - 1) S_-\,dN$ and $k = E[e^z] - 1$.
 
-    A model gives the law of z, `marks`. The mean is $S_0 e^{\mu t}$ and the variance $S_0^2 e^{2\mu t}
-    (e^{(\sigma^2 + \lambda E[(e^z - 1)^2])\,t} - 1)$.
+    A model gives the distribution of z, `marks`. The mean is $S_0 e^{\mu t}$ and the variance
+    $S_0^2 e^{2\mu t} (e^{(\sigma^2 + \lambda E[(e^z - 1)^2])\,t} - 1)$.
     """
 
     calculus = "ito"

@@ -20,8 +20,9 @@ class Kou(AbstractJumpingPrice):
     mean $1/\eta_1$ upwards with probability p, and with mean $1/\eta_2$ downwards otherwise. The compensator
     $k = p\,\eta_1/(\eta_1 - 1) + (1 - p)\,\eta_2/(\eta_2 + 1) - 1$ makes the mean $S_0 e^{\mu t}$; the
     variance is $S_0^2 e^{2\mu t} (e^{(\sigma^2 + \lambda E[(e^z - 1)^2])\,t} - 1)$, infinite for
-    $\eta_1 \le 2$ where there are upward jumps. Numbers of jumps and their sums are drawn from their laws;
-    with `ExactSampling` one step is exact. Derivatives in $\lambda$ and p miss the change of these numbers.
+    $\eta_1 \le 2$ where there are upward jumps. Numbers of jumps and their sums are drawn from their
+    distributions; with `ExactSampling` one step is exact. Derivatives in $\lambda$ and p miss the change of
+    these numbers.
     Reference: Kou (2002), A jump-diffusion model for option pricing, doi:10.1287/mnsc.48.8.1086.166.
     """
 

@@ -16,7 +16,7 @@ from simkit_solvers import (
     sqrt_positive,
 )
 
-from simkit_physics.sized import AbstractSized, Parts, numbered, pair_name, with_size
+from simkit_physics.sized import AbstractSized, Parts, indexed, pair_name, with_size
 
 WRITTEN_OUT = 9  # up to this size the root is, which takes XLA minutes at 20
 SHOWN = 6  # names of correlations in a message
@@ -56,7 +56,7 @@ class AbstractMultiAssetGBM(AbstractSDE, AbstractExactMoments, AbstractExactTran
         numbers = range(1, size + 1)
         prices = {
             name: Quantity("currency", f"price of asset {i}", at_least=0)
-            for i, name in enumerate(numbered("S", numbers), 1)
+            for i, name in enumerate(indexed("S", numbers), 1)
         }
         given = {f"mu{i}": Parameter("1/time", f"drift rate of price {i}") for i in numbers}
         for i in numbers:
@@ -65,7 +65,7 @@ class AbstractMultiAssetGBM(AbstractSDE, AbstractExactMoments, AbstractExactTran
             given[pair_name("rho", i, j)] = Parameter(
                 "1", f"correlation of prices {i} and {j}", at_least=-1, at_most=1
             )
-        return Parts(prices, numbered("W", numbers), given)
+        return Parts(prices, indexed("W", numbers), given)
 
     def discontinuities(self):
         if all(float(row[-1]) > 0 for row in self._root()):
@@ -103,7 +103,7 @@ class AbstractMultiAssetGBM(AbstractSDE, AbstractExactMoments, AbstractExactTran
         return self.State(*(m**2 * jnp.expm1(sigma**2 * t) for m, sigma in zip(means, sigmas, strict=True)))
 
     def _numbers(self, name: str) -> list:
-        return [getattr(self, each) for each in numbered(name, range(1, len(self.State._fields) + 1))]
+        return [getattr(self, each) for each in indexed(name, range(1, len(self.State._fields) + 1))]
 
     def correlations(self) -> dict[tuple[int, int], Scalar]:
         pairs = itertools.combinations(range(len(self.State._fields)), 2)

@@ -20,7 +20,7 @@ class ImmigrationDeath(AbstractReactionNetwork, AbstractExactMoments):
     r"""Molecules arrive and decay, $0 \to X$ at rate $\alpha$ and $X \to 0$ at rate $\mu X$.
 
     From $X_0$ molecules the mean is $X_0 e + \frac\alpha\mu (1 - e)$ with $e = e^{-\mu t}$ and the variance
-    $X_0 e (1 - e) + \frac\alpha\mu (1 - e)$; from none the law is Poisson's at all times.
+    $X_0 e (1 - e) + \frac\alpha\mu (1 - e)$; from none the distribution is Poisson at all times.
     Reference: Wilkinson (2018), Stochastic Modelling for Systems Biology, doi:10.1201/9781351000918.
     """
 

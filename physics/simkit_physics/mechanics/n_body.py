@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from simkit_solvers import AbstractHamiltonian, Parameter, Quantity, Scalar
 
 from simkit_physics.mechanics.energies import gravitational_energy, kinetic_energy
-from simkit_physics.sized import AbstractSized, Parts, numbered, with_size
+from simkit_physics.sized import AbstractSized, Parts, indexed, with_size
 
 
 class AbstractPlanarBodies(AbstractHamiltonian):
@@ -76,7 +76,7 @@ class AbstractNBody(AbstractPlanarBodies, AbstractSized):
         return Parts(variables, (), parameters | masses)
 
     def masses(self):
-        return tuple(vars(self)[name] for name in numbered("m", range(1, len(self.State._fields) // 4 + 1)))
+        return tuple(vars(self)[name] for name in indexed("m", range(1, len(self.State._fields) // 4 + 1)))
 
     def softening_length(self):
         return self.softening

@@ -5,7 +5,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from simkit_solvers import AbstractSDE, Parameter, Quantity, Scalar
 
-from simkit_physics.sized import AbstractSized, Parts, numbered, with_size
+from simkit_physics.sized import AbstractSized, Parts, indexed, with_size
 
 
 class AbstractKuramoto(AbstractSDE, AbstractSized):
@@ -30,16 +30,16 @@ class AbstractKuramoto(AbstractSDE, AbstractSized):
         numbers = range(1, size + 1)
         phases = {
             name: Quantity("rad", f"phase of oscillator {i}")
-            for i, name in enumerate(numbered("theta", numbers), 1)
+            for i, name in enumerate(indexed("theta", numbers), 1)
         }
         rates = {
             "K": Parameter("1/time", "coupling", at_least=0),
             "gamma": Parameter("1/time", "half width of a Lorentzian spread of the frequencies", at_least=0),
             "D": Parameter("1/time", "diffusion of the phases", at_least=0),
         }
-        for name, i in zip(numbered("omega", numbers), numbers, strict=True):
+        for name, i in zip(indexed("omega", numbers), numbers, strict=True):
             rates[name] = Parameter("rad/time", f"natural frequency of oscillator {i}, before the spread")
-        return Parts(phases, numbered("W", numbers), rates)
+        return Parts(phases, indexed("W", numbers), rates)
 
     def drift(self, t, y):
         x, z = self.mean_field(y)
@@ -101,9 +101,9 @@ class Kuramoto(AbstractKuramoto):
     """
 
     example: ClassVar[dict[str, float]] = {"K": 3.0, "gamma": 0.5, "D": 0.1} | dict.fromkeys(
-        numbered("omega", range(1, 9)), 0.0
+        indexed("omega", range(1, 9)), 0.0
     )
     example_initial: ClassVar[dict[str, float]] = dict(
-        zip(numbered("theta", range(1, 9)), (0.0, 0.8, 1.6, 2.4, 3.2, 4.0, 4.8, 5.6), strict=True)
+        zip(indexed("theta", range(1, 9)), (0.0, 0.8, 1.6, 2.4, 3.2, 4.0, 4.8, 5.6), strict=True)
     )
     example_time: ClassVar[dict[str, float]] = {"t1": 20.0, "steps": 1000}

@@ -3,7 +3,7 @@ from typing import ClassVar
 import equinox as eqx
 from simkit_solvers import AbstractODE, Parameter, Quantity, Scalar
 
-from simkit_physics.sized import AbstractSized, Parts, numbered, with_size
+from simkit_physics.sized import AbstractSized, Parts, indexed, with_size
 
 
 class AbstractLorenz96(AbstractODE, AbstractSized):
@@ -19,7 +19,7 @@ class AbstractLorenz96(AbstractODE, AbstractSized):
     @classmethod
     def parts(cls, size):
         sites = {
-            name: Quantity("1", f"weather at site {name[1:]}") for name in numbered("x", range(1, size + 1))
+            name: Quantity("1", f"weather at site {name[1:]}") for name in indexed("x", range(1, size + 1))
         }
         return Parts(sites, (), {"F": Parameter("1", "forcing")})
 
@@ -41,7 +41,5 @@ class Lorenz96(AbstractLorenz96):
     """
 
     example: ClassVar[dict[str, float]] = {"F": 8.0}
-    example_initial: ClassVar[dict[str, float]] = dict.fromkeys(numbered("x", range(1, 9)), 8.0) | {
-        "x1": 8.01
-    }
+    example_initial: ClassVar[dict[str, float]] = dict.fromkeys(indexed("x", range(1, 9)), 8.0) | {"x1": 8.01}
     example_time: ClassVar[dict[str, float]] = {"t1": 10.0, "steps": 1000}

@@ -73,7 +73,7 @@ class DoubleWellLangevin(AbstractUnderdampedLangevin):
         return (slope(x, self.b, self.a),)
 
 
-def slope(x, b, a):
+def slope(x: Scalar, b: Scalar, a: Scalar) -> Scalar:
     r"""$f'(x)$ of $f(x) = b\,(x^2/a^2 - 1)^2$."""
     z = x / a
     return 4.0 * b / a * z * (z * z - 1.0)

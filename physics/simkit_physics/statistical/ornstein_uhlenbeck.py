@@ -24,8 +24,8 @@ class OrnsteinUhlenbeck(AbstractSDE, AbstractExactMoments, AbstractExactTransiti
     r"""Mean-reverting Gaussian process, $dX = \theta(\mu - X)\,dt + \sigma\,dW$.
 
     Additive noise, so Itô = Stratonovich. Mean $\mu + (X_0 - \mu) e^{-\theta t}$, variance
-    $\sigma^2 (1 - e^{-2\theta t}) / 2\theta$, stationary law $N(\mu, \sigma^2 / 2\theta)$; Brownian motion at
-    $\theta = 0$. $[X]$ is whatever unit X has.
+    $\sigma^2 (1 - e^{-2\theta t}) / 2\theta$, stationary distribution $N(\mu, \sigma^2 / 2\theta)$; Brownian
+    motion at $\theta = 0$. $[X]$ is whatever unit X has.
     Reference: Uhlenbeck & Ornstein (1930), doi:10.1103/PhysRev.36.823.
     """
 

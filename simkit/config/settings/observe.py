@@ -37,7 +37,7 @@ def _dates(value: Any) -> int | list[float | str]:
 
 
 class EarlyExercise(Section):
-    """The right to exercise once, at one of several dates, by a policy fitted on other paths: at a date where
+    """An option exercised at one of several dates, by a policy fitted on other paths: at a date where
     the value is positive and above the continuation value by regression (Longstaff and Schwartz)."""
 
     dates: Annotated[int | list[float | str], *checked(_dates, _DATES_SCHEMA)] = Field(

@@ -34,6 +34,6 @@ class Plot(Section):
         | None
     ) = Field(
         None,
-        description="Two such quantities to draw against each other, as orbits: [x, y], or a list of pairs.",
+        description="A phase portrait of two such quantities against each other: [x, y], or a list of pairs.",
         examples=[["x", "y"]],
     )

@@ -1,4 +1,6 @@
-"""The sections that say how an experiment is run: `solver`, `time`, `ensemble`, `save`."""
+"""The sections `solver`, `time`, `ensemble` and `save`; how they fit together is checked in
+`experiments/sections/`.
+"""
 
 from itertools import pairwise
 from typing import Annotated, Any, Literal

@@ -1,4 +1,4 @@
-"""The sections of what happens at given times: `curves` and `events`."""
+"""The sections for changes at given times: `curves` and `events`."""
 
 from typing import Annotated, Literal
 

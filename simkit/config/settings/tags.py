@@ -1,4 +1,4 @@
-"""What the alternatives of a section are called where pydantic distinguishes them."""
+"""Names by which pydantic distinguishes the alternatives of a section."""
 
 NAMED, INLINE_SDE, INLINE_ODE, INLINE_HAMILTONIAN, INLINE_NETWORK, PLAIN, RANDOM = (
     "by name",

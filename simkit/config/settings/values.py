@@ -1,4 +1,4 @@
-"""The kinds of values that stand in an experiment, each with the message for what is none."""
+"""The kinds of values in an experiment, each with the message for an invalid one."""
 
 import dataclasses
 import math
@@ -132,7 +132,8 @@ def checked(check: Callable[[Any], Any], schema: dict[str, Any]) -> list:
     return [PlainValidator(check), WithJsonSchema(schema)]
 
 
-def whole(low: int, high: int | None = None, why: str = ""):
+def whole(low: int, high: int | None = None, why: str = "") -> list:
+    """Annotates a whole number from `low` to `high`; `why` is the reason for the limits."""
     limits = {"minimum": low} | ({} if high is None else {"maximum": high})
     return checked(lambda value: whole_number(value, low, high, why), {"type": "integer", **limits})
 

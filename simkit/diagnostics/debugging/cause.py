@@ -2,11 +2,12 @@
 
 import ast
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
 from simkit.diagnostics.inspection.flat import Constant, Value, traced
 from simkit.expressions import Expression, compile_expression
@@ -53,7 +54,7 @@ def _finite(node: ast.expr, values: Mapping[Any, Any]) -> bool:
     return bool(np.isfinite(_value(node, values)))
 
 
-def bad_operation(function, *arguments) -> str | None:
+def bad_operation(function: Callable, *arguments: PyTree) -> str | None:
     """The first operation that gives something not finite from finite numbers, and where it was written.
 
     The function is run as operations one by one, on concrete arrays. `None` where everything is finite.

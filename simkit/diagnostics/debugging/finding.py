@@ -1,4 +1,4 @@
-"""The first value of a path that is not finite: where, in what, and out of what."""
+"""The first value of a path that is not finite: its place, its name and its inputs."""
 
 import dataclasses
 from typing import Any

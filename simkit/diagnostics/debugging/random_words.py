@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import PyTree
 
 from simkit.diagnostics.inspection.flat import Operation, flat, nothing, union
 
@@ -12,7 +13,7 @@ CIPHER = "threefry2x32"
 Word = tuple[int, int, int, int, int]  # key, counter, and which of the two words
 
 
-def following(function, *examples) -> Callable[..., list[frozenset[Word]]]:
+def following(function: Callable, *examples: PyTree) -> Callable[..., list[frozenset[Word]]]:
     """A function of the same arguments as `function` that gives, for each scalar output, its random words.
 
     These are the words of the counter-based generator that it was computed from. What is drawn under a key is

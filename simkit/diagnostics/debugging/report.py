@@ -1,4 +1,4 @@
-"""The results of debugging as plain data and as text for a terminal."""
+"""The report of a debugging run, as plain data and as text for a terminal."""
 
 import dataclasses
 import math

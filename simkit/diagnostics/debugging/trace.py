@@ -65,7 +65,7 @@ def _traced(simulation: Simulation, path: int, names: list[str], every: int | No
     if grid.steps % stride:
         raise InputError(f"every {stride}: {does_not_divide('every', stride, grid.steps)}")
     if grid.steps // stride > MOST_ROWS:
-        raise InputError(f"every {stride}: gives more than {MOST_ROWS:,} rows; take a larger one")
+        raise InputError(f"every {stride}: gives more than {MOST_ROWS:,} rows; use a larger one")
     thin = Grid(grid.t0, grid.dt, grid.steps, stride)
     rows = replayed(simulation, thin, path)
     steps = np.arange(thin.rows) * stride

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+from jaxtyping import PyTree
 
 # What is called here is written out; a loop, a branch or a solver of linear equations stays one operation.
 _CALLS = (
@@ -123,7 +124,7 @@ def _called(equation) -> ClosedJaxpr | None:
     return None
 
 
-def traced(function, *arguments) -> tuple[Flat, Any]:
+def traced(function: Callable, *arguments: PyTree) -> tuple[Flat, Any]:
     """A function of pytrees written out, and the structure of what it gives."""
     closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
     return flat(closed), jax.tree.structure(shapes)

@@ -1,4 +1,4 @@
-"""XLA's optimised programs as text: computations, loops, kernels and what these do.
+"""XLA's optimised programs as text: computations, loops, kernels and their operations.
 
 Only the text is stable enough to read: it has the same form in all versions of jax that simkit supports.
 """

@@ -31,14 +31,14 @@ from simkit.experiments.variants import load_one
 class StepCost:
     """What a step of one path costs in the loop, as the optimised program says.
 
-    A turn of the loop is `steps_per_turn` steps (or events, or trials, which are one each) of `paths` paths,
-    of one where all do the same.
+    An iteration of the loop is `steps_per_iteration` steps (or one event, or one trial) of `paths` paths, of
+    one where all do the same.
     Operations are those on floating-point numbers and on integers, which the random numbers take, and
     transcendental ones, all of one path in one step; `bytes` what the kernels read and write for it.
-    `kernels` are those of a turn, `loops_inside` loops within a step, whose operations are not counted.
+    `kernels` are those of an iteration, `loops_inside` loops within a step, whose operations are not counted.
     """
 
-    steps_per_turn: int
+    steps_per_iteration: int
     paths: int
     kernels: int
     path_kernels: int
@@ -51,7 +51,7 @@ class StepCost:
     @property
     def kernels_per_step(self) -> float:
         """Kernels over the paths per step; all kernels where paths do not differ."""
-        return (self.path_kernels or self.kernels) / self.steps_per_turn
+        return (self.path_kernels or self.kernels) / self.steps_per_iteration
 
     @property
     def intensity(self) -> float | None:
@@ -105,7 +105,7 @@ def inspect(
         requests = {"simulation": simulated, "statistics": reduced}
         programs = {name: compile_anew(request) for name, request in requests.items()}
         lanes = _lanes(simulation, plan)
-        size = steps_of_a_turn(simulation)
+        size = steps_per_iteration(simulation)
         loops = tuple(
             _counted(loop, simulation.grid, size)
             for loop in loops_of(parse(programs["simulation"].hlo), lanes)
@@ -121,8 +121,8 @@ def _counted(loop: Loop, grid, size: int) -> Loop:
     return dataclasses.replace(loop, trips=blocks_per_row(grid, size))
 
 
-def steps_of_a_turn(simulation: Simulation) -> int:
-    """How many steps are compiled as one turn of the loop."""
+def steps_per_iteration(simulation: Simulation) -> int:
+    """How many steps are compiled as one iteration of the loop."""
     if simulation.grid.steps is None:
         return 1
     problem = simulation.problem
@@ -145,7 +145,7 @@ def _step_cost(loop: Loop | None, steps: int, lanes: int) -> StepCost | None:
     lanes = lanes if loop.path_kernels else 1  # what does not differ between paths is computed once
     path_steps = steps * lanes
     return StepCost(
-        steps_per_turn=steps,
+        steps_per_iteration=steps,
         paths=lanes,
         kernels=loop.kernels,
         path_kernels=loop.path_kernels,

@@ -1,4 +1,4 @@
-"""The loops of a compiled program, the one that takes the steps among them, and what a turn of it does."""
+"""The loops of a compiled program, among them the loop over steps, and the work of one iteration."""
 
 import dataclasses
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ from simkit.diagnostics.inspection.hlo import (
 
 @dataclasses.dataclass(frozen=True)
 class Loop:
-    """A loop: how deep it lies in others, how often it runs where XLA knows, and one turn of it.
+    """A loop: how deep it lies in others, how often it runs where XLA knows, and one iteration of it.
 
     Of the `kernels`, `path_kernels` give a number for each path, the others are counters and conditions, or
     all there is where paths do not differ. `copies` move data only; `loops_inside` are not counted into the
@@ -45,7 +45,7 @@ def loops_of(module: Module, lanes: int) -> list[Loop]:
 
 
 def step_loop(loops: Iterable[Loop]) -> Loop | None:
-    """The loop whose turns are steps or blocks of them, `None` where the compiler has left none.
+    """The loop whose iterations are steps or blocks of steps, `None` where the compiler has left none.
 
     Where several are, as in a loop that begins anew after each event, the one that does most.
     """

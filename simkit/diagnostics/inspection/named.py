@@ -1,4 +1,4 @@
-"""The numbers in a problem by the names that its author gave them."""
+"""The numbers in a problem by their names in the source."""
 
 from typing import Any
 
@@ -6,12 +6,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 from simkit_solvers.problems.problem import AbstractODE
 
 INSIDE = frozenset({"original", "schedule", "parameters", "quantities"})  # of a problem made of another
 
 
-def labelled_numbers(problem: AbstractODE, dtype) -> tuple[list[str], list[jax.Array], Any]:
+def labelled_numbers(problem: AbstractODE, dtype: DTypeLike) -> tuple[list[str], list[jax.Array], Any]:
     """The floating-point leaves of a problem: their names, as arrays, and how to put them back.
 
     A leaf inside a parameter, such as a value of a curve, has the parameter's name.

@@ -214,14 +214,14 @@ def _chained(graph: Graph) -> Graph:
         head[node.name] = head[own[0]] if joins else node.name
         labels.setdefault(head[node.name], []).append(node.label)
     nodes = [
-        Node(node.name, _joined(labels[node.name]), node.kind)
+        Node(node.name, _chain_label(labels[node.name]), node.kind)
         for node in graph.nodes
         if head[node.name] == node.name
     ]
     return Graph.of(nodes, [(head[a], head[b]) for a, b in graph.edges if head[a] != head[b]])
 
 
-def _joined(labels: list[str]) -> str:
+def _chain_label(labels: list[str]) -> str:
     if len(labels) <= LONGEST_CHAIN:
         return " › ".join(labels)
     return f"{labels[0]} › … {len(labels) - 2} more … › {labels[-1]}"

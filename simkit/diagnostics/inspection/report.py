@@ -93,9 +93,12 @@ def _step_text(inspection: Inspection) -> str:
     step = inspection.step
     if step is None:
         return "The compiler has left no loop over steps."
-    turn = "one step" if step.steps_per_turn == 1 else f"{step.steps_per_turn} steps"
+    iteration = "one step" if step.steps_per_iteration == 1 else f"{step.steps_per_iteration} steps"
     rows = [
-        ("kernels", f"{step.kernels} ({step.path_kernels} of them over the paths) per turn of {turn}"),
+        (
+            "kernels",
+            f"{step.kernels} ({step.path_kernels} of them over the paths) per iteration of {iteration}",
+        ),
         ("", f"{step.kernels_per_step:.3g} per step"),
         (
             "operations",
@@ -113,7 +116,7 @@ def _step_text(inspection: Inspection) -> str:
 
 
 def _loops_text(inspection: Inspection) -> str:
-    rows: list[tuple[str, ...]] = [("loop", "turns", "kernels", "over paths", "copies", "")]
+    rows: list[tuple[str, ...]] = [("loop", "iterations", "kernels", "over paths", "copies", "")]
     for loop in inspection.loops:
         trips = "?" if loop.trips is None else f"{loop.trips:,}"
         counts = (loop.kernels, loop.path_kernels, loop.copies)

@@ -1,1 +1,1 @@
-"""Early exercise: a policy found on paths of its own, and bounds of what a right is worth."""
+"""Early exercise: a policy fitted on paths of its own, and bounds of the value of an option."""

@@ -1,4 +1,4 @@
-"""Paths on which rights are studied: what they see at their dates, and what drives them in between."""
+"""Sample paths for early exercise: values at the dates, and the normals between them."""
 
 import dataclasses
 import functools
@@ -30,7 +30,7 @@ LEAST_PATHS = 2048
 
 
 class Sample(NamedTuple):
-    """What was sampled of one right, in float64.
+    """What was sampled for one option, in float64.
 
     At the dates `values`, `(dates, paths)`, and `basis`, `(functions, dates, paths)`; by interval `starts`,
     the basis where it starts, `(functions, intervals, paths)`, `normals`, `(components, intervals, paths)`,
@@ -57,8 +57,8 @@ class SampleProgram:
 
 
 @dataclasses.dataclass(frozen=True)
-class Rights:
-    """The rights of a simulation with the same dates and as many paths to find a policy on.
+class OptionGroup:
+    """The options of a simulation with the same dates and the same number of paths to fit a policy on.
 
     `exercises` are by name; `parts` what each is made of, the exercise value and then the basis, as
     observables. Intervals have `every` steps.
@@ -71,7 +71,7 @@ class Rights:
 
     @property
     def shared(self) -> Exercise:
-        """The exercise of one right, of which the others share dates and paths."""
+        """The exercise of one option; the others have the same dates and paths."""
         return next(iter(self.exercises.values()))
 
     @property
@@ -114,7 +114,7 @@ class Rights:
         return paths
 
     def sampled(self, first: int, count: int) -> Iterator[dict[str, Sample]]:
-        """What each right sees on so many paths from an id, by chunks.
+        """The samples of each option on so many paths from an id, by chunks.
 
         Raises `NumericalError` where something is not finite and `failures` is `stop`; else such paths are
         left out.
@@ -155,7 +155,7 @@ class Rights:
         """The simulation with the parts for observables."""
         observer, grid = self.simulation.observer, self.simulation.grid
         if not isinstance(observer, Observer) or grid.steps is None:
-            raise TypeError("only observers have rights, and only a fixed grid has their dates")
+            raise TypeError("only observers have options, and only a fixed grid has their dates")
         parts = tuple(part for each in self.parts.values() for part in each)
         return dataclasses.replace(
             self.simulation,
@@ -177,8 +177,8 @@ class Rights:
         return Request(SampleProgram(program, self.rows), given, devices_of(self.simulation)), plan
 
 
-def rights_of(simulation: Simulation) -> list[Rights]:
-    """The rights of a simulation, by dates and paths."""
+def option_groups(simulation: Simulation) -> list[OptionGroup]:
+    """The options of a simulation, grouped by dates and number of paths."""
     observer, grid = simulation.observer, simulation.grid
     if not isinstance(observer, Observer) or grid.steps is None:
         return []
@@ -191,7 +191,7 @@ def rights_of(simulation: Simulation) -> list[Rights]:
         exercised = list(group)
         exercises = {observable.name: exercise for observable, exercise in exercised}
         parts = {observable.name: _parts(observable, exercise) for observable, exercise in exercised}
-        result.append(Rights(simulation, exercises, parts, interval_of(exercised[0][1])))
+        result.append(OptionGroup(simulation, exercises, parts, interval_of(exercised[0][1])))
     return result
 
 

@@ -4,12 +4,12 @@ Backwards in time, the value of going on is regressed on functions of the state,
 exercising would pay; a path exercises where its value is the greater (Longstaff & Schwartz 2001,
 doi:10.1093/rfs/14.1.113). The policy so found is then an accumulator in the loop over other paths. Exercised
 on those it knows nothing of their future, so that the mean there is that of an admissible policy: at most
-the value of the right, but for its standard error. On its own paths it has seen what comes, and the mean
+the value of the option, but for its standard error. On its own paths it has seen the future, and the mean
 there tends to be higher.
 
 Where Brownian noise drives the paths a martingale is found first, on paths of its own (`martingale`). Its
 value on each path is subtracted from what the path is worth in the regressions, which leaves them little
-noise, and the mean of the largest value less the martingale is an upper bound of what the right is worth.
+noise, and the mean of the largest value less the martingale is an upper bound of the value of the option.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ import numpy as np
 from simkit_solvers.problems.schedule import curves_of, parameters_at
 
 from simkit.config.settings import MAX_PATHS
-from simkit.ensemble.early_exercise.exercise_sample import Rights, Sample, rights_of
+from simkit.ensemble.early_exercise.exercise_sample import OptionGroup, Sample, option_groups
 from simkit.ensemble.early_exercise.martingale import Martingale, fit_martingale, gains_of, shape_of
 from simkit.ensemble.early_exercise.regression import regressed
 from simkit.ensemble.simulation import Simulation
@@ -53,16 +53,16 @@ def independent_policies(
     """
     fits: list[dict[str, ExerciseFit]] = [{} for _ in range(count)]
     compile_s = 0.0
-    for rights in rights_of(simulation):
-        paths = rights.shared.paths
-        compile_s += rights.compile(paths)
-        martingales = _martingales(rights)
+    for group in option_groups(simulation):
+        paths = group.shared.paths
+        compile_s += group.compile(paths)
+        martingales = _martingales(group)
         for number, result in enumerate(fits):
             first = MAX_PATHS - (number + 1) * paths
-            for name, sample, gains in _gathered(rights, martingales, first, paths):
-                exercise = rights.exercises[name]
+            for name, sample, gains in _samples_and_gains(group, martingales, first, paths):
+                exercise = group.exercises[name]
                 fit = fit_policy(name, exercise, sample.values, sample.basis, gains)
-                policy = dataclasses.replace(fit.policy, held=_held(simulation, rights.parts[name], exercise))
+                policy = dataclasses.replace(fit.policy, held=_held(simulation, group.parts[name], exercise))
                 result[name] = dataclasses.replace(fit, policy=policy, martingale=martingales.get(name))
     return [_fitted(simulation, result) for result in fits], compile_s
 
@@ -88,13 +88,13 @@ def with_upper_bounds(
     Also the seconds that this took, and those of compiling. Paths that are not finite are left out.
     """
     start, compile_s, changed = time.perf_counter(), 0.0, dict(fits)
-    for rights in rights_of(dataclasses.replace(simulation, failures="exclude")):
-        martingales = {name: fits[name].martingale for name in rights.parts if fits[name].martingale}
+    for group in option_groups(dataclasses.replace(simulation, failures="exclude")):
+        martingales = {name: fits[name].martingale for name in group.parts if fits[name].martingale}
         paths = min(simulation.paths, MARTINGALE_PATHS)
         if not martingales:
             continue
-        compile_s += rights.compile(paths)
-        for name, sample, gains in _gathered(rights, martingales, 0, paths):
+        compile_s += group.compile(paths)
+        for name, sample, gains in _samples_and_gains(group, martingales, 0, paths):
             if gains is None:
                 continue
             most = np.max(np.maximum(sample.values, 0.0) - np.cumsum(gains, axis=0), axis=0)
@@ -104,44 +104,44 @@ def with_upper_bounds(
     return changed, (time.perf_counter() - start - compile_s, compile_s)
 
 
-def _martingales(rights: Rights) -> dict[str, Martingale]:
-    """The martingale of each right by name, none where no Brownian noise drives the paths."""
-    if not rights.components:
+def _martingales(group: OptionGroup) -> dict[str, Martingale]:
+    """The martingale of each option by name, none where no Brownian noise drives the paths."""
+    if not group.components:
         return {}
-    first, paths = MAX_PATHS - rights.shared.reserved, rights.martingale_paths
-    chunks = list(rights.sampled(first, paths))
+    first, paths = MAX_PATHS - group.shared.reserved, group.martingale_paths
+    chunks = list(group.sampled(first, paths))
     result = {}
-    for name, exercise in rights.exercises.items():
-        shape = shape_of(exercise, rights.components, rights.every, rights.jumps is not None)
+    for name, exercise in group.exercises.items():
+        shape = shape_of(exercise, group.components, group.every, group.jumps is not None)
         sample = Sample(*(np.concatenate(x, axis=-1) for x in zip(*(c[name] for c in chunks), strict=True)))
-        result[name] = fit_martingale(exercise, shape, sample, rights.ends, rights.jumps)
+        result[name] = fit_martingale(exercise, shape, sample, group.ends, group.jumps)
     return result
 
 
-def _gathered(
-    rights: Rights, martingales: Mapping[str, Martingale], first: int, count: int
+def _samples_and_gains(
+    group: OptionGroup, martingales: Mapping[str, Martingale], first: int, count: int
 ) -> list[tuple[str, Sample, np.ndarray | None]]:
-    """By right what its decisions see on these paths, and what its martingale gains, if it has one."""
-    result: dict[str, list[tuple[np.ndarray, ...]]] = {name: [] for name in rights.parts}
-    for chunk in rights.sampled(first, count):
+    """For each option, the values that its decisions use on these paths, and any martingale's gains."""
+    result: dict[str, list[tuple[np.ndarray, ...]]] = {name: [] for name in group.parts}
+    for chunk in group.sampled(first, count):
         for name, sample in chunk.items():
             gains = ()
             if name in martingales:
-                gains = (gains_of(martingales[name], sample, rights.ends),)
+                gains = (gains_of(martingales[name], sample, group.ends),)
             result[name].append((sample.values, sample.basis, *gains))
-    gathered = []
+    samples = []
     for name, parts in result.items():
         values, basis, *gains = (np.concatenate(arrays, axis=-1) for arrays in zip(*parts, strict=True))
         none = np.zeros((0, 0, values.shape[1]))
-        gathered.append((name, Sample(values, basis, none, none, none), gains[0] if gains else None))
-    return gathered
+        samples.append((name, Sample(values, basis, none, none, none), gains[0] if gains else None))
+    return samples
 
 
 def _held(simulation: Simulation, parts: tuple[Observable, ...], exercise: Exercise) -> dict[str, np.ndarray]:
-    """The numbers that a decision sees beside the state, by name, `(dates,)`, but for curves."""
+    """The numbers that a decision uses in addition to the state, by name, `(dates,)`, but for curves."""
     observer, grid, problem = simulation.observer, simulation.grid, simulation.problem
     if not isinstance(observer, Observer) or grid.steps is None:
-        raise TypeError("only observers have rights, and only a fixed grid has their dates")
+        raise TypeError("only observers have options, and only a fixed grid has their dates")
     curves = curves_of(problem)
     parameters = {name: x for name, x in parameters_at(problem, grid.t0).items() if name not in curves}
     times = float(grid.t0) + float(grid.dt) * np.array(exercise.when)
@@ -206,7 +206,7 @@ def _check_in_the_money(name: str, exercise: Exercise, values: np.ndarray) -> No
     if not inside.any() or (dates > 1 and most < needed):
         raise InputError(
             f"observe.{name}.early_exercise: of {values.shape[1]} paths at most {most} would be paid "
-            f"anything at a date before the end, and {exercise.terms} polynomials need {needed}; take more "
+            f"anything at a date before the end, and {exercise.terms} polynomials need {needed}; use more "
             "early_exercise.paths, a lower degree or a smaller basis"
         )
 

@@ -1,11 +1,11 @@
-r"""A martingale made of the normals of a path, for an upper bound of the value of a right.
+r"""A martingale from the normals of a path, for an upper bound of the value of an option.
 
-For every martingale M with $M_0 = 0$ a right to take $Z_j$ once is worth at most $E \max_j (Z_j - M_j)$, and
-this is its value where M is the martingale part of what the right is worth along the path (Rogers 2002,
+For every martingale M with $M_0 = 0$ an option that pays $Z_j$ once is worth at most $E \max_j (Z_j - M_j)$,
+and this is its value where M is the martingale part of its value along the path (Rogers 2002,
 doi:10.1111/1467-9965.02010). Functions of the state times Hermite polynomials of the normals that drive the
 path next have mean 0 whatever came before, in every discretisation. Their coefficients are found by
-regression (Belomestny, Bender & Schoenmakers 2009, doi:10.1111/j.1467-9965.2008.00357.x), without
-simulations inside simulations.
+regression (Belomestny, Bender & Schoenmakers 2009, doi:10.1111/j.1467-9965.2008.00357.x), without simulations
+inside simulations.
 """
 
 import functools
@@ -67,7 +67,7 @@ class Martingale(eqx.Module):
 
 
 def surprises(normals: Sequence[Any], marks: Sequence[Any], order: int, knots: Any, means: Any) -> list[Any]:
-    """Of mean 0 whatever came before: polynomials of normals, functions of jumps less their means."""
+    """Terms of mean 0 whatever came before: polynomials of normals, functions of jumps less their means."""
     result = list(polynomials(list(normals), order)[1:])
     for z in marks:
         result += [f - mean for f, mean in zip(functions_of_marks(z, knots), means, strict=True)]
@@ -94,7 +94,7 @@ def count_of(functions: int, ramps: int) -> int:
 
 
 def shape_of(exercise: Exercise, components: int, every: int, jumps: bool = False) -> Shape:
-    """As fine as the regression on its paths bears; `every` is the number of steps of an interval."""
+    """The finest shape that the regression on its paths bears; `every` is the steps of an interval."""
     functions = len(exercise.basis)
     shortest = min(b - a for a, b in itertools.pairwise((0, *exercise.when)))
     ramps, order = RAMPS, ORDERS.get(shortest // every, ORDER)
@@ -119,7 +119,7 @@ def interval_of(exercise: Exercise) -> int:
 def fit_martingale(
     exercise: Exercise, shape: Shape, sample: Any, ends: Sequence[int], jumps: JumpDistribution | None = None
 ) -> Martingale:
-    """The martingale of what the right is worth, from a `Sample` of paths of its own.
+    """The martingale of the value of the option, from a `Sample` of paths of its own.
 
     `ends` are the intervals that end at the dates, counted from 1. Backwards in time the increments so far
     are subtracted from what paths are worth, so that hardly any noise is left to the earlier regressions.

@@ -1,4 +1,4 @@
-"""What going on is worth at a date, by least squares over the paths on which exercising would pay."""
+"""The continuation value at a date, by least squares over the paths in the money."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""What a statistic is: it reduces the rows of many paths to figures, under a name in `STATISTICS`."""
+"""The contract of a statistic: from the rows of many paths to figures, under a name in `STATISTICS`."""
 
 import abc
 from collections.abc import Iterable, Mapping
@@ -27,7 +27,7 @@ def as_rows(rows: Mapping[str, int] | Iterable[tuple[str, int]]) -> Rows:
 
 
 class AbstractReducer(eqx.Module):
-    """A statistic of an ensemble, gathered leaf by leaf.
+    """A statistic of an ensemble, accumulated leaf by leaf.
 
     A leaf is a block of replicates (usually paths) of fixed length. `update` runs inside `jit` with 64-bit
     types enabled and reduces each leaf on its own; `merge` runs on the host. Leaves arrive in order, in

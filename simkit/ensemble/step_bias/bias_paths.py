@@ -1,4 +1,4 @@
-"""Paths that a step bias is measured on: the first of a run again, on grids with other steps or leaps."""
+"""Paths for the step bias: the first of a run again, on grids with other steps or leaps."""
 
 import dataclasses
 import functools
@@ -9,7 +9,7 @@ import numpy as np
 
 from simkit.ensemble.chunks import path_ids
 from simkit.ensemble.programs import Request, compiled
-from simkit.ensemble.work import joined
+from simkit.ensemble.work import concatenated
 from simkit.machine.on_each_device import Devices
 
 Ends = dict[str, np.ndarray]
@@ -48,12 +48,12 @@ class BiasRun:
         return {name: np.ascontiguousarray(x.T) for name, x in rows.items()}
 
     def _simulated(self, levels: Sequence[Callable], first: int, paths: int) -> list[Ends]:
-        """Of paths from `first`, on each of the levels, in as many calls as it takes."""
+        """The ends of paths from `first`, on each of the levels, in as many calls as it takes."""
         ids = self.requests[0].arguments[1]
 
         def work(simulate: Callable, start: int) -> Ends:
             ends = self.ends(simulate(path_ids(start, *ids.shape)))
             return {name: ends[name] for name in self.orders}
 
-        each = joined(work, levels, range(first, first + paths, ids.size), self.workers)
+        each = concatenated(work, levels, range(first, first + paths, ids.size), self.workers)
         return [{name: x[:, :paths] for name, x in ends.items()} for ends in each]

@@ -47,7 +47,7 @@ class StepErrors:
 
 
 def unknown_errors(simulation: Simulation) -> StepErrors:
-    """Those of a run without anything to compare with: unknown, none where sampling is exact.
+    """The errors of a run without anything to compare with: unknown, none where sampling is exact.
 
     The former are runs whose jumps are not split between halves of a step, and whose number of steps or dates
     rule out longer ones.
@@ -252,7 +252,7 @@ def step_error_of_paths(
 
 
 def _event(name: str, last: "_Last", simulation: Simulation) -> float:
-    """By how much other steps change a path on which an event, or a count, is another; 0 if none can be.
+    """How much other steps change a path on which an event, or a count, is another; 0 if none can be.
 
     Where all paths have one value, it is as far as from one end of what they could have to the other.
     """

@@ -48,6 +48,6 @@ def resolution(error: StepError | None, size: float, spread: float, stderr: floa
 
 
 def _rounded_up(steps: float) -> int:
-    """To two digits."""
+    """Rounded up to two digits."""
     unit = 10 ** max(int(math.log10(steps)) - 1, 0)
     return math.ceil(steps / unit) * unit

@@ -1,4 +1,4 @@
-"""What rounding makes of a number that was reached in steps: a floor of every error."""
+"""The rounding error of a number after many steps, a floor of every error."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,8 +12,8 @@ from simkit_solvers.problems.problem import AbstractSDE
 from simkit.ensemble.simulation import Simulation
 
 
-def rounding_error(size, simulation: Simulation, steps, spread: Any = np.inf):
-    """Of numbers of this size after so many steps of a simulation, `spread` their standard deviation.
+def rounding_error(size: Any, simulation: Simulation, steps: Any, spread: Any = np.inf) -> Any:
+    """The rounding error of numbers of this size after so many steps, `spread` their standard deviation.
 
     Roundings add up at random, or where no noise of a step is as large, all to one side. In float32 the sums
     of many steps and those of ordinary equations are compensated, except those of adaptive steps of
@@ -60,5 +60,5 @@ def scales_by_rate(simulation: Simulation, ends: Mapping[str, np.ndarray]) -> di
 
 
 def rounding_of_normals(simulation: Simulation) -> float:
-    """That of the normals that make the increments of other steps, in programs that may round otherwise."""
+    """The rounding of normals for the increments of other steps, whose programs may round otherwise."""
     return float(np.finfo(simulation.normals).eps) if isinstance(simulation.problem, AbstractSDE) else 0.0

@@ -111,7 +111,7 @@ class _Expansion:
         return self.estimate(low, [self.bias_by_coarse(low), self.bias(high)])
 
     def estimate(self, order: float, others: list[np.ndarray]) -> StepError:
-        """By the fine difference and an order, `others` what else the bias could be."""
+        """The bias by the fine difference and an order; `others` are what else it could be."""
         if self.unsure:
             others = [*others, self.bias(order - self.unsure)]
         bias, noise = self.mean(self.bias(order))
@@ -184,7 +184,7 @@ class _Expansion:
         return [to_finest, to_finest - fine][: int(np.sum(self.lengths < 1))]
 
     def bias(self, order: float) -> np.ndarray:
-        """By the fine difference, to which a power of the length is fitted."""
+        """The bias by the fine difference, to which a power of the length is fitted."""
         to_finest, fine, *_ = self.differences
         return to_finest + fine * self.lengths[0] ** order / np.diff(self.lengths**order)[0]
 

@@ -59,7 +59,7 @@ class OtherGrid:
 
 
 def levels(simulation: Simulation, shorter: bool = False) -> tuple[OtherGrid, ...]:
-    """Two grids beside the run's own, from which an order can be measured; fewer if there are not two.
+    """Two grids besides the run's own, from which an order can be measured; fewer if there are not two.
 
     Steps of 2h and 4h, or 3h and 9h. Where dates or the number of steps rule these out, h/2 takes the place
     of those that are missing, then h/4. With `shorter` it is h/2 and h/4, which say more of h and cost more.

@@ -50,7 +50,7 @@ class Equations:
         return expression
 
     def evaluated(self, path: KeyPath, expression: Expression | None) -> float | None:
-        """Its value, `None` where it is wrong or depends on more than parameters and constants."""
+        """The value of an expression, `None` if wrong or dependent on more than parameters and constants."""
         constants = self.constants.values.items()
         values = {name: value for name, value in constants if name not in self.given}
         return self.constants.evaluated(path, expression, values | self.parameters.values)

@@ -75,7 +75,7 @@ class DifferentialText(AbstractText):
         return "A model written in the file.\n\n" + "\n".join(lines)
 
     def members(self, state: type) -> dict[str, Any]:
-        """Its drift, and the noise if it has one."""
+        """The drift, and the noise if there is one."""
         members: dict[str, Any] = {"drift": _drift(self, state)}
         if not self.noises:
             return members

@@ -51,7 +51,7 @@ class HamiltonianText(AbstractText):
         return f"Energies written in the file.\n\nH = {self.kinetic.text} + {self.potential.text}"
 
     def members(self, state: type) -> dict[str, Any]:
-        """Its energies."""
+        """The energies."""
         return {
             "kinetic": _energy(self.kinetic, self.momenta, self.parameters),
             "potential": _energy(self.potential, self.positions, self.parameters),

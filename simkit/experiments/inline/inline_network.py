@@ -47,7 +47,7 @@ class NetworkText(AbstractText):
         return "A reaction network written in the file.\n\n" + "\n".join(lines)
 
     def members(self, state: type) -> dict[str, Any]:
-        """Its reactions and their rates."""
+        """The reactions and their rates."""
 
         def rates(model, t, y):
             values = environment(model, self, t, y)

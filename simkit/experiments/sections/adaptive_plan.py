@@ -75,7 +75,7 @@ def plan_adaptive(
             diagnostics.add(("time", "rtol"), f"must be below 1, got {value:g}: nothing would be refused")
         if value < finest:
             wider = ", or precision: float64" if precision == "float32" else ""
-            message = f"{value:g} is finer than {precision} resolves; take at least {finest:.1g}{wider}"
+            message = f"{value:g} is finer than {precision} resolves; use at least {finest:.1g}{wider}"
             diagnostics.add(("time", "rtol"), message)
     if rtol is None or atol is None or save is None:
         return None

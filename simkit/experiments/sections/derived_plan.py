@@ -1,4 +1,4 @@
-"""From the `derived` section to figures made of means."""
+"""From the `derived` section to quantities computed from means."""
 
 import functools
 from collections.abc import Collection, Mapping

@@ -1,4 +1,4 @@
-"""From `early_exercise` of an observable to the right it describes."""
+"""From `early_exercise` of an observable to the option it describes."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
@@ -25,7 +25,7 @@ def plan_exercise(
     constants: Constants,
     path: KeyPath,
 ) -> Exercise | None:
-    """The right of one observable at `path`, `None` where it has none or it is wrong."""
+    """The exercise of one observable at `path`, `None` where it has none or it is wrong."""
     diagnostics = constants.diagnostics
     section = settings.early_exercise
     if section is None:
@@ -33,7 +33,7 @@ def plan_exercise(
     place = (*path, "early_exercise")
     if settings.at == "each":
         diagnostics.add(
-            (*path, "at"), "has no effect: a right that is exercised early has one value, at the end"
+            (*path, "at"), "has no effect: an option with early exercise has one value, at the end"
         )
     basis = _basis(section, plan, names, place, constants)
     if steps is None or plan is None:
@@ -47,7 +47,7 @@ def plan_exercise(
     if exercise.dates > 1 and exercise.terms * PATHS_PER_TERM > section.paths:
         message = (
             f"{section.degree} makes {exercise.terms} polynomials, which need {PATHS_PER_TERM} paths each, "
-            f"and there are {section.paths}; take a lower degree, a smaller basis or more paths"
+            f"and there are {section.paths}; use a lower degree, a smaller basis or more paths"
         )
         diagnostics.add((*place, "degree"), message)
     return exercise
@@ -87,7 +87,7 @@ def _when(
 def dates_of(
     observables: Iterable[Observable], span: tuple[Expression, Expression], values: Mapping[str, Any]
 ) -> dict[str, tuple]:
-    """By right the dates that constants give, as parts of the time between the constants' own t0 and t1."""
+    """The dates of each option for given constants, as fractions of the time between their t0 and t1."""
     t0, t1 = (end(values) for end in span)
     exercises = {each.name: each.exercise for each in observables if each.exercise is not None}
     return {
@@ -132,5 +132,5 @@ def refuse_too_many(observable: Observable, ensemble: Ensemble | None) -> None:
         raise SettingError(
             ("observe", observable.name, "early_exercise", "paths"),
             f"{observable.exercise.paths} reserve {needed} paths for policies, which with the ensemble's "
-            f"{ensemble.paths} are more than the {MAX_PATHS} that there are; take fewer",
+            f"{ensemble.paths} are more than the {MAX_PATHS} that there are; use fewer",
         )

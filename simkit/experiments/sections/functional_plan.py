@@ -1,4 +1,4 @@
-"""Which path functionals a run knows, and the times of those of one time."""
+"""Which path functionals a run supports, and the times of those that are evaluated once."""
 
 import dataclasses
 from collections.abc import Collection, Sequence
@@ -65,7 +65,7 @@ def _refuse_moving(functional: AbstractFunctional, moving: Collection[str], path
         raise SettingError(
             path,
             f"{functional.name}(…): {min(changing)} in {watched.text} changes between events, and the path "
-            "is seen when they happen; take counts, constants and curves with interpolation: previous there",
+            "is seen when they happen; use counts, constants and curves with interpolation: previous there",
         )
 
 

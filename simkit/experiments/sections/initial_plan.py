@@ -145,7 +145,7 @@ def plan_paths(ensemble: Ensemble, initial: Mapping[str, InitialValue], default:
             below = ensemble.paths // count * count
             choices = " or ".join(str(n) for n in (below, below + count) if n)
             message = (
-                f"{ensemble.paths} is not a multiple of the {count} initial values of {name}; take {choices}"
+                f"{ensemble.paths} is not a multiple of the {count} initial values of {name}; use {choices}"
             )
             raise SettingError(("ensemble", "paths"), message)
     return ensemble
@@ -157,7 +157,7 @@ def refuse_seed(ensemble: Ensemble, initial: Mapping[str, InitialValue]) -> None
         if value.origin is not None and value.origin.file.seed == ensemble.seed:
             message = (
                 f"{ensemble.seed} is also the seed of {value.origin.section.file}: these paths would meet "
-                "the noise that made their initial values; take another seed"
+                "the noise that made their initial values; choose another seed"
             )
             raise SettingError(("ensemble", "seed"), message)
 

@@ -1,4 +1,4 @@
-"""What initial values of a model's variables are admissible."""
+"""Which initial values of a model's variables are admissible."""
 
 from collections.abc import Mapping
 

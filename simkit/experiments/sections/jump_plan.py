@@ -1,4 +1,4 @@
-"""What a solver sees of a reaction network, and the times of a run whose events come when they come."""
+"""Which process of a network a solver simulates, and the times of a run at random events."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -58,13 +58,13 @@ def plan_jumps(section: Time | None, save: Save | None, diagnostics: Diagnostics
     for key in ("steps", "rtol", "atol", "first_step"):
         if key in keys:
             message = (
-                "the solver simulates the events of a reaction network when they come; remove it and give "
-                "save.points, or take EulerMaruyama for the chemical Langevin equation, Tsit5 for the rate "
+                "the solver simulates each event of a reaction network when it occurs; remove it and give "
+                "save.points, or use EulerMaruyama for the chemical Langevin equation, Tsit5 for the rate "
                 "equation"
             )
             diagnostics.add(("time", key), message, at_key=True)
     if save is not None and save.every is not None:
-        diagnostics.add(("save", "every"), "events come when they come; give points")
+        diagnostics.add(("save", "every"), "events occur at random times; use save.points")
     if section is None or save is None:
         return None
     points, max_steps = save.points or 1, section.max_steps or MAX_STEPS
@@ -81,7 +81,7 @@ def refuse_jumps(
     observe: Mapping[str, ObservableSettings] | None,
     constants: Constants,
 ) -> None:
-    """What counts cannot be: of continuous distributions, parts of one, exercised early."""
+    """Report settings that counts do not allow: continuous distributions, fractions, early exercise."""
     diagnostics = constants.diagnostics
     if section is not None and section.convert:
         diagnostics.add(("solver", "convert"), "has no effect: the jump process has no calculus", at_key=True)
@@ -90,7 +90,7 @@ def refuse_jumps(
         path = ("initial", name)
         if isinstance(bound, Distribution):
             diagnostics.add(
-                path, "must be a whole number of molecules, and these distributions are of real ones"
+                path, "must be a whole number of molecules, but these distributions are continuous"
             )
             continue
         counts = np.atleast_1d(bound.numbers if isinstance(bound, PathValues) else bound)
@@ -101,6 +101,6 @@ def refuse_jumps(
     for name, settings in (observe or {}).items():
         if settings.early_exercise is not None:
             message = (
-                "events have no common dates; take EulerMaruyama for the chemical Langevin equation, on steps"
+                "events have no common dates; use EulerMaruyama for the chemical Langevin equation, on steps"
             )
             diagnostics.add(("observe", name, "early_exercise"), message)

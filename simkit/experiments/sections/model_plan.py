@@ -41,7 +41,7 @@ class ModelPlan:
     def bound(self, constants: Mapping[str, Any], grid: Any) -> AbstractODE:
         """The problem for other constants, on a grid that its events are to meet."""
         if self.problem is None:
-            raise ValueError("a model with mistakes has no problem")
+            raise ValueError("a model with errors has no problem")
         if self.bind is not None:
             return self.bind(constants, grid)
         make = self.make or type(self.problem)

@@ -2,6 +2,7 @@
 
 from simkit_solvers.grids.grid import LONG, Grid
 from simkit_solvers.loops.compensated import check_float32
+from simkit_solvers.methods.switched import Solver
 
 from simkit.config.diagnostics import Diagnostics, SettingError
 from simkit.config.settings import MAX_STEPS, Save, Time
@@ -50,7 +51,7 @@ def plan_fixed(steps: int | None, save: Save | None) -> MakeGrid | None:
     return lambda t0, t1, values: Grid(t0, (t1 - t0) / steps, steps, every)
 
 
-def refuse_float32(solver, steps: int | None, precision: str | None) -> None:
+def refuse_float32(solver: Solver | None, steps: int | None, precision: str | None) -> None:
     """Raise `SettingError` for a solver whose state float32 would lose over so many steps."""
     if precision == "float32" and solver is not None and steps is not None and steps > LONG:
         try:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 SAMPLES = 8
 HEADING = 132  # letters over the width of a picture
-NUMBER = 0.07  # of a panel's height, which a number needs beside a line
+NUMBER = 0.07  # of a panel's height, which a number needs next to a line
 MEANS: tuple[Any, ...] = (
     {"color": VERMILION, "linewidth": 2, "label": "mean", "zorder": 4},
     {"color": "black", "linewidth": 1.6, "linestyle": (0, (4, 3)), "label": "exact mean", "zorder": 5},
@@ -167,16 +167,16 @@ def _sideways_histogram(axes: "Axes", dataset: "xr.Dataset", name: str, extent: 
     axes.set_xlim(0, top)
     if percentages[peak] > top:
         low, high = axes.get_ylim()
-        at = _beside(final_means(dataset, name), (edges[peak] + edges[peak + 1]) / 2, low, high)
+        at = _next_to(final_means(dataset, name), (edges[peak] + edges[peak + 1]) / 2, low, high)
         style = {"fontsize": 9, "color": "black", "ha": "right", "va": "center", "zorder": 6}
         place = {"xy": (top, at), "xytext": (-4, 0), "textcoords": "offset points"}
         axes.annotate(f"{percentages[peak]:.0f} %", **place, **style)
-    axes.locator_params(axis="x", nbins=4, integer=True)  # decimals find no room beside a phase portrait
+    axes.locator_params(axis="x", nbins=4, integer=True)  # decimals do not fit next to a phase portrait
     if last:
         axes.set_xlabel("% of paths per bin")
 
 
-def _beside(lines: list[float], wanted: float, low: float, high: float) -> float:
+def _next_to(lines: list[float], wanted: float, low: float, high: float) -> float:
     """Where none of the lines crosses a number between `low` and `high`, as near to `wanted` as can be."""
     room = NUMBER * (high - low)
     places = [wanted, *(line + side * room for line in lines for side in (-1, 1))]

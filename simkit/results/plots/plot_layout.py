@@ -1,4 +1,4 @@
-"""How a picture is laid out: rows over time, a phase portrait beside them, distributions below."""
+"""The layout of a picture: rows over time, a phase portrait next to them, distributions below."""
 
 import contextlib
 import textwrap
@@ -42,7 +42,7 @@ STYLE: Any = {
 class Panels(NamedTuple):
     """What is drawn in each kind of panel.
 
-    For each quantity over time `over_time(axes, name, first, last)`, and beside it, where there are several
+    For each quantity over time `over_time(axes, name, first, last)`, and next to it, where there are several
     paths, `sideways(axes, name, extent, last)` of values between `ends(name)`, along an axis that shows
     `extent`; `phase_portrait(axes, pairs)`; for each observable that is not in them `distribution(axes, name,
     first)`. `first` and `last` are of a column or a row.

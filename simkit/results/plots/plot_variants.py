@@ -1,4 +1,4 @@
-"""The picture of variants: the same quantities laid over each other, a colour for each variant."""
+"""The picture of variants: the same quantities overlaid, with a colour for each variant."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -47,23 +47,23 @@ class CoupledNetwork(AbstractReactionNetwork):
         """Each reaction of the model in both copies, in the first and in the second."""
         return _coupled(tuple(self.first.reactions.items()))
 
-    def joined(self, first: PyTree, second: PyTree) -> Any:
+    def paired(self, first: PyTree, second: PyTree) -> Any:
         """The state of both copies."""
         return self.State(*first, *second)
 
-    def parted(self, y: PyTree) -> tuple[Any, Any]:
+    def separated(self, y: PyTree) -> tuple[Any, Any]:
         """The states of the two copies."""
         species = self.first.State
         return species(*y[: len(species._fields)]), species(*y[len(species._fields) :])
 
     def copies(self, y):
         # What one copy fires alone is a small difference of propensities, which changes by much of itself.
-        first, second = self.parted(y)
+        first, second = self.separated(y)
         names = self.State._fields
         return (self.first, first, names[: len(first)]), (self.second, second, names[len(first) :])
 
     def rates(self, t, y):
-        first, second = self.parted(y)
+        first, second = self.separated(y)
         pairs = zip(self.first.propensities(t, first), self.second.propensities(t, second), strict=True)
         rates = []
         for a, b in pairs:
@@ -91,7 +91,7 @@ class ObservedPair(AbstractObserver):
 
     @property
     def stops(self):
-        """Those of both, which are the same."""
+        """The stops of both copies, which are the same."""
         return self.first.stops
 
     def changed(self, acc, k, t, before, after):
@@ -104,7 +104,7 @@ class ObservedPair(AbstractObserver):
 
     def _copies(self, problem: CoupledNetwork, y: PyTree) -> tuple[tuple, tuple]:
         """Observer, network and counts of each copy."""
-        one, other = problem.parted(y)
+        one, other = problem.separated(y)
         return (self.first, problem.first, one), (self.second, problem.second, other)
 
     def coarsened(self, factor):

@@ -27,14 +27,14 @@ FINER = 1e-2  # of the run's tolerances: those of the crossing in the step's int
 
 
 class Crossing(NamedTuple):
-    """Where a condition was met: the `time`, the `state` then, and whether it was `found` before the end.
+    """Where a condition was met: the `time`, the `state` then, and whether it `occurred` before the end.
 
-    Time and state are NaN where it was not, and their derivatives 0, so that `jnp.where(found, …)` has one.
+    If it did not, time and state are NaN and their derivatives 0, so that `jnp.where(occurred, …)` has one.
     """
 
     time: Scalar
     state: Any
-    found: jax.Array
+    occurred: jax.Array
 
 
 def crossing(

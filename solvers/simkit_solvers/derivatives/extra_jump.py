@@ -109,9 +109,7 @@ def extra_jump(
     depends on the state, which would have to be known at the random step.
     """
     if not isinstance(problem, AbstractJumpDiffusion):
-        raise ValueError(
-            f"extra_jump: {type(problem).__name__} does not jump; take the derivative of its paths"
-        )
+        raise ValueError(f"extra_jump: {type(problem).__name__} does not jump; differentiate its paths")
     dtype = jnp.result_type(*jax.tree.leaves(y0))
     start, dt = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.dt, dtype)
     _check_intensity(problem, start, y0)
@@ -148,6 +146,6 @@ def extra_jump(
 def _check_intensity(problem: AbstractJumpDiffusion, t, y0) -> None:
     if reads(lambda y: jnp.asarray(problem.intensity(t, y), t.dtype), y0):
         raise ValueError(
-            f"{type(problem).__name__}.intensity depends on the state, which one more jump changes; take "
+            f"{type(problem).__name__}.intensity depends on the state, which one more jump changes; use "
             "finite differences with common random numbers"
         )

@@ -56,18 +56,18 @@ class WithSensitivities(AbstractODE):
         sensitivities = (f"{name}_by_{k}" for k in range(len(tangents)) for name in names)
         self.State = scalars("Stacked", (*names, *sensitivities))
 
-    def joined(self, y: PyTree, sensitivities: Sequence[PyTree]) -> Any:
+    def stacked(self, y: PyTree, sensitivities: Sequence[PyTree]) -> Any:
         """The joint state of a state and its sensitivities."""
         return self.State(*y, *(x for each in sensitivities for x in each))
 
-    def parted(self, joined: PyTree) -> tuple[Any, list]:
+    def unstacked(self, stacked: PyTree) -> tuple[Any, list]:
         """The state and its sensitivities, from the joint state."""
         species, size = self.original.State, len(self.original.State._fields)
-        parts = [species(*joined[i : i + size]) for i in range(0, len(joined), size)]
+        parts = [species(*stacked[i : i + size]) for i in range(0, len(stacked), size)]
         return parts[0], parts[1:]
 
     def drift(self, t, y):
-        y, sensitivities = self.parted(y)
+        y, sensitivities = self.unstacked(y)
 
         def drift(both):
             problem, y = both
@@ -76,7 +76,7 @@ class WithSensitivities(AbstractODE):
         slope, slopes = drift((self.original, y)), []
         for tangent, s in zip(self.tangents, sensitivities, strict=True):
             slopes.append(jvp(drift, (self.original, y), (tangent, s))[1])
-        return self.joined(slope, slopes)
+        return self.stacked(slope, slopes)
 
 
 class _Observed(AbstractObserver):
@@ -91,11 +91,11 @@ class _Observed(AbstractObserver):
 
     @property
     def stops(self):
-        """Those of the observer."""
+        """The stops of the observer."""
         return self.observer.stops
 
     def conditions(self, problem, t, y):
-        return self.observer.conditions(problem.original, t, problem.parted(y)[0])
+        return self.observer.conditions(problem.original, t, problem.unstacked(y)[0])
 
     def update(self, problem, acc, k, t, y, dt):
         return self._moved(
@@ -111,7 +111,7 @@ class _Observed(AbstractObserver):
 
     def _moved(self, function: Callable, problem, acc, y) -> tuple[Any, tuple]:
         """`function(observer, problem, acc, y)`, and its derivatives in all directions."""
-        y, sensitivities = problem.parted(y)
+        y, sensitivities = problem.unstacked(y)
         acc, slopes = acc
         given = self.observer, problem.original, acc, y
         moves = zip(self.tangents, problem.tangents, slopes, sensitivities, strict=True)
@@ -143,14 +143,14 @@ def forward_sensitivities(
     """
     if schedule_of(problem) is not None:
         raise ValueError(
-            "forward_sensitivities: the problem is scheduled, and this system has no stops; take jax.jvp of "
+            "forward_sensitivities: the problem is scheduled, and this system has no stops; use jax.jvp of "
             "integrate_adaptive"
         )
     dtype = jnp.result_type(*jax.tree.leaves(y0))
     problem, observer = in_precision((problem, observer), dtype)
     tangents = tuple(as_tangent(problem, each.problem, dtype) for each in directions)
     system = WithSensitivities(problem, tangents)
-    begin = system.joined(y0, [as_tangent(y0, each.y0, dtype) for each in directions])
+    begin = system.stacked(y0, [as_tangent(y0, each.y0, dtype) for each in directions])
     watch = _Observed(observer, tuple(as_tangent(observer, each.observer, dtype) for each in directions))
     run = integrate_adaptive(system, solver, begin, grid, watch, **coefficients)
     return Sensitivities(run.rows["rows"], run.rows["derivatives"], run.accepted, run.rejected, run.reached)

@@ -132,7 +132,7 @@ def finite_difference(
     """
     if coupling == "split":
         pair, watch = coupled_copies(network, grid, observer, direction, step)
-        run = integrate_jumps(pair, method, pair.joined(y0, y0), grid, noise, watch)
+        run = integrate_jumps(pair, method, pair.paired(y0, y0), grid, noise, watch)
         high, low, status = run.rows["first"], run.rows["second"], run.status
     else:
         sides = _sides(network, grid, observer, direction, step)
@@ -189,7 +189,7 @@ def weak_derivative(
     if not method.exact:
         raise ValueError(
             f"weak_derivative: {type(method).__name__} takes many events at once, between which no other "
-            "event fits; take DirectMethod, or girsanov"
+            "event fits; use DirectMethod, or girsanov"
         )
     _refuse_schedule("weak_derivative", network, "girsanov or finite_difference with coupling='noise'")
     check_rates(network)
@@ -205,7 +205,7 @@ def weak_derivative(
     pair, watch = CoupledNetwork(network, network), ObservedPair(observer, observer)
     runs = jax.vmap(
         lambda y: integrate_jumps(
-            pair, method, pair.joined(y, here), grid, branch.noise, watch, begin=branch.time
+            pair, method, pair.paired(y, here), grid, branch.noise, watch, begin=branch.time
         )
     )(there)
     late = (jnp.arange(grid.rows, dtype=dtype) / grid.points) >= branch.fraction
@@ -289,4 +289,4 @@ def _tangents(network, observer, grid: JumpGrid, direction: Direction) -> tuple[
 
 def _refuse_schedule(place: str, network, instead: str) -> None:
     if schedule_of(network) is not None:
-        raise ValueError(f"{place}: the network is scheduled, and copies of it run without; take {instead}")
+        raise ValueError(f"{place}: the network is scheduled, and copies of it run without; use {instead}")

@@ -77,7 +77,7 @@ def ode_gradient(
     are NaN in place of the last two.
     """
     if schedule_of(problem) is not None:
-        raise ValueError("ode_gradient: the problem is scheduled; take jax.grad of integrate_adaptive")
+        raise ValueError("ode_gradient: the problem is scheduled; use jax.grad of integrate_adaptive")
     if adjoint not in ("checkpointed", "backsolve"):
         raise ValueError(f"ode_gradient: adjoint must be checkpointed or backsolve, got {adjoint!r}")
     dtype = jnp.result_type(*jax.tree.leaves(y0))
@@ -121,9 +121,9 @@ def _distance_on_return(problem: AbstractODE, solver, y0, grid: AdaptiveGrid, la
 def _refuse(problem, ended: bool, returned: float) -> None:
     name = type(problem).__name__
     if not ended:
-        raise ValueError(f"ode_gradient: the run of {name} failed; raise max_steps, or take a stiff solver")
+        raise ValueError(f"ode_gradient: the run of {name} failed; raise max_steps, or use a stiff solver")
     raise ValueError(
         f"ode_gradient: run backwards, {name} ends {returned:.3g} tolerances from where it began, more than "
         f"{RETURNS_WITHIN:g}: it is stiff, dissipative or chaotic, and backsolve would give a wrong "
-        "gradient; take adjoint='checkpointed'"
+        "gradient; use adjoint='checkpointed'"
     )

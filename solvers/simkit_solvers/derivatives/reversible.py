@@ -1,4 +1,4 @@
-r"""Reverse passes that keep no state: they undo the steps.
+r"""Reverse passes that store no states: they undo the steps.
 
 Some methods undo a step by one with $-h$ and the increments $-\Delta W$, from what they carry: the state and,
 of reversible Heun, its second copy of it. So all that the forward run went through is computed again from its
@@ -147,7 +147,7 @@ def end_state(
     if not goes_back(problem, solver):
         raise ValueError(
             f"end_state: {type(solver).__name__} on {type(problem).__name__} does not go back step by step; "
-            "take Leapfrog, Yoshida4 or Yoshida6 on a Hamiltonian system, ReversibleHeun on another without "
+            "use Leapfrog, Yoshida4 or Yoshida6 on a Hamiltonian system, ReversibleHeun on another without "
             "jumps and schedule, or integrate() with a budget"
         )
     check_solver(solver, problem)

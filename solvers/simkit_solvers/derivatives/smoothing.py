@@ -1,4 +1,4 @@
-r"""Derivatives of means of values that jump, released into weights only near where they jump.
+r"""Derivatives of means of discontinuous values, released into weights only near the discontinuities.
 
 Let a value or its slope jump where one of the differences $g_i$ is zero, and let it be observed in $n_i$
 steps. With $d_i$ the derivative of $g_i$ at the end of a step along a direction, the normals of the step

@@ -65,7 +65,7 @@ def stationary_derivative(
     if length <= window:
         raise ValueError(
             f"window: {window} rows are no less than a batch of {max(length, 0)}, of which each path "
-            f"has {each}; save more rows, or take a shorter window or more paths"
+            f"has {each}; save more rows, or use a shorter window or more paths"
         )
     last = values[:, discard + window :]
     centre = jnp.mean(last)

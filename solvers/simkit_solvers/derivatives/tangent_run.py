@@ -216,7 +216,7 @@ class TangentRun(AbstractTangentRun):
     def stepped(
         self, carried: WithTangents, k: jax.Array, draw: Draw, words: JumpWords | None, weighed: bool = True
     ) -> WithTangents:
-        """As of any such run; `weighed` is whether weights are wanted."""
+        """One step of the path and its tangents; `weighed` is whether weights are wanted."""
         y, state, acc = carried.carry
 
         def advance(W, run=self.run, y=y, state=state):

@@ -1,4 +1,4 @@
-"""The times of a run whose steps are as long as its tolerances allow."""
+"""The times of a run with adaptive steps."""
 
 import math
 from typing import ClassVar
@@ -15,8 +15,8 @@ class Tolerances(eqx.Module):
     r"""What the estimated error of a step may be: in the root mean square over the variables, each divided by
     $\mathrm{atol} + \mathrm{rtol}\,|y|$, at most one.
 
-    Both are traced, so changing them compiles nothing. Reference: Hairer, Nørsett & Wanner (1993), Solving
-    Ordinary Differential Equations I, section II.4, doi:10.1007/978-3-540-78862-1.
+    Both are traced, so changing them needs no recompilation. Reference: Hairer, Nørsett & Wanner (1993),
+    Solving Ordinary Differential Equations I, section II.4, doi:10.1007/978-3-540-78862-1.
     """
 
     rtol: Scalar
@@ -59,7 +59,7 @@ class AdaptiveGrid(AbstractSavedTimes):
 
     @property
     def fewest_steps(self) -> int:
-        """Of a stochastic path, with no step longer than `first_step` or beyond a saved time."""
+        """The fewest steps of a stochastic path, none longer than `first_step` or beyond a saved time."""
         interval = float(self.span) / self.points
         longest = interval if self.first_step is None else float(self.first_step)
         return self.points * max(math.ceil(interval / longest - 1e-3), 1)

@@ -15,8 +15,8 @@ LONG = 10_000
 class Grid(eqx.Module):
     """Steps of equal length `dt` from `t0`, of which every `every`-th is saved.
 
-    `t0` and `dt` are traced, so changing them compiles nothing; `steps` and `every` are static. Row 0 is
-    `t0`, row r is step `r * every`. Raises `ValueError` unless `steps` is a positive multiple of `every`.
+    `t0` and `dt` are traced, so changing them needs no recompilation; `steps` and `every` are static. Row 0
+    is `t0`, row r is step `r * every`. Raises `ValueError` unless `steps` is a positive multiple of `every`.
     """
 
     has_events: ClassVar[bool] = False  # a path goes from event to event, its state whole numbers
@@ -54,7 +54,7 @@ class Grid(eqx.Module):
 
 
 class TracedGrid(eqx.Module):
-    """A `Grid` whose numbers of steps are traced too, so that changing them compiles nothing.
+    """A `Grid` whose numbers of steps are traced too, so that changing them needs no recompilation.
 
     What the code depends on stays static: how many rows are saved, where they fall in blocks, which is the
     `phase`, `every` modulo `PERIOD`, and whether it is `long`. Two blocks or more lie between rows. A loop

@@ -1,4 +1,4 @@
-"""The times of a run whose events come when they come."""
+"""The times of a run at random events."""
 
 from typing import ClassVar
 

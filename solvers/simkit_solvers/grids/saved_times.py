@@ -1,4 +1,4 @@
-"""The span of a run that has no common steps, and the times that are saved of it."""
+"""The span and the saved times of a run without common steps."""
 
 from typing import ClassVar
 

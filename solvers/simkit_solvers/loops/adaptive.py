@@ -78,7 +78,7 @@ def solution(
     check_adaptive(solver, problem)
     schedule = schedule_of(problem)
     if schedule is not None and schedule.events:
-        raise ValueError("a solution is one run of diffrax, without events; take integrate_adaptive")
+        raise ValueError("a solution is one run of diffrax, without events; use integrate_adaptive")
     dtype = jnp.result_type(*jax.tree.leaves(y0))
     times = grid.elapsed(dtype)
     return solved(

@@ -1,4 +1,4 @@
-"""How an ordinary equation is solved by adaptive steps: at once, or from stop to stop of its schedule."""
+"""Adaptive steps of an ordinary equation: in one run, or from stop to stop of its schedule."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""How the fixed-grid loop is cut into blocks of unrolled steps."""
+"""How the fixed-grid loop is divided into blocks of unrolled steps."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,4 @@
-r"""Reverse passes in little memory: loops inside loops, of which only beginnings are stored.
+r"""Reverse passes in little memory: nested loops of which only the starts are stored.
 
 A reverse pass needs what a loop carried at each of its N iterations. A loop of $N_1$ iterations around one of
 $N_2$, of which only the beginnings are stored, stores $N_1 + N_2$ carries in place of $N_1 N_2$ and computes

@@ -1,4 +1,4 @@
-r"""Steps that lose nothing where increments are small: what rounding loses is added by the next step.
+r"""Steps with compensated sums: what rounding loses is added by the next step.
 
 In float32 $y + \Delta$ loses what of $\Delta$ lies below the last digit of $y$: half a unit in the last place
 at most, at each step, and always of the same sign where the increments are alike. Here a step is solved for
@@ -125,7 +125,7 @@ def check_float32(solver: Solver) -> None:
         names = " and ".join(type(x).__name__ for x in _each(solver) if not can_compensate(x))
         raise ValueError(
             f"over more than {LONG} steps float32 loses the state under {names}, whose sums are not "
-            f"compensated; take precision: float64, or at most {LONG} steps"
+            f"compensated; use precision: float64, or at most {LONG} steps"
         )
 
 

@@ -32,8 +32,8 @@ class Hold(NamedTuple):
 
 
 class _Holding(NamedTuple):
-    """For each condition whether it has held, the ends of the step in which it first did, which of the points
-    there, and what interpolates the step."""
+    """For each condition: whether it has held, the ends of the step in which it first did, at which of the
+    points there, and what interpolates the step."""
 
     held: jax.Array
     t0: jax.Array

@@ -15,15 +15,18 @@ doi:10.1145/84537.84552; Plyasunov & Arkin (2007), Efficient stochastic sensitiv
 systems, doi:10.1016/j.jcp.2006.06.047.
 """
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
 from simkit_solvers.methods.jump.jump_method import Jumps
 from simkit_solvers.numerics.tangents import jvp
+from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 
 
-def pushed(fn, network, directions: tuple) -> tuple:
+def pushed(fn: Callable, network: AbstractReactionNetwork, directions: tuple) -> tuple:
     """The tangents of `fn(network)`, a network made from another one, in given directions."""
     return tuple(jvp(fn, network, each)[1] for each in directions)
 
@@ -63,7 +66,7 @@ def has_likelihood(jumps: Jumps, y: PyTree) -> jax.Array:
     return exists
 
 
-def schedule_moves(network, directions: tuple) -> jax.Array:
+def schedule_moves(network: AbstractReactionNetwork, directions: tuple) -> jax.Array:
     """Whether a direction moves the times of a scheduled network's nodes or events."""
     moves = jnp.bool_(False)
     for each in directions:
@@ -74,7 +77,7 @@ def schedule_moves(network, directions: tuple) -> jax.Array:
     return moves
 
 
-def event_moves(after, network, directions: tuple, y) -> jax.Array:
+def event_moves(after: Callable, network: AbstractReactionNetwork, directions: tuple, y: PyTree) -> jax.Array:
     """Whether the counts `after(network, y)` that events leave change with a direction of the network."""
     moves = jnp.bool_(False)
     for each in directions:

@@ -1,4 +1,4 @@
-"""What an observer sees of a path of the jump process between the times that are saved."""
+"""An observer's view of a path of the jump process between saved times."""
 
 from typing import Any, NamedTuple
 

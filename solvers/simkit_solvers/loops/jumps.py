@@ -104,9 +104,9 @@ def integrate_jumps(
 
     def refuse(*_):
         raise ValueError(
-            f"{type(method).__name__}: counts have no derivative along a path, and the mean of these would "
-            "be no derivative of the mean; take the estimators of jump_sensitivity, or differentiate the "
-            "rate equation or the chemical Langevin equation"
+            f"{type(method).__name__}: counts have no derivative along a path: averaging pathwise "
+            "derivatives would not give the derivative of the mean; use the estimators of jump_sensitivity, "
+            "or differentiate the rate equation or the chemical Langevin equation"
         )
 
     network, method, grid = given[:3]

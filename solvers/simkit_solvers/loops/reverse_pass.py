@@ -1,4 +1,4 @@
-"""What the reverse pass of the fixed-grid loop will keep."""
+"""What the reverse pass of the fixed-grid loop will store."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Steps of explicit Runge–Kutta and stochastic Runge–Kutta methods, which give only their tableau.
+"""Steps of explicit Runge–Kutta and stochastic Runge–Kutta methods, which consist of their tableau.
 
 Their stages are unrolled here, which XLA fuses into the loop, where diffrax's own `step` scans them through
 buffers (8 to 12 times slower).

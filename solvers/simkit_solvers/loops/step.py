@@ -1,4 +1,4 @@
-"""One step of the fixed grid, for every kind of solver.
+"""One step of any solver without a tableau (`DiffraxStep`), or of one chosen at run time (`SwitchedStep`).
 
 Methods that are a tableau have steps of their own (`runge_kutta`). Every other solver's `step` is called as
 it is, on diffrax terms over local time (0, h).

@@ -1,4 +1,4 @@
-"""What a stepper is: it advances a problem by one step of the fixed grid."""
+"""The contract of a stepper: it advances a problem by one step of the fixed grid."""
 
 import abc
 from typing import Any

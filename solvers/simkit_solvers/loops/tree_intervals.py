@@ -1,4 +1,4 @@
-"""The intervals on a Brownian tree in the order in which adaptive steps try them."""
+"""The order in which adaptive steps try the intervals of a Brownian tree."""
 
 from typing import NamedTuple
 
@@ -42,7 +42,7 @@ class Interval(NamedTuple):
         return Interval(coarse, level, index, whole, self.pending), done
 
     def left_half(self, left: Draw, right: Draw) -> "Interval":
-        """Its left half, given the normals of both; the right one waits."""
+        """The interval's left half, given the normals of both; the right one waits."""
         level = self.level + jnp.uint32(1)
 
         def keep(slots, z):

@@ -1,4 +1,4 @@
-"""Solvers for particular models, of which they need more than drift and noise."""
+"""Solvers for particular models, which need more of them than drift and noise."""
 
 import abc
 from typing import ClassVar

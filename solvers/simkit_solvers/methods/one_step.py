@@ -1,4 +1,4 @@
-"""What the one-step solvers of this package have in common, with memory and without."""
+"""The common part of one-step solvers, with memory and without."""
 
 import abc
 from collections.abc import Callable, Sequence

@@ -1,6 +1,6 @@
 """Every solver by name.
 
-One more solver is one file, with its record, and one line among the imports.
+One more solver is one file, with its record, and one line among the imports, which enters it into `SOLVERS`.
 """
 
 import difflib
@@ -52,7 +52,7 @@ CALCULI = {"ito": "Itô", "stratonovich": "Stratonovich"}
 
 REFUSED = {
     "LeapfrogMidpoint": "its state holds an absolute time, which the integer clock does not give; "
-    "take Midpoint or ReversibleHeun",
+    "use Midpoint or ReversibleHeun",
     "HalfSolver": "it only adds an error estimate for adaptive steps; name the solver inside it",
 }
 

@@ -1,5 +1,7 @@
 """Root finding inside implicit solvers: tolerances, and when an iteration ends."""
 
+from typing import Any
+
 import diffrax
 import equinox as eqx
 import jax
@@ -39,7 +41,7 @@ class EndedByChanges(optx.AbstractRootFinder):
         return stop | small, optx.RESULTS.where(small, optx.RESULTS.successful, result)
 
 
-def with_tolerances(solver, y: PyTree, dt: Scalar):
+def with_tolerances(solver: diffrax.AbstractSolver, y: PyTree, dt: Scalar) -> diffrax.AbstractSolver:
     """A solver for a step of length `dt` from `y`, the tolerances of its root finder chosen where left open.
 
     diffrax would take those from the adaptive step-size controller, and a fixed grid has none. Ours are
@@ -62,7 +64,7 @@ def with_tolerances(solver, y: PyTree, dt: Scalar):
     return _with_finder(solver, finder)
 
 
-def no_finer_than(finder, y):
+def no_finer_than(finder: Any, y: PyTree) -> Any:
     """A root finder whose absolute tolerance is at least its relative one times the largest number in `y`.
 
     Where noise moves a state from zero, what it was before says nothing about the rounding of what it
@@ -75,7 +77,7 @@ def no_finer_than(finder, y):
     return eqx.tree_at(lambda f: f.atol, finder, atol)
 
 
-def for_adaptive_steps(solver, tolerances: Tolerances):
+def for_adaptive_steps(solver: diffrax.AbstractSolver, tolerances: Tolerances) -> diffrax.AbstractSolver:
     """A solver for steps of adaptive length, whose Newton iteration ends by its changes.
 
     By itself it would end where residuals are below `atol`. These are slopes: with time in nanoseconds

@@ -44,7 +44,7 @@ def check_solver(
         if misfit is not None:
             reason, *others = misfit
             remedies = [_choice(problem) if instead is None else instead, *others]
-            raise ValueError(f"{reason}; take {', or '.join(remedies)}")
+            raise ValueError(f"{reason}; use {', or '.join(remedies)}")
 
 
 def check_adaptive(solver: diffrax.AbstractSolver, problem: AbstractODE) -> None:
@@ -52,11 +52,11 @@ def check_adaptive(solver: diffrax.AbstractSolver, problem: AbstractODE) -> None
     if isinstance(problem, AbstractSDE):
         raise ValueError(
             f"{type(problem).__name__} is stochastic, and these steps are for ordinary equations; "
-            "take adaptive_sde.integrate_adaptive_sde"
+            "use adaptive_sde.integrate_adaptive_sde"
         )
     if not isinstance(solver, diffrax.AbstractAdaptiveSolver):
         raise ValueError(
-            f"solver {type(solver).__name__} has no error estimate to choose steps by; take Tsit5, or "
+            f"solver {type(solver).__name__} has no error estimate to choose steps by; use Tsit5, or "
             "Rodas5P if the problem is stiff"
         )
 
@@ -72,8 +72,8 @@ def check_adaptive_sde(solver: Solver, problem: AbstractSDE) -> None:
     """
     if isinstance(problem, AbstractJumpDiffusion):
         raise ValueError(
-            f"{type(problem).__name__} jumps, and adaptive steps halve intervals without knowing which "
-            "half a jump is in; give steps of equal length"
+            f"{type(problem).__name__} jumps, and adaptive steps cannot assign a jump to one half of an "
+            "interval; give steps of equal length"
         )
     if isinstance(solver, AbstractModelSolver):
         raise ValueError(
@@ -90,13 +90,13 @@ def check_adaptive_sde(solver: Solver, problem: AbstractSDE) -> None:
     if not info.has_right_limit(kind):
         raise ValueError(
             f"adaptive steps are chosen by looking at the increments, which can make {info.name} converge "
-            f"to a wrong limit on {kind} noise (Gaines & Lyons 1997); take {remedy}, or give steps of equal "
+            f"to a wrong limit on {kind} noise (Gaines & Lyons 1997); use {remedy}, or give steps of equal "
             "length"
         )
     if info.carries:
         raise ValueError(
             f"solver {info.name} carries more than the state from step to step, and adaptive steps change "
-            f"their length; take {remedy}, or give steps of equal length"
+            f"their length; use {remedy}, or give steps of equal length"
         )
 
 
@@ -104,7 +104,7 @@ def _check_network(info: SolverInfo, problem: AbstractODE) -> None:
     if not isinstance(problem, AbstractReactionNetwork):
         other = "EulerMaruyama" if isinstance(problem, AbstractSDE) else "Tsit5"
         raise ValueError(
-            f"solver {info.name} is for reaction networks, and {_name(problem)} is not one; take {other}"
+            f"solver {info.name} is for reaction networks, and {_name(problem)} is not one; use {other}"
         )
     check_rates(problem)
 
@@ -112,7 +112,7 @@ def _check_network(info: SolverInfo, problem: AbstractODE) -> None:
 def _check_ordinary(info: SolverInfo, problem: AbstractODE, y0: PyTree | None) -> None:
     if "ode" not in info.problem:
         raise ValueError(
-            f"solver {info.name} is for stochastic problems, {_name(problem)} is an ordinary one; take "
+            f"solver {info.name} is for stochastic problems, {_name(problem)} is an ordinary one; use "
             "Tsit5, or Rodas5P if it is stiff"
         )
     if takes_halves(info.cls):
@@ -138,10 +138,8 @@ def _misfit(
     particular = isinstance(solver, AbstractModelSolver)
     langevin = info.langevin and isinstance(original, AbstractUnderdampedLangevin)
     if (particular or langevin) and original is not problem:
-        constant = (
-            f"{name} takes parameters that are constant over a step, and those of {model} change all the"
-        )
-        return f"{constant} time", "interpolation: previous"
+        reason = f"{name} needs constant parameters over a step, and those of {model} change continuously"
+        return reason, "interpolation: previous"
     if particular:
         try:
             solver.check(problem)
@@ -204,7 +202,7 @@ def _check_separable(solver: str, problem: AbstractODE, y0) -> None:
     if len(names) % 2:
         raise ValueError(
             f"solver {solver} needs as many momenta as positions, and {model} has {len(names)} "
-            f"variable{'s' if len(names) > 1 else ''} ({', '.join(names)}); take Tsit5"
+            f"variable{'s' if len(names) > 1 else ''} ({', '.join(names)}); use Tsit5"
         )
     if y0 is None:
         y0 = problem.State(*(1.0 for _ in names))
@@ -213,7 +211,7 @@ def _check_separable(solver: str, problem: AbstractODE, y0) -> None:
         raise ValueError(
             f"solver {solver} needs a separable problem: the first half of the variables "
             f"({', '.join(names[:half])}) must change by the second half ({', '.join(names[half:])}) alone "
-            f"and the other way round, which {model} does not; take Tsit5"
+            f"and the other way round, which {model} does not; use Tsit5"
         )
 
 

@@ -1,4 +1,4 @@
-"""What is known about a solver: the record that the registry keeps of each."""
+"""The record of a solver in the registry."""
 
 import dataclasses
 import inspect

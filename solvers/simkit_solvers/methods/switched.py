@@ -16,10 +16,10 @@ from simkit_solvers.numerics.scalar import Scalar
 class Switched(eqx.Module):
     """One of several solvers, chosen for each path inside the compiled program.
 
-    `which` is an integer or a boolean scalar, the position in `solvers`: a number that is traced, so that
-    another one compiles nothing, and that `vmap` may map over paths. Or it is a function of `(problem, y)`
-    that returns one and is called before each step; where its value changes, the solver that takes over
-    starts afresh from there. One with traced numbers of its own has to be an equinox module with these as
+    `which` is an integer or a boolean scalar, the position in `solvers`. It is traced, so that another one
+    needs no recompilation, and `vmap` may map it over paths. Or it is a function of `(problem, y)` that
+    returns one and is called before each step; where its value changes, the solver that takes over starts
+    afresh from there. One with traced numbers of its own has to be an equinox module with these as
     fields. The solvers need not be of one kind, but each must fit the problem; the noise has the Lévy areas
     that the most demanding one wants. A traced position outside the range counts as the nearest one.
 

@@ -1,4 +1,4 @@
-r"""The mean of an exponential decay, which mean-reverting models need down to a reversion rate of zero."""
+r"""The mean of an exponential decay, for reversion rates down to zero."""
 
 import math
 

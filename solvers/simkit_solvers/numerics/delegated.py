@@ -1,4 +1,4 @@
-"""Attributes that an object takes over from one of its parts."""
+"""Attributes that an object delegates to one of its parts."""
 
 from typing import Any
 

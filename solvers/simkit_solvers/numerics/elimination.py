@@ -5,10 +5,12 @@ fused kernel, where a library's factorisation would be called once for each path
 of the size, and so does the time to compile it: `inverse` is a loop over the columns.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 
 class Factors(NamedTuple):
@@ -18,7 +20,7 @@ class Factors(NamedTuple):
     swaps: list
 
 
-def factorise(rows) -> Factors:
+def factorise(rows: Sequence[Sequence[jax.Array]]) -> Factors:
     """The factors of a square matrix, a list of rows of scalars, with partial pivoting.
 
     A singular matrix gives a zero pivot, and infinities or NaN where it is solved with.
@@ -99,7 +101,7 @@ def solve_sparse(rows: list[list], b: list) -> tuple[list, jax.Array]:
     return x, singular
 
 
-def inverse(a):
+def inverse(a: Float[Array, "n n"]) -> Float[Array, "n n"]:
     r"""The inverse of a matrix (n, n), by n exchanges with partial pivoting; not finite for a singular one.
 
     An exchange solves one row of $Ax = b$ for an unknown in terms of the others and of the row's right-hand

@@ -1,4 +1,4 @@
-"""Helpers that keep XLA's CPU compiler from mixing, repeating or reducing what a loop computes."""
+"""Helpers that keep XLA's CPU compiler from mixing, repeating or removing the work of a loop."""
 
 from collections.abc import Callable
 from typing import Any

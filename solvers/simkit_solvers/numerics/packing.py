@@ -1,4 +1,4 @@
-"""Numbers in pairs, where the compiler makes a kernel of each array."""
+"""Numbers in pairs, because the compiler makes a kernel for each array."""
 
 from collections.abc import Callable
 from typing import Any

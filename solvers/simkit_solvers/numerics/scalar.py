@@ -1,4 +1,6 @@
-"""A number of one path: `vmap` makes a vector over paths of it."""
+"""The type of one number of one path, which `vmap` turns into a vector over paths, and tuples of these by
+name.
+"""
 
 import functools
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-r"""Linear maps that are their own transposes, and say so to JAX.
+r"""Linear maps that are declared to JAX as their own transposes.
 
 Of $y = A(g)\,v$ with $A = A^T$ the reverse pass is the same map: for a program that gathers, one that gathers
 too, where JAX's own transpose would scatter.

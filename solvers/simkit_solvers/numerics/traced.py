@@ -1,4 +1,4 @@
-"""Functions that are traced once, wherever and for whatever numbers they are called."""
+"""Functions that are traced once for all calls, whatever the numbers, and what a function reads."""
 
 import dataclasses
 import functools

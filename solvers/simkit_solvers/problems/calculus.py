@@ -69,12 +69,12 @@ def in_calculus(problem: AbstractSDE, calculus: Calculus) -> AbstractSDE:
     if not problem.smooth:
         raise ValueError(
             f"{type(problem).__name__} cannot be converted to the other calculus: its noise has no "
-            "derivative where it vanishes, and converted paths would go wrong there; take a solver for its "
+            "derivative where it vanishes, and converted paths would go wrong there; use a solver for its "
             "own calculus"
         )
     if isinstance(problem, AbstractJumpDiffusion):
         raise ValueError(
-            f"{type(problem).__name__} cannot be converted to the other calculus: it jumps; take a solver "
+            f"{type(problem).__name__} cannot be converted to the other calculus: it jumps; use a solver "
             "for its own calculus"
         )
     return problem.original if isinstance(problem, Converted) else Converted(problem, calculus)

@@ -172,7 +172,7 @@ def _least_shift(J: list[list], D: list) -> tuple[list, jax.Array]:
 
 
 def _two_by_two(J, D):
-    """By Cramer's rule: one division."""
+    """The solution of two equations by Cramer's rule, with one division."""
     (a, b), (c, d) = J
     determinant = _dot((a, None if b is None else -b), (d, c))
     if determinant is None:

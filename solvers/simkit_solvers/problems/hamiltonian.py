@@ -1,4 +1,4 @@
-"""Separable Hamiltonian systems, which the symplectic solvers are made for."""
+"""Separable Hamiltonian systems, for the symplectic solvers."""
 
 import abc
 

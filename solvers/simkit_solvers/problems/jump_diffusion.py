@@ -52,7 +52,9 @@ class AbstractJumpDiffusion(AbstractSDE):
         """The state after a jump with the mark z, a `State`."""
 
 
-def jumps_of_step(problem: AbstractJumpDiffusion, t, dt, y, words: tuple[StepWords, ...]):
+def jumps_of_step(
+    problem: AbstractJumpDiffusion, t: Scalar, dt: jax.Array, y: PyTree, words: tuple[StepWords, ...]
+) -> tuple[PyTree, jax.Array]:
     """The state `y` at the end of a step from `t` after the jumps of the step, and the sum of their marks.
 
     Both are NaN for a bad intensity. `words` are the random words of as many equal parts of the step, each

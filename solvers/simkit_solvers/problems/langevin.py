@@ -1,4 +1,4 @@
-"""Langevin problems, for which there are solvers of their own."""
+"""Langevin problems, which have their own solvers."""
 
 import abc
 

@@ -119,7 +119,7 @@ class DoubleExponentialMarks(AbstractMarks):
 
 
 @functools.partial(jax.jit, static_argnums=2)  # traced once rather than at every call
-def jump_count(word, words: StepWords, which: int, mean):
+def jump_count(word: jax.Array, words: StepWords, which: int, mean: jax.Array) -> jax.Array:
     r"""A Poisson variate in the precision of `mean`: from one word, and if need be others, `which` is 1 or 2.
 
     Zero for a mean that is negative, NaN or above `LARGEST_MEAN`.

@@ -1,4 +1,4 @@
-"""Whether a model's noise is linear in the increments, and of the kind that the model names."""
+"""Whether a model's noise is linear in the increments, and of the stated kind."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What is watched along a path without storing it."""
+"""Observations along a path that is not stored."""
 
 import abc
 from typing import Any

@@ -73,7 +73,7 @@ class LangevinFrom(AbstractUnderdampedLangevin):
 SeenFrom = ODEFrom | SDEFrom
 
 
-def seen_from(problem: AbstractODE, origin) -> AbstractODE:
+def seen_from(problem: AbstractODE, origin: PyTree) -> AbstractODE:
     """The problem for the differences of a state from `origin`, a `State`."""
     kind: Any = SDEFrom if isinstance(problem, AbstractSDE) else ODEFrom
     return kind(original=problem, origin=origin, **features_of(problem))

@@ -1,4 +1,4 @@
-"""What is integrated: ordinary and stochastic differential equations as equinox modules.
+"""Ordinary and stochastic differential equations as equinox modules.
 
 A model's fields are its parameters, so `jax.grad` and `vmap` over parameters need no adapter. State and
 noise are `NamedTuple`s of scalars, one field a variable, so that under `vmap` each becomes one contiguous
@@ -137,7 +137,7 @@ class AbstractSDE(AbstractODE):
         r"""$\sum_k g_k(t, y)\,dW_k$ as a `State`."""
 
     def correlations(self) -> dict[tuple[int, int], Scalar]:
-        """Those that it makes between noises i and j, where their matrix has a range of its own.
+        """The correlations that the model gives noises i and j, where their matrix has a range of its own.
 
         None in most models: the range of a single correlation is that of its parameter.
         """
@@ -220,9 +220,9 @@ def check_shapes(model: AbstractODE, y0: PyTree) -> None:
 def _in_own_words(error: Exception, model: AbstractODE, name: str) -> str:
     """What a model's own function failed with, and how to write it instead."""
     if isinstance(error, jax.errors.TracerBoolConversionError):
-        return "`if`, `and`, `or` and `not` know no value yet; write jnp.where(condition, a, b)"
+        return "`if`, `and`, `or` and `not` need a concrete value; write jnp.where(condition, a, b)"
     if isinstance(error, (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError)):
-        return "numpy, math and float() know no value yet; take the same function of jax.numpy"
+        return "numpy, math and float() need a concrete value; use the jax.numpy function"
     reason = f"{type(error).__name__}: {error}".splitlines()[0]
     variables = ", ".join(f"y.{field}" for field in model.State._fields)
     if not isinstance(model, AbstractSDE) or name != "noise":

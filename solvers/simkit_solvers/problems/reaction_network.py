@@ -1,4 +1,4 @@
-"""Reaction networks: one definition, and three processes that follow from it.
+"""Reaction networks: one definition of three processes.
 
 The jump process of whole counts (`DirectMethod`, `NextReaction`, `TauLeaping`), the chemical Langevin
 equation (`ChemicalLangevin`, for solvers of Itô equations) and the rate equation, which is the network itself

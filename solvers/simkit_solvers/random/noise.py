@@ -221,7 +221,7 @@ class HalvedNoise(AbstractNoise):
 
     def words(self, purpose, first, count):
         raise ValueError(
-            "noise: the jumps and other variates of a step are not split between its halves; take "
+            "noise: the jumps and other variates of a step are not split between its halves; use "
             "CoarsenedNoise, whose steps are longer"
         )
 

@@ -63,7 +63,7 @@ def standard_normal(word: jax.Array) -> jax.Array:
 
 
 @jax.jit
-def standard_normal_float64(words: Words):
+def standard_normal_float64(words: Words) -> jax.Array:
     """A standard normal as float64 from two words: one bit of sign, 52 of tail, |z| up to 8.29.
 
     `ValueError` unless jax is in 64-bit mode.
@@ -73,7 +73,7 @@ def standard_normal_float64(words: Words):
     return jnp.where((words.b & jnp.uint32(1)) == 0, z, -z)
 
 
-def uniform(words: Words):
+def uniform(words: Words) -> jax.Array:
     """A float64 uniform in the open interval (0, 1), with 52 bits.
 
     `ValueError` unless jax is in 64-bit mode.

@@ -84,7 +84,7 @@ class Anderson(AbstractIteration):
         return new, _AndersonState(y, f, dy, df, jnp.asarray(True), scaled_error(self, f, y)), aux
 
 
-def least_squares(columns: list, b) -> list:
+def least_squares(columns: list, b: PyTree) -> list:
     """The coefficients that minimise $|b - \\sum_j x_j a_j|_2$, by the modified Gram–Schmidt process.
 
     Columns and `b` are pytrees of one structure. A column that depends on those before it, up to rounding,

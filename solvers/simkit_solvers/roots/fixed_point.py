@@ -59,7 +59,7 @@ def fixed_point(
         watched = WatchedFixedPoint(solver, growth)
     else:
         raise ValueError(
-            f"fixed_point: {type(solver).__name__} is neither a fixed-point solver nor a root finder; take "
+            f"fixed_point: {type(solver).__name__} is neither a fixed-point solver nor a root finder; use "
             "Picard, Anderson, NewtonKrylov or optimistix.Newton"
         )
     return _solve("fixed_point", fn, watched, y0, args, steps, max_steps, throw, derivative_solver)
@@ -84,7 +84,7 @@ def root(
     """
     if not isinstance(solver, optx.AbstractRootFinder):
         raise ValueError(
-            f"root: {type(solver).__name__} is not a root finder; take NewtonKrylov or optimistix.Newton, or "
+            f"root: {type(solver).__name__} is not a root finder; use NewtonKrylov or optimistix.Newton, or "
             "write the problem as y = g(y) and call fixed_point"
         )
     watched = WatchedRoot(solver, growth)
@@ -128,7 +128,7 @@ def _successful(place: str, solution: optx.Solution) -> optx.Solution:
         residual, steps = solution.stats["residual"], solution.stats["num_steps"]
         raise eqx.EquinoxRuntimeError(
             f"{place}: {optx.RESULTS[solution.result]} The residual is {residual:.3g} after {steps} steps. "
-            "Begin nearer or take another solver; throw=False gives the last point and why it ended."
+            "Start nearer, or use another solver; throw=False gives the last point and why it ended."
         )
     return solution
 

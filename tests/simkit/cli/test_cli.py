@@ -232,7 +232,7 @@ def _read_to_the_end(terminal: int) -> None:
 
 
 class TestFailures:
-    def test_mistakes_are_listed_and_exit_with_2(self, folder):
+    def test_errors_are_listed_and_exit_with_2(self, folder):
         (folder / "small.yaml").write_text(EXPERIMENT.replace("sigma: 0.2", "sgima: 0.2"))
         for command in (("run",), ("validate",)):
             result = simkit_command(*command, "small.yaml")
@@ -439,13 +439,13 @@ class TestOtherCommands:
         assert not re.search(r"([,;:]| (is|are|of|with|and|for|by|the|where))$", summary)
         assert "; " not in summary
 
-    def test_describe_takes_several_names_and_tells_all_that_are_wrong(self):
+    def test_describe_takes_several_names_and_lists_all_unknown_ones(self):
         names = ["GBM", "EulerMaruyama", "time.steps"]
         alone = [simkit_command("describe", name).stdout.strip() for name in names]
         page = simkit_command("describe", *names, "GBM").stdout
         assert [part.strip() for part in page.split("─" * 72)] == alone
-        found = json.loads(simkit_command("describe", *names, "--json").stdout)["described"]
-        assert found == [json.loads(simkit_command("describe", name, "--json").stdout) for name in names]
+        actual = json.loads(simkit_command("describe", *names, "--json").stdout)["described"]
+        assert actual == [json.loads(simkit_command("describe", name, "--json").stdout) for name in names]
         result = simkit_command("describe", "GBM", "GMB", "time.step")
         assert result.exit_code == 2
         assert [line.split(";")[0] for line in result.stderr.splitlines()] == [
@@ -473,7 +473,7 @@ class TestOtherCommands:
         assert not set("\\$") & set(page.stdout), "LaTeX is left over"
 
     @pytest.mark.parametrize(
-        ("name", "facts"),
+        ("name", "properties"),
         [
             (
                 "SRIW1",
@@ -503,9 +503,9 @@ class TestOtherCommands:
             ("GBM", {"calculus": "ito", "noise is": "scalar", "noises": "W"}),
         ],
     )
-    def test_describe_tells_the_facts(self, name, facts):
+    def test_describe_shows_the_properties(self, name, properties):
         page = simkit_command("describe", name).stdout
-        for label, value in facts.items():
+        for label, value in properties.items():
             assert re.search(rf"^  {label} +{re.escape(value)}$", page, re.MULTILINE), label
         assert re.search(r"^Reference: .*doi:10\.", page, re.MULTILINE | re.DOTALL)
 
@@ -591,8 +591,8 @@ class TestOtherCommands:
         monkeypatch.setattr(simkit.machine.doctor, "reduction_error", lambda: np.float64(0.002))
         result = simkit_command("doctor")
         assert result.exit_code == 3
-        told = r"reduction +failed: wrong by 0\.002 \(jax issue 39103\): install another jax\n"
-        assert re.search(told, result.stdout)
+        row = r"reduction +failed: wrong by 0\.002 \(jax issue 39103\): install another jax\n"
+        assert re.search(row, result.stdout)
 
 
 LIGHT = """

@@ -176,7 +176,7 @@ KOU = {
 
 
 def test_merton_and_kou_published_values():
-    """Merton's by QuantLib's Merton76, whose parameters are shares of the variance; Kou's by his paper."""
+    """Merton's by QuantLib's Merton76, whose parameters are fractions of the variance; Kou's by his paper."""
     jump = 0.25 * math.sqrt(0.25)
     merton = {"S": 100, "K": 100, "r": 0.08, "T": 0.25, "sigma": 0.25 * math.sqrt(0.75), "lam": 1}
     value = merton_call(**merton, m=-(jump**2) / 2, delta=jump)
@@ -272,12 +272,12 @@ def bond_by_riccati(level, speed, additive, proportional, r, T):
 @pytest.mark.parametrize("sigma", [0.0, 0.02, 0.3])
 def test_bonds_solve_their_riccati_equations(speed, sigma):
     r, T = 0.03, 5.0
-    found = hull_white_bond(r=r, a=speed, theta=0.004, sigma=sigma, T=T)
-    assert found == pytest.approx(bond_by_riccati(0.004, speed, sigma**2, 0.0, r, T), rel=1e-10)
-    found = vasicek_bond(r=r, kappa=speed, theta=0.05, sigma=sigma, T=T)
-    assert found == pytest.approx(bond_by_riccati(0.05 * speed, speed, sigma**2, 0.0, r, T), rel=1e-10)
-    found = cir_bond(r=r, kappa=speed, theta=0.05, sigma=sigma, T=T)
-    assert found == pytest.approx(bond_by_riccati(0.05 * speed, speed, 0.0, sigma**2, r, T), rel=1e-10)
+    result = hull_white_bond(r=r, a=speed, theta=0.004, sigma=sigma, T=T)
+    assert result == pytest.approx(bond_by_riccati(0.004, speed, sigma**2, 0.0, r, T), rel=1e-10)
+    result = vasicek_bond(r=r, kappa=speed, theta=0.05, sigma=sigma, T=T)
+    assert result == pytest.approx(bond_by_riccati(0.05 * speed, speed, sigma**2, 0.0, r, T), rel=1e-10)
+    result = cir_bond(r=r, kappa=speed, theta=0.05, sigma=sigma, T=T)
+    assert result == pytest.approx(bond_by_riccati(0.05 * speed, speed, 0.0, sigma**2, r, T), rel=1e-10)
 
 
 @pytest.mark.parametrize("b", [1e-6, 0.3, 1.0, 40.0, 1e6])
@@ -289,8 +289,8 @@ def test_double_well_against_quadrature(b, a):
     near = math.sqrt(1 - reach) if reach < 1 else -far
     x = np.linspace(near, far, 40001)
     weight = np.exp(-b * (x * x - 1) ** 2)
-    found = np.sum(weight * x * x) / np.sum(weight)
-    assert double_well_square(b=b, a=a) == pytest.approx(a * a * found, rel=1e-10)
+    result = np.sum(weight * x * x) / np.sum(weight)
+    assert double_well_square(b=b, a=a) == pytest.approx(a * a * result, rel=1e-10)
 
 
 def test_double_well_needs_a_barrier():
@@ -376,8 +376,8 @@ def test_knock_in_far_away_keeps_its_digits():
     for S in (150.0, 250.0):
         plain = bs.black_scholes_put(**at, S=S, K=95)
         assert 0 < plain < 1e-3
-        found = CLOSED_FORMS["down_and_in_put"](**at, S=S, K=95, B=100)
-        assert found / plain == pytest.approx(1, rel=1e-9)
+        result = CLOSED_FORMS["down_and_in_put"](**at, S=S, K=95, B=100)
+        assert result / plain == pytest.approx(1, rel=1e-9)
 
 
 @pytest.mark.parametrize("vanishing", ["sigma", "T"])
@@ -407,7 +407,7 @@ def test_discrete_barrier_stands_for_dates(n, value):
 
 @pytest.mark.parametrize("r", [0.05, 0.11, 0.05 + 1e-11, 0.0501, 0.062])
 @pytest.mark.parametrize("sigma", [0.08, 0.3])
-def test_lookbacks_against_the_law_of_the_extremes(r, sigma):
+def test_lookbacks_against_the_distribution_of_the_extremes(r, sigma):
     r"""$P(M > x)$ and $P(m < x)$ by reflection, integrated; r - q is 0, near 0 and far from it."""
     S, q, T = 100.0, 0.05, 0.7
     nu, deviation = r - q - sigma**2 / 2, sigma * math.sqrt(T)
@@ -425,10 +425,10 @@ def test_lookbacks_against_the_law_of_the_extremes(r, sigma):
         return math.exp(-r * T) * np.sum(6 * deviation * weights * tail * S * np.exp(side * y))
 
     at = {"S": S, "r": r, "q": q, "sigma": sigma, "T": T}
-    bond, share = S * math.exp(-r * T), S * math.exp(-q * T)
+    bond, stock = S * math.exp(-r * T), S * math.exp(-q * T)
     wanted = {
-        "lookback_call": share - bond + passing(-1, S),
-        "lookback_put": bond - share + passing(1, S),
+        "lookback_call": stock - bond + passing(-1, S),
+        "lookback_put": bond - stock + passing(1, S),
     }
     for name, value in wanted.items():
         assert CLOSED_FORMS[name](**at) == pytest.approx(value, rel=1e-10)
@@ -458,11 +458,11 @@ def test_geometric_basket():
     assert basket(**same, K=90, r=0.05, T=2, q1=0.02, q2=0.02, q3=0.02) == pytest.approx(
         bs.black_scholes_call(S=100, K=90, r=0.05, sigma=0.2, T=2, q=0.02), rel=1e-13
     )
-    apart = {**same, "rho12": -1.0, "rho13": 0.0, "rho23": 0.0, "S3": 64.0, "sigma3": 0.6, "q3": 0.04}
+    opposed = {**same, "rho12": -1.0, "rho13": 0.0, "rho23": 0.0, "S3": 64.0, "sigma3": 0.6, "q3": 0.04}
     # ln G has volatility 0.6/3: the first two cancel but for their drifts.
     asset = 100 ** (2 / 3) * 4 * math.exp(2 * (0.02 - (0.04 + 0.04 + 0.36) / 6 - 0.04 / 3))
     wanted = bs.lognormal_call(asset, 80 * math.exp(-0.1), 0.2 * math.sqrt(2))
-    assert basket(**apart, K=80, r=0.05, T=2) == pytest.approx(wanted, rel=1e-13)
+    assert basket(**opposed, K=80, r=0.05, T=2) == pytest.approx(wanted, rel=1e-13)
     with pytest.raises(ValueError, match=r"^rho12, rho13, rho23: no random variables"):
         basket(**{**same, "rho12": -1.0}, K=90, r=0.05, T=2)
 

@@ -71,11 +71,11 @@ def test_the_volatility_that_a_price_implies():
             if price < 1e-15:
                 continue
             form = CLOSED_FORMS["implied_volatility" + "_put" * (not call)]
-            found = {
+            results = {
                 "plain": form(price=price, K=K, T=T, **MARKET),
                 "traced": float(solve(call, price, K, T)),
             }
-            for way, x in found.items():
+            for way, x in results.items():
                 worst[way] = max(worst[way], abs(x / sigma - 1))
     assert worst["plain"] < 1e-12
     assert worst["traced"] < 3e-12
@@ -95,7 +95,7 @@ def test_derivatives_of_an_implied_volatility_are_those_of_the_implicit_function
 @pytest.mark.parametrize(("price", "least"), [(101.0, "0"), (-1.0, "0"), (9.0, "10")])
 def test_a_price_with_arbitrage_is_refused(price, least):
     with pytest.raises(
-        ValueError, match=f"no volatility gives {price:g}; without arbitrage it is from {least}"
+        ValueError, match=f"no volatility gives {price:g}; it must be at least {least} and below"
     ):
         CLOSED_FORMS["implied_volatility"](
             price=price, S=100.0, K=90.0 if price == 9 else 110.0, r=0.0, T=1.0
@@ -129,30 +129,32 @@ NOW = {"S": 100.0, "K": 100.0, "r": 0.05}
 
 def test_closed_forms_in_constants_and_values():
     """The price of tomorrow, discounted, is on average that of today."""
-    found = simkit.run(RUN)
+    result = simkit.run(RUN)
     price = CLOSED_FORMS["black_scholes_call"](**NOW, sigma=0.2, T=1)
-    assert abs(float(found.later_mean) - price) < LIMIT * float(found.later_stderr)
+    assert abs(float(result.later_mean) - price) < LIMIT * float(result.later_stderr)
     heston = CLOSED_FORMS["heston_call"](**NOW, T=1, v0=0.04, kappa=2, theta=0.04, xi=0.3, rho=-0.7)
-    assert abs(float(found.error_mean) - (price - heston)) < LIMIT * float(found.error_stderr)
-    assert float(found.again_mean) == pytest.approx(0.2, rel=1e-9)
-    assert float(found.level_mean) == CLOSED_FORMS["black_scholes_call"](S=100, K=110, r=0.05, sigma=0.2, T=1)
+    assert abs(float(result.error_mean) - (price - heston)) < LIMIT * float(result.error_stderr)
+    assert float(result.again_mean) == pytest.approx(0.2, rel=1e-9)
+    assert float(result.level_mean) == CLOSED_FORMS["black_scholes_call"](
+        S=100, K=110, r=0.05, sigma=0.2, T=1
+    )
 
 
 def test_derivatives_reach_through_closed_forms():
-    found, error, estimator, _ = derivative(RUN, "vol", "later")
+    estimate, error, estimator, _ = derivative(RUN, "vol", "later")
     vega = CLOSED_FORMS["black_scholes_vega"](**NOW, sigma=0.2, T=1)
     assert estimator == "pathwise"
-    assert abs(found - vega) < LIMIT * error
+    assert abs(estimate - vega) < LIMIT * error
     assert error < 0.05 * vega
-    found, error, *_ = derivative(RUN, "vol", "level")
-    assert found == pytest.approx(CLOSED_FORMS["black_scholes_vega"](S=100, K=110, r=0.05, sigma=0.2, T=1))
+    estimate, error, *_ = derivative(RUN, "vol", "level")
+    assert estimate == pytest.approx(CLOSED_FORMS["black_scholes_vega"](S=100, K=110, r=0.05, sigma=0.2, T=1))
 
 
 def test_a_closed_form_at_its_expiry_jumps():
-    found, error, estimator, _ = derivative(RUN, "initial.S", "expired")
+    estimate, error, estimator, _ = derivative(RUN, "initial.S", "expired")
     wanted = CLOSED_FORMS["digital_delta"](**NOW, sigma=0.2, T=0.5)
     assert estimator == "score"
-    assert abs(found - wanted) < LIMIT * error
+    assert abs(estimate - wanted) < LIMIT * error
     assert error < 0.2 * wanted
 
 

@@ -1,4 +1,4 @@
-"""Every mistake in an experiment, with its place and the remedy, all at once."""
+"""Every error in an experiment, with its place and the remedy, all at once."""
 
 import pytest
 
@@ -162,11 +162,11 @@ CASES = [
     ({"time": "{t0: 1, t1: 1.0, steps: 252}"}, "5:19: time.t1: must be after t0 = 1, got 1"),
     (
         {"time": "{t1: 1.0, steps: 250}"},
-        "7:16: save.points: 12 does not divide the 250 steps; take points: 10 or 25, or steps: 240 or 252",
+        "7:16: save.points: 12 does not divide the 250 steps; use points: 10 or 25, or steps: 240 or 252",
     ),
     (
         {"save": "{every: 1000}"},
-        "7:15: save.every: 1000 does not divide the 252 steps; take every: 252, or steps: 1000",
+        "7:15: save.every: 1000 does not divide the 252 steps; use every: 252, or steps: 1000",
     ),
     ({"save": "{points: 12, every: 21}"}, "7:27: save.every: give points or every, not both"),
     ({"save": "{paths: 2000}"}, "7:15: save.paths: must be at most the 1000 paths, or all, got 2000"),
@@ -241,7 +241,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("changes", "message"), CASES, ids=range(len(CASES)))
-def test_one_mistake_gives_one_message(messages, changes, message):
+def test_one_error_gives_one_message(messages, changes, message):
     assert messages(text_with(**changes)) == [f"gbm.yaml:{message}"]
 
 
@@ -308,7 +308,7 @@ INLINE = [
 
 
 @pytest.mark.parametrize(("model", "message"), INLINE)
-def test_mistakes_in_models_written_in_the_file(messages, model, message):
+def test_bad_input_in_models_written_in_the_file(messages, model, message):
     names = ["S"] if "{}" not in model else []
     names += ["exp"] if "exp" in model else []
     initial = ", ".join(f"{name}: 1" for name in names)
@@ -342,14 +342,14 @@ ADAPTIVE = [
     (
         "time: {t1: 1, rtol: 1e-6, atol: 1e-9}\nsolver: Euler",
         [
-            "4:9: solver: solver Euler has no error estimate to choose steps by; take Tsit5, or Rodas5P if "
+            "4:9: solver: solver Euler has no error estimate to choose steps by; use Tsit5, or Rodas5P if "
             "the problem is stiff"
         ],
     ),
     (
         "time: {t1: 1, rtol: 1e-9, atol: 1e-9}\nprecision: float32",
         [
-            "3:21: time.rtol: 1e-09 is finer than float32 resolves; take at least 1e-06, or precision: "
+            "3:21: time.rtol: 1e-09 is finer than float32 resolves; use at least 1e-06, or precision: "
             "float64",
         ],
     ),
@@ -368,7 +368,7 @@ ADAPTIVE = [
 
 
 @pytest.mark.parametrize(("lines", "expected"), ADAPTIVE)
-def test_mistakes_about_adaptive_steps(messages, lines, expected):
+def test_bad_input_about_adaptive_steps(messages, lines, expected):
     text = f"model: {{ode: {{S: -S}}}}\ninitial: {{S: 1}}\n{lines}\n"
     assert messages(text) == [f"gbm.yaml:{message}" for message in expected]
 
@@ -379,17 +379,17 @@ def test_mistakes_about_adaptive_steps(messages, lines, expected):
         (
             "EulerMaruyama",
             "4:9: solver: adaptive steps are chosen by looking at the increments, which can make "
-            "EulerMaruyama converge to a wrong limit on scalar noise (Gaines & Lyons 1997); take Milstein, "
+            "EulerMaruyama converge to a wrong limit on scalar noise (Gaines & Lyons 1997); use Milstein, "
             "or give steps of equal length",
         ),
         (
             "{type: ReversibleHeun, convert: true}",
             "4:16: solver.type: solver ReversibleHeun carries more than the state from step to step, and "
-            "adaptive steps change their length; take SPaRK or Heun, or give steps of equal length",
+            "adaptive steps change their length; use SPaRK or Heun, or give steps of equal length",
         ),
         (
             "SPaRK",
-            "4:9: solver: solver SPaRK converges to the Stratonovich solution, GBM is an Itô model; take "
+            "4:9: solver: solver SPaRK converges to the Stratonovich solution, GBM is an Itô model; use "
             "Milstein, or let it convert the model: {type: SPaRK, convert: true}",
         ),
     ],
@@ -401,7 +401,7 @@ def test_adaptive_steps_do_not_fit_every_stochastic_solver(messages, solver, mes
 
 def test_a_solver_that_does_not_fit(messages):
     assert messages(text_with(solver="Tsit5")) == [
-        "gbm.yaml:4:9: solver: solver Tsit5 is for ordinary problems, GBM is stochastic; take SRIW1 "
+        "gbm.yaml:4:9: solver: solver Tsit5 is for ordinary problems, GBM is stochastic; use SRIW1 "
         "(strong order 1.5)"
     ]
 
@@ -411,7 +411,7 @@ def test_a_solver_for_separable_problems_on_one_with_friction(messages):
     assert messages(text + "time: {t1: 1, steps: 2}\n") == [
         "gbm.yaml:3:9: solver: solver Leapfrog needs a separable problem: the first half of the variables "
         "(x) must change by the second half (v) alone and the other way round, which InlineODE does not; "
-        "take Tsit5"
+        "use Tsit5"
     ]
 
 
@@ -419,7 +419,7 @@ def test_positions_and_momenta_come_in_pairs(messages):
     text = "model: {ode: {x: -x}}\ninitial: {x: 1}\nsolver: Leapfrog\ntime: {t1: 1, steps: 2}\n"
     assert messages(text) == [
         "gbm.yaml:3:9: solver: solver Leapfrog needs as many momenta as positions, and InlineODE has 1 "
-        "variable (x); take Tsit5"
+        "variable (x); use Tsit5"
     ]
 
 
@@ -428,15 +428,15 @@ def test_positions_and_momenta_come_in_pairs(messages):
     [
         (
             "SRIW1",
-            r"InlineSDE has commutative noise; take Milstein \(strong order 1\) or PlatenWeak2 \(weak or",
+            r"InlineSDE has commutative noise; use Milstein \(strong order 1\) or PlatenWeak2 \(weak or",
         ),
         (
             "ShARK",
-            r"InlineSDE is an Itô model; take Milstein \(strong order 1\) or PlatenWeak2 \(weak order 2\)$",
+            r"InlineSDE is an Itô model; use Milstein \(strong order 1\) or PlatenWeak2 \(weak order 2\)$",
         ),
         (
             "{type: ShARK, convert: true}",
-            r"is for additive noise, InlineSDE has commutative noise; take SPaRK or",
+            r"is for additive noise, InlineSDE has commutative noise; use SPaRK or",
         ),
     ],
 )
@@ -460,7 +460,7 @@ def test_a_rate_in_time_leads_to_a_curve():
         load(text)
 
 
-def test_every_mistake_at_once_in_the_order_of_the_file(messages):
+def test_every_error_at_once_in_the_order_of_the_file(messages):
     text = """constants: {r: 0.05, K: 2*J, J: 3, t: 3}
 model: {type: GBM, mu: rr, sgima: 0.2, sigma: -0.2}
 initial: {s: 100.0}
@@ -488,7 +488,7 @@ time: 3
         "gbm.yaml:6:19: ensemble.paths: must be at most 4294967296 (the path counter has 32 bits), "
         "got 5000000000",
         "gbm.yaml:6:41: ensemble.failures: must be stop or exclude, got 'stpo'; did you mean 'stop'?",
-        "gbm.yaml:7:16: save.points: 12 does not divide the 250 steps; take points: 10 or 25, "
+        "gbm.yaml:7:16: save.points: 12 does not divide the 250 steps; use points: 10 or 25, "
         "or steps: 240 or 252",
         "gbm.yaml:9:17: observe.call.value: unknown name 'k' (column 5 of the expression); did you mean 'K'?",
         "gbm.yaml:9:31: observe.call.exact: gbm_mean has no argument 'm' (column 15); did you mean 'mu'?",

@@ -45,9 +45,9 @@ def scalar(text):
     ],
 )
 def test_scalars_follow_the_core_schema_of_yaml_1_2(text, value):
-    found = scalar(text)
-    assert found == value
-    assert type(found) is type(value)
+    result = scalar(text)
+    assert result == value
+    assert type(result) is type(value)
 
 
 def test_infinities_and_nan_are_numbers():
@@ -143,7 +143,7 @@ def diagnostics(text):
     return [(mark, message) for mark, _, message in read_document(text).diagnostics]
 
 
-def test_mistakes_that_leave_the_rest_readable_are_collected():
+def test_errors_that_leave_the_rest_readable_are_collected():
     text = 'a: 1\na: 2\n1: x\nb: {<<: {c: 1}, c: 2, c: 3}\n[x]: 3\nd: "\\ud800"\n'
     assert diagnostics(text) == [
         ((2, 1), "duplicate key; it was first given in line 1"),

@@ -58,7 +58,7 @@ CASES = {
         {"model": HESTON, "initial": {"S": 100, "v": 0.04}, "time": {"t1": 1, "rtol": 1e-3, "atol": 1e-4}},
         [
             "solver: Milstein is what rtol and atol mean without a solver: solver Milstein is for additive, "
-            "scalar, diagonal or commutative noise, Heston has general noise; take EulerMaruyama with steps "
+            "scalar, diagonal or commutative noise, Heston has general noise; use EulerMaruyama with steps "
             "of equal length"
         ],
     ),
@@ -170,13 +170,13 @@ CASES = {
     ),
     "a solver of networks for another model": (
         PRICE | {"solver": "TauLeaping", "save": {"every": 2}, "observe": {"top": "max(S)"}},
-        ["solver: solver TauLeaping is for reaction networks, and GBM is not one; take EulerMaruyama"],
+        ["solver: solver TauLeaping is for reaction networks, and GBM is not one; use EulerMaruyama"],
     ),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_mistake_is_named_once(name):
+def test_an_error_is_named_once(name):
     source, lines = CASES[name]
     with pytest.raises(InputError) as caught:
         load(source)
@@ -193,7 +193,7 @@ def test_an_override_from_python_is_not_called_an_option():
         load(PRICE, [set_option("model.sigm=0.3")])
 
 
-def test_a_mistake_inside_an_option_has_no_place_in_the_file():
+def test_an_error_inside_an_option_has_no_place_in_the_file():
     text = "model: {type: GBM, mu: 0.05, sigma: 0.2}\ninitial: {S: 1}\ntime: {t1: 1, steps: 4}\n"
     with pytest.raises(InputError) as caught:
         load(text, ["initial={S: 1,5}"])
@@ -307,7 +307,7 @@ def test_a_list_in_a_message_is_shown():
         ("time.steps=8", "path 3, 4: no", "<text>:1:1: path 3, 4: no"),
     ],
 )
-def test_what_is_found_later_is_told_where_it_was_given(override, problem, line):
+def test_later_errors_name_where_the_value_was_given(override, problem, line):
     document = read_document("model: {type: GBM, mu: 0, sigma: 0.2}\n" + REST)
     apply_overrides(document, [override])
     with pytest.raises(InputError) as caught, placed(document):
@@ -316,11 +316,11 @@ def test_what_is_found_later_is_told_where_it_was_given(override, problem, line)
 
 
 def test_the_size_of_a_study_is_named_by_its_own_argument():
-    law = [{"uniform": [0, 1]}]
+    distribution = [{"uniform": [0, 1]}]
     with pytest.raises(InputError, match=r"^points: no such argument; the size of this study is walks$"):
-        elementary_effects(lambda x: x[0], law, points=16)  # pyright: ignore[reportCallIssue]
+        elementary_effects(lambda x: x[0], distribution, points=16)  # pyright: ignore[reportCallIssue]
     with pytest.raises(InputError) as caught:
-        sobol_indices(lambda x: x[0], law, walks=16, replicate=8)  # pyright: ignore[reportCallIssue]
+        sobol_indices(lambda x: x[0], distribution, walks=16, replicate=8)  # pyright: ignore[reportCallIssue]
     assert caught.value.problems == [
         "replicate: no such argument; did you mean 'replicates'?",
         "walks: no such argument; the size of this study is points",

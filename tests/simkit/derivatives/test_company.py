@@ -18,9 +18,9 @@ PRICE = {
 
 def figures(given, method, of):
     """The derivatives in S of some observables, and their errors, by name."""
-    found = simkit.sensitivity({**given, "sensitivity": {"wrt": ["S"], "of": of, "method": method}})
+    result = simkit.sensitivity({**given, "sensitivity": {"wrt": ["S"], "of": of, "method": method}})
     names = {name: [f"{name}_derivative{kind}" for kind in ("", "_stderr", "_sd")] for name in of}
-    return {name: np.array([found[each].values for each in kinds]) for name, kinds in names.items()}
+    return {name: np.array([result[each].values for each in kinds]) for name, kinds in names.items()}
 
 
 @pytest.mark.parametrize(

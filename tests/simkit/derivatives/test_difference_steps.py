@@ -80,40 +80,40 @@ def test_the_lower_order_in_two_targets(sides):
 
 
 @pytest.mark.parametrize(
-    ("mean", "stderr", "apart", "apart_stderr", "rounding", "too_long"),
+    ("mean", "stderr", "difference", "difference_stderr", "rounding", "too_long"),
     [
         (29.0, 0.0, -4.0, 0.0, 0.0, True),
         ([1.0, 0.0], [0.01, 0.1], [0.0, 9.0], [0.1, 0.1], [0.0, 0.0], True),
         (29.0, 1.0, -4.0, 0.1, 0.0, False),  # the error is below the noise
-        (29.0, 0.1, -4.0, 1.1, 0.0, False),  # and here what tells it is
+        (29.0, 0.1, -4.0, 1.1, 0.0, False),  # and here what shows it is
         (29.0, 0.0, -4.0, 0.0, 5.0, False),
         (1.0, np.nan, 0.02, np.nan, 0.0, False),  # of one path: negligible
     ],
 )
 def test_a_step_is_too_long_where_orders_differ_by_more_than_noise_explains(
-    mean, stderr, apart, apart_stderr, rounding, too_long
+    mean, stderr, difference, difference_stderr, rounding, too_long
 ):
-    figures = (np.atleast_1d(x) for x in (mean, stderr, apart, apart_stderr, rounding))
+    figures = (np.atleast_1d(x) for x in (mean, stderr, difference, difference_stderr, rounding))
     assert is_too_long(*figures) is too_long
 
 
 def test_a_target_of_0_has_steps_that_its_paths_can_follow():
     """The paths spread by a thousandth, and steps of 0.02 would carry all of them across."""
-    found = sensitivity(PULLED)
+    result = sensitivity(PULLED)
     decay = (1 - T1 / STEPS) ** STEPS
     sd = NARROW * math.sqrt(T1 / STEPS * (1 - decay**2) / (1 - (1 - T1 / STEPS) ** 2))
     wanted = (1 - decay) * norm.pdf(0.0005 / sd) / sd
-    value, error = (found[f"above_derivative{part}"].item() for part in ("", "_stderr"))
+    value, error = (result[f"above_derivative{part}"].item() for part in ("", "_stderr"))
     assert abs(value - wanted) < 4 * error
     assert 0.003 * wanted < error < 0.05 * wanted
-    assert found["above_derivative_step_error"].item() < 2 * error
+    assert result["above_derivative_step_error"].item() < 2 * error
 
 
 def test_a_value_that_no_path_reaches_has_no_slope():
     """Of steps to 0.04 alone the longest would, and give a slope of the wrong sign."""
-    found = sensitivity({**PULLED, "observe": {"above": "X > 0.03"}})
-    assert found["above_derivative"].item() == 0
-    assert found["above_derivative_step_error"].item() == 0
+    result = sensitivity({**PULLED, "observe": {"above": "X > 0.03"}})
+    assert result["above_derivative"].item() == 0
+    assert result["above_derivative_step_error"].item() == 0
 
 
 @pytest.mark.parametrize("precision", ["float32", pytest.param("float64", marks=pytest.mark.more)])
@@ -127,18 +127,18 @@ def test_a_smooth_value_that_bends_within_a_step(precision):
         "observe": {"wave": "x*sin(1000*m)", "line": "3*m*x", "above": "2 + m*x"},
         "sensitivity": {"wrt": ["m"], "method": "finite_differences"},
     }
-    found = sensitivity(experiment)
+    result = sensitivity(experiment)
     x = math.exp(-1)
-    exact, step = found["wave_derivative"].item(), found["wave_derivative_step_error"].item()
+    exact, step = result["wave_derivative"].item(), result["wave_derivative_step_error"].item()
     assert exact == pytest.approx(1000 * x, rel=1e-3)
     assert abs(exact - 1000 * x) < step
-    assert found["line_derivative"].item() == pytest.approx(3 * x, rel=1e-5)
-    assert found["line_derivative_step_error"].item() < 1e-5
+    assert result["line_derivative"].item() == pytest.approx(3 * x, rel=1e-5)
+    assert result["line_derivative_step_error"].item() < 1e-5
     alone = sensitivity({**experiment, "sensitivity": {**experiment["sensitivity"], "of": ["above"]}})
-    assert alone["above_derivative"].item() == found["above_derivative"].item()  # its steps stay long
+    assert alone["above_derivative"].item() == result["above_derivative"].item()  # its steps stay long
 
 
-def test_steps_in_time_are_shares_of_how_long_it_is():
+def test_steps_in_time_are_fractions_of_its_length():
     experiment = {
         "model": {"ode": {"x": "-x"}},
         "initial": {"x": 1.0},
@@ -146,8 +146,8 @@ def test_steps_in_time_are_shares_of_how_long_it_is():
         "time": {"t0": 1000.0, "t1": 1001.0, "steps": 20},
         "sensitivity": {"wrt": ["t1", "t0"], "method": "finite_differences"},
     }
-    found = sensitivity(experiment)["x_derivative"].values[:, -1]
-    assert found == pytest.approx([-math.exp(-1), math.exp(-1)], rel=1e-7)
+    result = sensitivity(experiment)["x_derivative"].values[:, -1]
+    assert result == pytest.approx([-math.exp(-1), math.exp(-1)], rel=1e-7)
 
 
 def test_steps_of_values_with_noise_stay_long():
@@ -161,12 +161,12 @@ def test_steps_of_values_with_noise_stay_long():
         "observe": {"digital": "S > 100"},
         "sensitivity": {"wrt": ["S"], "method": "finite_differences"},
     }
-    found = sensitivity(experiment)
+    result = sensitivity(experiment)
     z = np.random.default_rng(1).standard_normal(10**6)
     h = 2.0
     up = [(s * np.exp(0.03 + 0.2 * z) > 100) for s in (100 + h, 100 - h, 100 + 2 * h, 100 - 2 * h)]
     sd = np.std((8.0 * up[0] - 8.0 * up[1] - up[2] + up[3]) / (12 * h))
-    assert found["digital_derivative_sd"].item() == pytest.approx(sd, rel=0.1)
+    assert result["digital_derivative_sd"].item() == pytest.approx(sd, rel=0.1)
 
 
 @pytest.mark.more
@@ -203,17 +203,17 @@ def test_rounding_is_no_reason_for_shorter_steps():
         "observe": {"rounded": "1e6*x + sin(1e3*m) * 3e-10", "other": "0.7*x + n"},
         "sensitivity": {"wrt": ["m"], "method": "finite_differences"},
     }
-    found = sensitivity(experiment)
-    assert found["other_derivative"].item() == 0
-    assert found["rounded_derivative"].item() == pytest.approx(3e-7, rel=0.3)
+    result = sensitivity(experiment)
+    assert result["other_derivative"].item() == 0
+    assert result["rounded_derivative"].item() == pytest.approx(3e-7, rel=0.3)
 
 
 @pytest.mark.more
-def test_copies_that_are_too_far_apart_come_nearer(monkeypatch):
-    """P(N > n) of Poisson's law: at 0.8 sd to either side a difference is off by 10 %, at 0.2 sd by 0.7 %."""
+def test_copies_with_too_large_a_difference_come_closer(monkeypatch):
+    """Poisson's P(N > n): at 0.8 sd to either side a difference is off by 10 %, at 0.2 sd by 0.7 %."""
     monkeypatch.setattr("simkit.derivatives.derivative_part.coupled_part.__defaults__", (0.04,))
     mean = 400
-    found = sensitivity(
+    result = sensitivity(
         {
             "constants": {"c": float(mean)},
             "model": {"reactions": {"arrival": {"equation": "0 -> N", "rate": "c"}}},
@@ -224,7 +224,7 @@ def test_copies_that_are_too_far_apart_come_nearer(monkeypatch):
             "sensitivity": {"wrt": ["c"], "method": "coupled_differences"},
         }
     )
-    figures = (found[f"many_derivative{x}"].item() for x in ("", "_stderr", "_step_error"))
+    figures = (result[f"many_derivative{x}"].item() for x in ("", "_stderr", "_step_error"))
     slope, error, left = figures
     exact = poisson.pmf(mean, mean)
     h = 0.01 * mean

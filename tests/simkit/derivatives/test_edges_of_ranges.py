@@ -1,7 +1,7 @@
 """Derivatives where an estimator could be wrong without a sign.
 
-At the end of a parameter's range, in the law of an initial value, where a model's noise jumps, in the time of
-a process that jumps, and beside coupled copies.
+At the end of a parameter's range, in the distribution of an initial value, where a model's noise jumps, in
+the time of a process that jumps, and with coupled copies.
 """
 
 import math
@@ -28,19 +28,19 @@ DECAY = (1 - 2.0 / 40) ** 40
 
 def derivative(experiment, wrt, of, **section):
     """Mean, standard error and estimator of one derivative."""
-    found = sensitivity({**experiment, "sensitivity": {"wrt": [wrt], "of": [of], **section}})
-    return tuple(found[f"{of}_derivative{part}"].values.item() for part in ("", "_stderr", "_estimator"))
+    result = sensitivity({**experiment, "sensitivity": {"wrt": [wrt], "of": [of], **section}})
+    return tuple(result[f"{of}_derivative{part}"].values.item() for part in ("", "_stderr", "_estimator"))
 
 
 @pytest.mark.parametrize("method", ["auto", "finite_differences"])
-def test_a_constant_in_the_law_of_an_initial_value_has_its_derivative(method):
-    found, _, _ = derivative(OU, "m", "end", method=method)
-    assert found == pytest.approx(DECAY, rel=1e-9)
+def test_a_constant_in_the_distribution_of_an_initial_value_has_its_derivative(method):
+    estimate, _, _ = derivative(OU, "m", "end", method=method)
+    assert estimate == pytest.approx(DECAY, rel=1e-9)
 
 
 @pytest.mark.parametrize("method", ["auto", "score"])
 @pytest.mark.parametrize("name", ["m", pytest.param("s", marks=pytest.mark.more)])
-def test_a_digital_feels_the_law_of_the_initial_value(method, name):
+def test_a_digital_depends_on_the_distribution_of_the_initial_value(method, name):
     """After so few steps that its spread still matters."""
     h, steps, level = 0.05, 5, 0.6
     decay = (1 - h) ** steps
@@ -48,12 +48,12 @@ def test_a_digital_feels_the_law_of_the_initial_value(method, name):
     d = (0.7 * decay - level) / variance**0.5
     wanted = norm.pdf(d) * (decay if name == "m" else -d * 0.1 * decay**2 / variance**0.5) / variance**0.5
     soon = {"time": {"t1": steps * h, "steps": steps}, "observe": {"above": f"X > {level}"}}
-    found, error, _ = derivative(OU | soon, name, "above", method=method)
-    assert abs(found - wanted) < LIMIT * error < 0.5 * abs(wanted)
+    estimate, error, _ = derivative(OU | soon, name, "above", method=method)
+    assert abs(estimate - wanted) < LIMIT * error < 0.5 * abs(wanted)
 
 
 @pytest.mark.more
-def test_second_derivatives_see_how_a_law_bends():
+def test_second_derivatives_see_how_a_distribution_bends():
     experiment = {
         **OU,
         "initial": {"X": {"lognormal": ["m", "s"]}},
@@ -61,10 +61,10 @@ def test_second_derivatives_see_how_a_law_bends():
         "ensemble": {"paths": 40_000, "seed": 1},
     }
     section = {"wrt": ["m"], "second": ["m"]}
-    found = sensitivity({**experiment, "sensitivity": section})
+    result = sensitivity({**experiment, "sensitivity": section})
     start = math.exp(0.7 + 0.1**2 / 2) * DECAY
     for kind in ("derivative", "second"):
-        assert abs(found[f"end_{kind}"].item() - start) < LIMIT * found[f"end_{kind}_stderr"].item()
+        assert abs(result[f"end_{kind}"].item() - start) < LIMIT * result[f"end_{kind}_stderr"].item()
     # P(X > c) by quadrature over the initial value.
     z, weights = np.polynomial.hermite_e.hermegauss(60)
     spread = 0.2 * ((2.0 / 40) * (1 - DECAY**2) / (1 - (1 - 2.0 / 40) ** 2)) ** 0.5
@@ -73,10 +73,10 @@ def test_second_derivatives_see_how_a_law_bends():
         return np.sum(weights * norm.cdf((np.exp(m + 0.1 * z) * DECAY - 0.27) / spread)) / weights.sum()
 
     wanted = (above(0.71) - 2 * above(0.7) + above(0.69)) / 1e-4
-    assert abs(found["above_second"].item() - wanted) < LIMIT * found["above_second_stderr"].item()
+    assert abs(result["above_second"].item() - wanted) < LIMIT * result["above_second_stderr"].item()
 
 
-LAW = """\
+DISTRIBUTION = """\
 constants: {m: {uniform: [0.5, 1.5]}}
 model: {ode: {x: -x}}
 initial: {x: {uniform: [m - 0.01, m + 0.01]}}
@@ -85,9 +85,9 @@ uncertainty: {method: propagate, points: 256, paths: 4}
 """
 
 
-def test_uncertainty_sees_the_law_of_an_initial_value():
-    found = uncertainty(LAW)
-    sd = float(found["sd"].sel(observable="x"))
+def test_uncertainty_sees_the_distribution_of_an_initial_value():
+    study = uncertainty(DISTRIBUTION)
+    sd = float(study["sd"].sel(observable="x"))
     assert sd == pytest.approx(math.exp(-1) / 12**0.5, rel=0.03)
 
 
@@ -134,10 +134,10 @@ def test_the_number_of_jumps_grows_with_the_time(of):
             return merton_call(K=100.0, **price)
         return math.exp(0.05 * T) * (merton_call(K=119.99, **price) - merton_call(K=120.01, **price)) / 0.02
 
-    found, error, estimator = derivative(MERTON, "time.t1", of)
+    estimate, error, estimator = derivative(MERTON, "time.t1", of)
     assert estimator == {"call": "weak derivative", "digital": "finite differences"}[of]
     wanted = (exact(1.001) - exact(0.999)) / 0.002
-    assert abs(found - wanted) < LIMIT * error < 0.5 * abs(wanted)
+    assert abs(estimate - wanted) < LIMIT * error < 0.5 * abs(wanted)
 
 
 @pytest.mark.more
@@ -149,9 +149,9 @@ def test_differences_stay_in_the_range_of_an_initial_value():
         "time": {"t1": 1.0, "steps": 1},
         "ensemble": {"paths": 2**16, "seed": 3},
     }
-    found = sensitivity({**experiment, "sensitivity": {"wrt": ["initial.r"]}})
-    assert found["r_derivative_estimator"].item() == "finite differences"
-    slope, error = (found[f"r_derivative{part}"].values[0, -1] for part in ("", "_stderr"))
+    result = sensitivity({**experiment, "sensitivity": {"wrt": ["initial.r"]}})
+    assert result["r_derivative_estimator"].item() == "finite differences"
+    slope, error = (result[f"r_derivative{part}"].values[0, -1] for part in ("", "_stderr"))
     assert abs(slope - math.exp(-1.5)) < LIMIT * error < 0.1
 
 
@@ -192,22 +192,24 @@ def test_a_price_that_stops_at_zero_with_full_noise_is_no_smooth_path(wrt):
     wanted = ((exact(1 + h, 1) - exact(1 - h, 1)) if wrt == "S" else (exact(1, 1 + h) - exact(1, 1 - h))) / (
         2 * h
     )
-    found, error, estimator = derivative(experiment, wrt, "call")
+    estimate, error, estimator = derivative(experiment, wrt, "call")
     assert estimator != "pathwise"
-    assert abs(found - wanted) < LIMIT * error + 0.01  # Euler's steps see zero late
+    assert abs(estimate - wanted) < LIMIT * error + 0.01  # Euler's steps see zero late
 
 
 @pytest.mark.more
-def test_the_mean_beside_coupled_copies_is_that_of_the_run():
+def test_the_mean_with_coupled_copies_is_that_of_the_run():
     experiment = {
         "model": {"type": "BirthDeath", "birth_rate": 1.0, "death_rate": 0.9},
         "initial": {"X": 10},
         "time": {"t1": 5.0},
         "ensemble": {"paths": 500, "seed": 1},
     }
-    found = sensitivity({**experiment, "sensitivity": {"wrt": ["model.birth_rate"]}})
-    assert found["X_derivative_estimator"].values.item() == "coupled differences"
-    assert float(found["X_mean"][-1]) == pytest.approx(float(simkit.run(experiment)["X_mean"][-1]), rel=1e-12)
+    result = sensitivity({**experiment, "sensitivity": {"wrt": ["model.birth_rate"]}})
+    assert result["X_derivative_estimator"].values.item() == "coupled differences"
+    assert float(result["X_mean"][-1]) == pytest.approx(
+        float(simkit.run(experiment)["X_mean"][-1]), rel=1e-12
+    )
 
 
 @pytest.mark.more
@@ -221,9 +223,9 @@ def test_a_mean_at_the_date_of_exercise_is_no_smooth_path():
         "ensemble": {"paths": 4096, "seed": 3},
         "observe": {"put": {"value": "exp(-0.06*t) * maximum(K - S, 0)", "early_exercise": {"dates": 4}}},
     }
-    found, _, estimator = derivative(experiment, "S", "put")
+    estimate, _, estimator = derivative(experiment, "S", "put")
     assert estimator == "finite differences"
-    assert -1 < found < 0
+    assert -1 < estimate < 0
     with pytest.raises(InputError, match="would be wrong: the date of exercise jumps"):
         derivative(experiment, "S", "put", method="pathwise")
 
@@ -254,16 +256,16 @@ def test_a_strike_moves_no_date_of_exercise():
         }
         for name, (value, basis) in ways.items()
     }
-    found = sensitivity({**BERMUDAN, "observe": observe, "sensitivity": {"wrt": ["S", "K"]}})
+    result = sensitivity({**BERMUDAN, "observe": observe, "sensitivity": {"wrt": ["S", "K"]}})
     for name in ("scaled", "bare"):
-        assert found[f"{name}_derivative"].values == pytest.approx(found["put_derivative"].values, rel=1e-9)
-    price = float(found["put_mean"])
-    (delta, in_strike), errors = (found[f"put_derivative{x}"].values.ravel() for x in ("", "_stderr"))
+        assert result[f"{name}_derivative"].values == pytest.approx(result["put_derivative"].values, rel=1e-9)
+    price = float(result["put_mean"])
+    (delta, in_strike), errors = (result[f"put_derivative{x}"].values.ravel() for x in ("", "_stderr"))
     assert abs(in_strike - (price / 100 - delta)) < 4 * np.hypot(*errors)
     assert errors[1] < 0.005  # it is that of what is paid, between 0 and 1 on each path
-    assert list(found["put_derivative_estimator"].values) == ["finite differences", "pathwise"]
-    of_time = abs(float(found["put_derivative_bias"][1]))
-    assert float(found["put_derivative_step_error"][1]) == of_time  # there is no other step
+    assert list(result["put_derivative_estimator"].values) == ["finite differences", "pathwise"]
+    of_time = abs(float(result["put_derivative_bias"][1]))
+    assert float(result["put_derivative_step_error"][1]) == of_time  # there is no other step
 
 
 @pytest.mark.parametrize(
@@ -282,9 +284,9 @@ def test_second_derivatives_in_what_moves_the_best_policy_are_refused(second, mo
 @pytest.mark.more
 def test_second_derivatives_in_where_paths_begin_need_no_other_policy():
     section = {"wrt": ["S", "K"], "second": ["S", ["S", "K"]]}
-    found = sensitivity({**BERMUDAN, "ensemble": {"paths": 2**18, "seed": 4}, "sensitivity": section})
-    gamma, mixed = found["put_second"].values.ravel()
-    error = np.hypot(*found["put_second_stderr"].values.ravel())
+    result = sensitivity({**BERMUDAN, "ensemble": {"paths": 2**18, "seed": 4}, "sensitivity": section})
+    gamma, mixed = result["put_second"].values.ravel()
+    error = np.hypot(*result["put_second_stderr"].values.ravel())
     assert abs(gamma + mixed) < 4 * error < 0.8 * gamma
 
 
@@ -302,11 +304,11 @@ CURVE = {
 @pytest.mark.more
 @pytest.mark.parametrize("wrt", ["tau", "time.t1"])
 def test_jumps_of_a_curve_do_not_move_against_steps(wrt):
-    with pytest.raises(InputError, match="moves the jumps of a curve against the steps"):
+    with pytest.raises(InputError, match="shifts the jumps of a curve relative to the step grid"):
         sensitivity({**CURVE, "sensitivity": {"wrt": [wrt]}})
     adaptive = {**CURVE, "time": {"t1": 1.0, "rtol": 1e-8, "atol": 1e-8}, "sensitivity": {"wrt": [wrt]}}
-    found = sensitivity(adaptive)["x_derivative"].values[0, -1]
-    assert found == pytest.approx({"tau": -1.0, "time.t1": 1.0}[wrt], abs=1e-6)
+    result = sensitivity(adaptive)["x_derivative"].values[0, -1]
+    assert result == pytest.approx({"tau": -1.0, "time.t1": 1.0}[wrt], abs=1e-6)
 
 
 @pytest.mark.parametrize("wrt", ["when", "time.t1"])
@@ -319,7 +321,7 @@ def test_events_do_not_move_against_steps(wrt):
         "time": {"t1": 1.0, "steps": 10},
         "sensitivity": {"wrt": [wrt]},
     }
-    with pytest.raises(InputError, match=f"wrt: {wrt} moves events against the steps"):
+    with pytest.raises(InputError, match=f"wrt: {wrt} shifts event times relative to the step grid"):
         sensitivity(experiment)
 
 

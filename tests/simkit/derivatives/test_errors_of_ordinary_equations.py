@@ -1,4 +1,4 @@
-"""Sensitivities of ordinary equations from a file: solved beside the state, with an honest error."""
+"""Sensitivities of ordinary equations from a file: solved together with the state, with an honest error."""
 
 import json
 import math
@@ -42,13 +42,13 @@ def exact(t, k=3.0):
 
 
 def check(solver, within):
-    found = simkit.sensitivity(REST, overrides={"solver": solver})
-    t = found["time"].values
+    result = simkit.sensitivity(REST, overrides={"solver": solver})
+    t = result["time"].values
     for name, values in exact(t).items():
         for i, value in enumerate(values):
-            derivative = found[f"{name}_derivative"].values[i]
+            derivative = result[f"{name}_derivative"].values[i]
             error = np.abs(derivative - (value if derivative.ndim else value[-1]))
-            reported = found[f"{name}_derivative_step_error"].values[i]
+            reported = result[f"{name}_derivative_step_error"].values[i]
             assert np.all(error <= within), (name, i, error)
             assert np.all(error <= 3 * reported + 1e-12), (name, i, error, reported)
             assert np.all(reported <= 10 * within)
@@ -86,16 +86,16 @@ def test_the_end_of_time_moves_the_state_along_its_slope(tmp_path, monkeypatch):
         assert off < 3 * rows[label]["step_error"] < 1e-4
 
 
-def test_the_run_that_tells_the_error_has_both_tolerances_a_tenth_of_the_run_s():
+def test_the_run_for_the_error_has_a_tenth_of_both_tolerances():
     """Down to what the precision resolves."""
     with jax.enable_x64(True):
         _, inputs = program_of(load(REST))
         tighter = with_tighter_tolerances(inputs, "float64")
-        own, found = inputs.grid.tolerances, tighter.grid.tolerances
+        own, tenth = inputs.grid.tolerances, tighter.grid.tolerances
         assert float(own.rtol) == 1e-7
         assert float(own.atol) == 1e-9
-        assert float(found.rtol) == pytest.approx(1e-8)
-        assert float(found.atol) == pytest.approx(1e-10)
+        assert float(tenth.rtol) == pytest.approx(1e-8)
+        assert float(tenth.atol) == pytest.approx(1e-10)
         assert float(tighter.grid.span) == float(inputs.grid.span)
         finest = inputs._replace(
             grid=eqx.tree_at(lambda g: g.tolerances.rtol, inputs.grid, jnp.asarray(1e-15))
@@ -104,7 +104,7 @@ def test_the_run_that_tells_the_error_has_both_tolerances_a_tenth_of_the_run_s()
 
 
 @pytest.mark.parametrize("method", ["auto", "finite_differences"])
-def test_steps_of_fixed_length_tell_the_error_of_what_bends(method):
+def test_steps_of_fixed_length_show_the_error_of_kinked_values(method):
     """y, the integral of x - 1, bends as x = e^(kt)/8 passes 1: dy/dk = (t x - y - t) / k.
 
     No step of the grid, nor of the finer one, ends there.
@@ -118,19 +118,19 @@ def test_steps_of_fixed_length_tell_the_error_of_what_bends(method):
         "observe": {"bent": "y*1", "area": "integral(maximum(x - 1, 0))"},
         "sensitivity": {"wrt": ["k"], "method": method},
     }
-    found = simkit.sensitivity(experiment)
+    result = simkit.sensitivity(experiment)
     x = math.exp(k * t1) / 8
     y = (x - 1) / k - (t1 - math.log(8) / k)
     for name in ("bent", "area"):
-        off = abs(found[f"{name}_derivative"].item() - (t1 * x - y - t1) / k)
-        reported = found[f"{name}_derivative_step_error"].item()
+        off = abs(result[f"{name}_derivative"].item() - (t1 * x - y - t1) / k)
+        reported = result[f"{name}_derivative_step_error"].item()
         assert 1e-6 < off < 4 * reported < 40 * off, (name, off, reported)
 
 
-def test_steps_of_fixed_length_tell_the_error_at_every_time():
+def test_steps_of_fixed_length_show_the_error_at_every_time():
     """Heun's is of second order: twice as many steps take away three quarters of it, of second ones too."""
     k = 1.3
-    found = simkit.sensitivity(
+    result = simkit.sensitivity(
         {
             "model": {"ode": {"x": "k*x"}, "parameters": {"k": k}},
             "initial": {"x": 1.0},
@@ -140,17 +140,17 @@ def test_steps_of_fixed_length_tell_the_error_at_every_time():
             "sensitivity": {"wrt": ["k"], "second": [["k", "k"]]},
         }
     )
-    t = found["time"].values
+    t = result["time"].values
     for kind, exact in (("derivative", t * np.exp(k * t)), ("second", t**2 * np.exp(k * t))):
-        off = np.abs(found[f"x_{kind}"].values[0] - exact)
-        assert found[f"x_{kind}_step_error"].values[0] == pytest.approx(0.75 * off, rel=0.05)
+        off = np.abs(result[f"x_{kind}"].values[0] - exact)
+        assert result[f"x_{kind}_step_error"].values[0] == pytest.approx(0.75 * off, rel=0.05)
         assert off[-1] > 1e-4 * exact[-1]
 
 
 @pytest.mark.parametrize("extreme", ["max(x)", "min(-x)"])
 def test_extremes_of_steps_have_no_step_error(extreme):
-    """The largest of twice as many steps is often the same; that of dates asked for is what is meant."""
-    found = simkit.sensitivity(
+    """The largest of twice as many steps is often the same; that of requested dates is what is meant."""
+    result = simkit.sensitivity(
         {
             "model": {"ode": {"x": "v", "v": "-w*w*x"}, "parameters": {"w": 1.0}},
             "initial": {"x": 0.0, "v": 1.0},
@@ -165,12 +165,12 @@ def test_extremes_of_steps_have_no_step_error(extreme):
             "sensitivity": {"wrt": ["w"]},
         }
     )
-    assert "all_derivative_step_error" not in found
-    assert "the extreme is that of a step" in found["all_derivative_reason"].item()
-    assert found["some_derivative_step_error"].item() < 1e-6
-    assert found["some_derivative_reason"].item() == "continuous in the path"
-    assert 1e-5 < found["area_derivative_step_error"].item() < 0.1
-    assert found["average_derivative_step_error"].item() > 1e-3
+    assert "all_derivative_step_error" not in result
+    assert "the extreme is that of a step" in result["all_derivative_reason"].item()
+    assert result["some_derivative_step_error"].item() < 1e-6
+    assert result["some_derivative_reason"].item() == "continuous in the path"
+    assert 1e-5 < result["area_derivative_step_error"].item() < 0.1
+    assert result["average_derivative_step_error"].item() > 1e-3
 
 
 def test_a_value_that_jumps_is_neither_smoothed_nor_scored_without_noise():

@@ -12,7 +12,7 @@ SEEDS = 20
 
 def over_seeds(experiment, paths: int, changes: dict) -> dict[tuple[str, str], tuple[np.ndarray, ...]]:
     """Of each derivative by quantity and label: estimates and errors by seed, and the estimators."""
-    found: dict = {}
+    results: dict = {}
     for seed in range(SEEDS):
         overrides = {"ensemble.seed": seed, "ensemble.paths": paths} | changes
         dataset = simkit.sensitivity(experiment, overrides=overrides)
@@ -21,19 +21,19 @@ def over_seeds(experiment, paths: int, changes: dict) -> dict[tuple[str, str], t
                 labels = dataset[along].values if f"{name}_{kind}" in dataset else ()
                 each = of(dataset, name, kind) if len(labels) else ()
                 for label, (mean, error, _, estimator, _) in zip(labels, each, strict=True):
-                    found.setdefault((name, str(label)), []).append((mean, error, estimator))
-    return {key: tuple(map(np.array, zip(*each, strict=True))) for key, each in found.items()}
+                    results.setdefault((name, str(label)), []).append((mean, error, estimator))
+    return {key: tuple(map(np.array, zip(*each, strict=True))) for key, each in results.items()}
 
 
-def check_coverage(found, exact=None) -> None:
+def check_coverage(results, exact=None) -> None:
     """The spread over the usual error, and the mean where it is known.
 
     The usual one, since with a heavy tail few errors are as large as the spread, and most are too small.
     """
-    ratios = {key: np.std(means, ddof=1) / np.median(errors) for key, (means, errors, _) in found.items()}
+    ratios = {key: np.std(means, ddof=1) / np.median(errors) for key, (means, errors, _) in results.items()}
     assert all(0.7 < ratio < 1.4 for ratio in ratios.values()), ratios
     for key, value in (exact or {}).items():
-        means, errors, _ = found[key]
+        means, errors, _ = results[key]
         assert abs(np.mean(means) - value) < 4.5 * np.sqrt(np.sum(errors**2)) / SEEDS, key
 
 
@@ -45,9 +45,9 @@ def slope(price, x: float, h: float) -> tuple[float, float]:
 @pytest.mark.more
 def test_a_variance_that_touches_zero():
     """The derivative along the path has a spread of many times its usual error."""
-    found = over_seeds(WILD, 2048, {"time.steps": 64, "sensitivity.wrt": ["v"]})
-    assert set(found["call", "v"][2]) == {"finite differences"}
-    check_coverage(found)
+    results = over_seeds(WILD, 2048, {"time.steps": 64, "sensitivity.wrt": ["v"]})
+    assert set(results["call", "v"][2]) == {"finite differences"}
+    check_coverage(results)
 
 
 @pytest.mark.more
@@ -70,8 +70,8 @@ def test_the_delta_of_a_digital():
         return (calls[0] - calls[1]) / (2 * h)
 
     exact = {"S": slope(price, 100.0, 0.05)[0], "r": slope(lambda r: price(100.0, r), 0.05, 1e-4)[0]}
-    found = over_seeds(digital, 1024, {})
-    check_coverage(found, {("digital", label): value for label, value in exact.items()})
+    results = over_seeds(digital, 1024, {})
+    check_coverage(results, {("digital", label): value for label, value in exact.items()})
 
 
 @pytest.mark.more

@@ -84,9 +84,9 @@ def test_a_variance_that_may_touch_zero_leaves_derivatives_with_small_errors():
     assert of(dataset, "call")[1][1] < 0.06 * abs(exact["xi"])
     # One seed more, so that the error itself is seen to be right.
     other = simkit.sensitivity(WILD, overrides={"ensemble.seed": 2})
-    apart = dataset["call_derivative"] - other["call_derivative"]
+    difference = dataset["call_derivative"] - other["call_derivative"]
     assert np.all(
-        abs(apart) < 4.5 * np.hypot(dataset["call_derivative_stderr"], other["call_derivative_stderr"])
+        abs(difference) < 4.5 * np.hypot(dataset["call_derivative_stderr"], other["call_derivative_stderr"])
     )
 
 
@@ -106,7 +106,7 @@ def test_what_grows_as_steps_become_shorter_is_refused():
 
 
 @pytest.mark.more
-def test_differences_asked_for_take_the_steps_that_have_a_variance():
+def test_requested_differences_use_the_steps_that_have_a_variance():
     dataset = simkit.sensitivity(WILD, "v", overrides={"sensitivity.method": "finite_differences"})
     (mean, error, _, _, reason), exact = of(dataset, "call")[0], heston_slopes()["v"]
     assert "with short steps a few paths make the variance" in reason
@@ -114,7 +114,7 @@ def test_differences_asked_for_take_the_steps_that_have_a_variance():
 
 
 @pytest.mark.more
-def test_the_method_that_was_asked_for_is_taken():
+def test_the_requested_method_is_used():
     dataset = simkit.sensitivity(WILD, "v", overrides={"sensitivity.method": "pathwise", "time.steps": 32})
     assert of(dataset, "call")[0][3] == "pathwise"
 
@@ -193,21 +193,21 @@ def test_a_continuous_barrier_is_smoothed_where_it_may_be_touched():
     """Along the path the delta varies five times as much, and more with shorter steps."""
     given = {**BARRIER, "time": {"t1": 1.0, "steps": 50}, "sensitivity": {"wrt": ["S", "r", "K"]}}
     given["sensitivity"]["of"] = ["continuous"]
-    found = of(simkit.sensitivity(given), "continuous")
-    assert [each[3] for each in found] == ["smoothing", "score", "pathwise"]
+    result = of(simkit.sensitivity(given), "continuous")
+    assert [each[3] for each in result] == ["smoothing", "score", "pathwise"]
     along = of(simkit.sensitivity(given, overrides={"sensitivity.method": "pathwise"}), "continuous")
     assert [each[3] for each in along] == ["pathwise"] * 3
-    assert found[0][2] < 0.35 * along[0][2]
-    assert found[1][2] < 0.2 * along[1][2]
-    for (a, error_a, *_), (b, error_b, *_) in zip(found, along, strict=True):
+    assert result[0][2] < 0.35 * along[0][2]
+    assert result[1][2] < 0.2 * along[1][2]
+    for (a, error_a, *_), (b, error_b, *_) in zip(result, along, strict=True):
         assert abs(a - b) <= 4.5 * np.hypot(error_a, error_b)
 
 
 def master_equation(c1: float, c2: float) -> tuple[float, float]:
     """The mean of X and the chance that it is less than 12, of `NETWORK`."""
     X = np.arange(30, -1, -2)
-    joined, parted = c1 * X * (X - 1) / 2, c2 * (30 - X) / 2
-    A = np.diag(-joined - parted) + np.diag(joined[:-1], -1) + np.diag(parted[1:], 1)
+    association, dissociation = c1 * X * (X - 1) / 2, c2 * (30 - X) / 2
+    A = np.diag(-association - dissociation) + np.diag(association[:-1], -1) + np.diag(dissociation[1:], 1)
     p = expm(2 * A)[:, 0]
     return float(p @ X), float(p[X < 12].sum())
 

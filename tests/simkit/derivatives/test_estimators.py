@@ -18,8 +18,8 @@ DIGITAL = {
 
 
 def test_users_may_ask_for_every_estimator_of_first_derivatives():
-    asked = {each.key for each in ESTIMATORS if each is not MIXED}
-    assert asked == {*SENSITIVITY_METHODS} - {"auto"}
+    requested = {each.key for each in ESTIMATORS if each is not MIXED}
+    assert requested == {*SENSITIVITY_METHODS} - {"auto"}
     assert len({each.name for each in ESTIMATORS}) == len(ESTIMATORS)
 
 

@@ -1,4 +1,4 @@
-"""Derivatives of what bends, jumps or stands still where no path tells: each was wrong without a sign."""
+"""Derivatives of kinks, jumps and constants that no path shows: each was wrong without notice."""
 
 import math
 
@@ -26,9 +26,9 @@ BENT = {
 def test_a_kink_of_the_equations_is_in_second_derivatives():
     """In two steps of 1/2 the drift is -E[max(Z/sqrt(2) - b, 0)]/2: its second derivative is a density."""
     wanted = -0.5 * math.sqrt(2) * norm.pdf(0.5 * math.sqrt(2))
-    found, error, estimator, reason = derivative(BENT, "b", "end", "second")
+    estimate, error, estimator, reason = derivative(BENT, "b", "end", "second")
     assert (estimator, reason) == ("finite differences", "the slope of the equations jumps with X")
-    assert abs(found - wanted) < LIMIT * error
+    assert abs(estimate - wanted) < LIMIT * error
     assert error < 0.2 * abs(wanted)
 
 
@@ -41,8 +41,8 @@ def test_a_kink_of_an_ordinary_equation_is_in_second_derivatives():
         "time": {"t1": 1.0, "steps": 1000},
         "solver": "Heun",
     }
-    found, *_ = derivative(experiment, "b", "x", "second")
-    assert found == pytest.approx(3 * math.exp(1.5), rel=0.01)
+    estimate, *_ = derivative(experiment, "b", "x", "second")
+    assert estimate == pytest.approx(3 * math.exp(1.5), rel=0.01)
 
 
 @pytest.mark.more
@@ -56,8 +56,8 @@ def test_a_kink_that_one_of_two_parameters_leaves_alone_bends_nothing():
         "observe": {"price": "S**2"},
         "sensitivity": {"wrt": ["S", "v"], "second": ["S", ["S", "v"], "v"]},
     }
-    found = sensitivity(experiment)
-    chosen = dict(zip(found["pair"].values, found["price_second_estimator"].values, strict=True))
+    result = sensitivity(experiment)
+    chosen = dict(zip(result["pair"].values, result["price_second_estimator"].values, strict=True))
     assert chosen == {"S, S": "pathwise", "S, v": "pathwise", "v, v": "finite differences"}
 
 
@@ -133,7 +133,7 @@ def second_choice(experiment, wrt, quantity):
         return second_offer(run_of(experiment, wrt), quantity, (0, 0)).rivals[0]
 
 
-def test_of_a_uniform_law_the_lower_end_stays_in_the_range():
+def test_of_a_uniform_distribution_the_lower_end_stays_in_the_range():
     experiment = {
         "constants": {"low": 0.0},
         "model": {"type": "CIR", "kappa": 1.5, "theta": 0.04, "sigma": 0.3},
@@ -222,9 +222,9 @@ D2 = (math.log(1 / 1.1) - 0.02) / 0.2
 @pytest.mark.parametrize(("text", "kind"), [("S > K", "derivative"), ("maximum(S - K, 0)", "second")])
 def test_a_strike_on_a_curve_is_in_the_condition(text, kind):
     wanted = norm.pdf(D2) / (1.1 * 0.2) * (-1 if kind == "derivative" else 1)
-    found, error, estimator, _ = derivative({**STRIKE, "observe": {"value": text}}, "k", "value", kind)
+    estimate, error, estimator, _ = derivative({**STRIKE, "observe": {"value": text}}, "k", "value", kind)
     assert estimator == "smoothing"
-    assert abs(found - wanted) < LIMIT * error < 0.1 * abs(wanted)
+    assert abs(estimate - wanted) < LIMIT * error < 0.1 * abs(wanted)
     if kind == "derivative":
         with pytest.raises(InputError, match="no score for value in k: k is in the condition itself"):
             derivative({**STRIKE, "observe": {"value": text}}, "k", "value", method="score")
@@ -259,7 +259,7 @@ CORRELATED = {
     ["inline", *(pytest.param(x, marks=pytest.mark.more) for x in ("Heston", "SABR", "MultiAssetGBM"))],
 )
 def test_at_a_correlation_of_one_the_other_noise_counts(name):
-    """The law of one variable does not depend on its correlation with another."""
+    """The distribution of one variable does not depend on its correlation with another."""
     model, initial, text = CORRELATED[name]
     experiment = {
         "model": model,
@@ -269,9 +269,9 @@ def test_at_a_correlation_of_one_the_other_noise_counts(name):
         "observe": {"square": text},
     }
     wrt = "rho12" if name == "MultiAssetGBM" else "rho"
-    found, error, estimator, _ = derivative(experiment, wrt, "square")
+    estimate, error, estimator, _ = derivative(experiment, wrt, "square")
     assert estimator == "finite differences"
-    assert abs(found) < LIMIT * error
+    assert abs(estimate) < LIMIT * error
     inside = {**experiment, "model": {**model, wrt: 0.9}}
     if name == "inline":
         inside["model"] = {**model, "parameters": {"rho": 0.9}}
@@ -297,20 +297,20 @@ def test_at_a_rate_of_zero_one_event_more_tells():
         }
     }
     for model in (ARRIVALS["model"], written):
-        found, error, estimator, _ = derivative(
+        estimate, error, estimator, _ = derivative(
             {**ARRIVALS, "model": model, "initial": {"X": 2}}, "alpha", "count"
         )
         assert estimator == "weak derivative"
-        assert abs(found - (1 - math.exp(-1))) < LIMIT * error < 0.1
+        assert abs(estimate - (1 - math.exp(-1))) < LIMIT * error < 0.1
     section = {"wrt": ["alpha"], "of": ["count"], "check": True}
     checked = sensitivity({**ARRIVALS, "model": written, "sensitivity": section})
     assert float(checked["count_derivative_check_stderr"][0]) > 0
     assert abs(float(checked["count_derivative_z"][0])) < LIMIT
     # From two molecules the third to come is one too many, if both live.
-    found, error, estimator, _ = derivative({**ARRIVALS, "initial": {"X": 2}}, "alpha", "many")
+    estimate, error, estimator, _ = derivative({**ARRIVALS, "initial": {"X": 2}}, "alpha", "many")
     assert estimator == "weak derivative"
     wanted = math.exp(-2) * (1 - math.exp(-1))
-    assert abs(found - wanted) < LIMIT * error < 0.25 * wanted
+    assert abs(estimate - wanted) < LIMIT * error < 0.25 * wanted
     with pytest.raises(NumericalError, match="there is no score: a rate of zero changes"):
         derivative(ARRIVALS, "alpha", "count", method="score")
 
@@ -339,9 +339,9 @@ def test_no_differences_at_a_rate_below_zero():
 @pytest.mark.more
 def test_leaps_have_no_path_to_put_one_event_more_into():
     leaping = {**ARRIVALS, "solver": "TauLeaping", "ensemble": {"paths": 2**9, "seed": 1, "devices": 1}}
-    found, error, estimator, _ = derivative(leaping, "alpha", "count")
+    estimate, error, estimator, _ = derivative(leaping, "alpha", "count")
     assert estimator == "finite differences"
-    assert abs(found - (1 - math.exp(-1))) < LIMIT * error
+    assert abs(estimate - (1 - math.exp(-1))) < LIMIT * error
     assert error < 1
 
 
@@ -352,9 +352,9 @@ def test_a_constant_that_is_the_end_of_time_moves_it(wrt):
     later = {**ARRIVALS, "constants": constants, "time": {"t0": 100.0, "t1": "T"}}
     later["model"] = {**ARRIVALS["model"], "mu": 0.0}
     for of, wanted in (("count", 3.0), ("many", 3 * math.exp(-3) * 4.5)):
-        found, error, estimator, _ = derivative(later, wrt, of)
+        estimate, error, estimator, _ = derivative(later, wrt, of)
         assert estimator == "finite differences"
-        assert abs(found - wanted) < LIMIT * error
+        assert abs(estimate - wanted) < LIMIT * error
         assert error < 0.5
     with pytest.raises(InputError, match=f"no score for many in {wrt}: {wrt} moves the times of the rows"):
         derivative(later, wrt, "many", method="score")
@@ -368,11 +368,11 @@ def test_differences_in_time_are_of_the_size_of_a_run():
         "time": {"t0": 1000.0, "t1": 1001.0, "steps": 8},
     }
     for wrt, wanted in (("t1", math.sin(1001)), ("t0", -math.sin(1000))):
-        found, *_ = derivative(experiment, wrt, "x", method="finite_differences")
-        assert found == pytest.approx(wanted, abs=1e-5)
+        estimate, *_ = derivative(experiment, wrt, "x", method="finite_differences")
+        assert estimate == pytest.approx(wanted, abs=1e-5)
 
 
-def test_differences_stay_where_there_is_a_law():
+def test_differences_stay_where_there_is_a_distribution():
     experiment = {
         "constants": {"s": 0.0},
         "model": {"ode": {"x": "-x"}},
@@ -401,8 +401,8 @@ def test_a_condition_that_is_there_twice_is_one(text):
         "observe": {"digital": text},
     }
     d = (math.log(100 / 110) - 0.02) / 0.2
-    found, error, *_ = derivative(experiment, "S", "digital", method="smoothing")
-    assert abs(found - norm.pdf(d) / 20) < LIMIT * error < 0.05 * found
+    estimate, error, *_ = derivative(experiment, "S", "digital", method="smoothing")
+    assert abs(estimate - norm.pdf(d) / 20) < LIMIT * error < 0.05 * estimate
 
 
 def test_functionals_of_different_conditions_are_each_smoothed():
@@ -416,12 +416,12 @@ def test_functionals_of_different_conditions_are_each_smoothed():
         "ensemble": {"paths": 20000, "devices": 1},
         "observe": {"q": {"value": "mean(S > 100) + mean(S > 120)"}},
     }
-    found, stderr, estimator, _ = derivative(section, "initial.S", "q")
+    estimate, stderr, estimator, _ = derivative(section, "initial.S", "q")
     deviations = 0.2 * np.sqrt(times)
     scores = [(np.log(100 / strike) + 0.03 * times) / deviations for strike in (100, 120)]
     exact = sum((norm.pdf(score) / (100 * deviations)).mean() for score in scores)
     assert estimator == "smoothing"
-    assert abs(found - exact) < 5 * stderr < 0.1 * exact
+    assert abs(estimate - exact) < 5 * stderr < 0.1 * exact
 
 
 def test_a_state_variable_is_not_smoothed():
@@ -439,11 +439,11 @@ def test_copies_that_leap_have_no_rate_below_zero():
         "time": {"t1": 0.5},
         "ensemble": {"paths": 256, "seed": 1, "devices": 1},
     }
-    found, error, estimator, _ = derivative(leaping, "mu", "X")
+    estimate, error, estimator, _ = derivative(leaping, "mu", "X")
     assert estimator == "coupled differences"
     # The mean is a/m + (100 - a/m) e^(-m t).
     e = math.exp(-0.5)
-    assert abs(found - (-300 + 300 * e + 200 * 0.5 * e)) < LIMIT * error + 0.03 * 60
+    assert abs(estimate - (-300 + 300 * e + 200 * 0.5 * e)) < LIMIT * error + 0.03 * 60
 
 
 def test_uncertain_correlations_are_those_of_random_variables():
@@ -469,8 +469,8 @@ SPREAD = {
         "stays": "max(X) < b",
         "below": "integral(X < b)",
         "late": "mean(X) > b",
-        "share": "mean(X > b)",
-        "shares": {"value": "mean(X > b)", "at": "each"},
+        "fraction": "mean(X > b)",
+        "fractions": {"value": "mean(X > b)", "at": "each"},
         "each": {"value": "X > b", "at": "each"},
         "end": "X > b",
     },
@@ -479,12 +479,12 @@ SPREAD = {
 
 @pytest.mark.more
 @pytest.mark.parametrize("wrt", ["m", "s", "b", "c"])
-def test_no_noise_drives_the_look_at_a_random_start(wrt):
+def test_no_noise_affects_an_observation_at_a_random_start(wrt):
     """Smoothing and the score held it fixed: the barrier's derivative lacked the paths that begin beyond."""
     chosen = {name: first_choice(SPREAD, wrt, name).method for name in SPREAD["observe"]}
     moved = {"c": "score"}.get(wrt, "finite differences")
     inside = {"c": "score"}.get(wrt, "smoothing")
-    early, late = ("stays", "below", "shares", "each"), ("late", "share", "end")
+    early, late = ("stays", "below", "fractions", "each"), ("late", "fraction", "end")
     assert chosen == dict.fromkeys(early, moved) | dict.fromkeys(late, inside)
     fixed = {**SPREAD, "initial": {"X": 0.0}}
     assert wrt in "ms" or first_choice(fixed, wrt, "stays").method == inside
@@ -492,9 +492,9 @@ def test_no_noise_drives_the_look_at_a_random_start(wrt):
 
 @pytest.mark.more
 def test_a_random_start_has_its_density_in_derivatives():
-    found = sensitivity({**SPREAD, "sensitivity": {"wrt": ["m", "b"], "of": ["each"]}})
+    result = sensitivity({**SPREAD, "sensitivity": {"wrt": ["m", "b"], "of": ["each"]}})
     for row, wanted in enumerate((norm.pdf(0.4, 0, 0.5), norm.pdf(0.4, 0.1, math.sqrt(1.25)))):
-        slopes, errors = (found[f"each_derivative{x}"].values[:, row] for x in ("", "_stderr"))
+        slopes, errors = (result[f"each_derivative{x}"].values[:, row] for x in ("", "_stderr"))
         assert np.all(np.abs(slopes - [wanted, -wanted]) < LIMIT * errors)
         assert np.all(LIMIT * errors < 0.6 * wanted)
     with pytest.raises(InputError, match="score for each in m: m moves X where it begins at random, before"):
@@ -541,10 +541,10 @@ def test_an_integral_sees_what_is_compared_before_an_event_and_after_it():
         "observe": {"above": "integral(X > 0)", "late": "mean(X > 0)"},
     }
     assert first_choice(experiment, "b", "late").method == "smoothing"
-    found, error, estimator, _ = derivative(experiment, "b", "above")
+    estimate, error, estimator, _ = derivative(experiment, "b", "above")
     wanted = -0.25 * (norm.pdf(0.65, 0, math.sqrt(0.5)) + norm.pdf(0.7))
     assert estimator == "finite differences"
-    assert abs(found - wanted) < LIMIT * error
+    assert abs(estimate - wanted) < LIMIT * error
     curve = {"L": {"times": [0, 0.5], "values": [0.0, "b"], "interpolation": "previous", "outside": "hold"}}
     for text, method in (("integral(X > L)", "finite differences"), ("integral(X > 0)*L", "score")):
         jumping = {**experiment, "events": {}, "curves": curve, "observe": {"above": text}}
@@ -583,8 +583,8 @@ def test_where_the_noise_bends_steps_that_read_its_slope_jump(solver, jumps):
 def test_a_model_whose_noise_bends_jumps_in_a_converted_step():
     """The mean stays where it is, and paths of a converted model have a slope of 1.4 in their start."""
     converted = {**BROKEN, "solver": {"type": "Heun", "convert": True}}
-    found, error, *_ = derivative(converted, "x0", "end")
-    assert abs(found - 1) < LIMIT * error + 0.05
+    estimate, error, *_ = derivative(converted, "x0", "end")
+    assert abs(estimate - 1) < LIMIT * error + 0.05
     assert error < 0.05
 
 

@@ -64,16 +64,16 @@ def figures(experiment, **overrides):
 
 def z_of(experiment, exact, seeds, **overrides):
     """By derivative z over seeds, less the step bias and with its error, and without either."""
-    told, plain = {name: [] for name in exact}, {name: [] for name in exact}
+    corrected, plain = {name: [] for name in exact}, {name: [] for name in exact}
     for seed in range(seeds):
-        found = figures(experiment, **{"ensemble.seed": seed} | overrides)
+        result = figures(experiment, **{"ensemble.seed": seed} | overrides)
         for name, value in exact.items():
-            row = found[name]
+            row = result[name]
             assert row["bias"] is not None, row
             off = row["derivative"] - value
-            told[name].append((off - row["bias"]) / math.hypot(row["stderr"], row["bias_stderr"]))
+            corrected[name].append((off - row["bias"]) / math.hypot(row["stderr"], row["bias_stderr"]))
             plain[name].append(off / row["stderr"])
-    return told, plain
+    return corrected, plain
 
 
 @pytest.mark.slow
@@ -81,8 +81,8 @@ def z_of(experiment, exact, seeds, **overrides):
 @pytest.mark.parametrize("method", ["coupled_differences", "score", "finite_differences"])
 def test_derivatives_less_their_step_bias_are_the_exact_ones(method, experiment, exact):
     """They would not be without it where noise does not hide it, as that of scores and differences does."""
-    told, plain = z_of(experiment, exact(), SEEDS, **{"sensitivity.method": method})
-    for name, z in told.items():
+    corrected, plain = z_of(experiment, exact(), SEEDS, **{"sensitivity.method": method})
+    for name, z in corrected.items():
         assert np.sum(np.square(z)) < chi2.ppf(1 - 1e-5, SEEDS), (name, z)
         assert abs(np.mean(z)) * SEEDS**0.5 < 4, (name, z)
     largest = max(abs(np.mean(z)) * SEEDS**0.5 for z in plain.values())
@@ -92,10 +92,10 @@ def test_derivatives_less_their_step_bias_are_the_exact_ones(method, experiment,
 
 @pytest.mark.more
 @pytest.mark.parametrize("method", ["coupled_differences", "score", "finite_differences"])
-def test_the_step_bias_of_a_derivative_is_told(method):
-    found = figures(ARRIVALS, **{"sensitivity.method": method, "ensemble.paths": 1000})
+def test_the_step_bias_of_a_derivative_is_reported(method):
+    result = figures(ARRIVALS, **{"sensitivity.method": method, "ensemble.paths": 1000})
     for name, value in arrivals().items():
-        row = found[name]
+        row = result[name]
         off = row["derivative"] - row["bias"] - value
         assert abs(off) < 4 * math.hypot(row["stderr"], row["bias_stderr"])
         assert row["bias_stderr"] > 0

@@ -1,8 +1,8 @@
 """Sensitivities of means: the right estimator, the right number, and an honest error.
 
 Published values: Black and Scholes' Greeks for S = K = 100, r = 5 %, sigma = 0.2, T = 1, and the standard
-deviations per path of the pathwise and the likelihood-ratio estimators on the exact law (Glasserman 2003,
-Monte Carlo Methods in Financial Engineering, chapter 7).
+deviations per path of the pathwise and the likelihood-ratio estimators on the exact distribution (Glasserman
+2003, Monte Carlo Methods in Financial Engineering, chapter 7).
 """
 
 import io
@@ -63,7 +63,7 @@ GREEKS = [
 
 def derivatives(dataset, name):
     """(mean, standard error, standard deviation, estimator) by what the derivative is with respect to."""
-    found = {}
+    results = {}
     for kind, along in (("derivative", "parameter"), ("second", "pair")):
         if f"{name}_{kind}" not in dataset:
             continue
@@ -71,8 +71,8 @@ def derivatives(dataset, name):
             figures = [
                 np.atleast_1d(dataset[f"{name}_{kind}{s}"][i].values)[-1] for s in ("", "_stderr", "_sd")
             ]
-            found[str(label)] = (*map(float, figures), str(dataset[f"{name}_{kind}_estimator"].values[i]))
-    return found
+            results[str(label)] = (*map(float, figures), str(dataset[f"{name}_{kind}_estimator"].values[i]))
+    return results
 
 
 SCORED = {"sensitivity.method": "score", "sensitivity.of": "[digital]", "sensitivity.second": "null"}
@@ -96,10 +96,10 @@ def test_greeks_and_deviations_per_path_are_the_published_ones(greeks, name, lab
 
 @pytest.mark.more
 def test_the_score_has_its_published_deviation_and_smoothing_less(greeks):
-    found = derivatives(simkit.sensitivity(EXACT, ["S", "sigma"], overrides=SCORED), "digital")
+    result = derivatives(simkit.sensitivity(EXACT, ["S", "sigma"], overrides=SCORED), "digital")
     smoothed = derivatives(greeks, "digital")
     for label, value, sd in (("S", 0.0187620173458469, 0.0279292), ("sigma", -0.656670607104641, 4.507927)):
-        mean, stderr, deviation, used = found[label]
+        mean, stderr, deviation, used = result[label]
         assert used == "score"
         assert abs(mean - value) < 4 * stderr
         assert deviation == pytest.approx(sd, rel=0.03)
@@ -109,7 +109,7 @@ def test_the_score_has_its_published_deviation_and_smoothing_less(greeks):
 @pytest.mark.more
 def test_greeks_away_from_the_money():
     """Where gamma and the digital's delta are not equal; no program is compiled anew for it."""
-    found = simkit.sensitivity(EXACT, overrides={"initial.S": 112.0})
+    result = simkit.sensitivity(EXACT, overrides={"initial.S": 112.0})
     numbers = {"S": 112.0, "K": 100.0, "r": 0.05, "sigma": 0.2, "T": 1.0}
     d2 = (np.log(1.12) + 0.05 - 0.02) / 0.2
     exact = {
@@ -118,7 +118,7 @@ def test_greeks_away_from_the_money():
         ("digital", "S"): np.exp(-0.05 - d2**2 / 2) / (112 * 0.2 * np.sqrt(2 * np.pi)),
     }
     for (name, label), value in exact.items():
-        mean, stderr, *_ = derivatives(found, name)[label]
+        mean, stderr, *_ = derivatives(result, name)[label]
         assert abs(mean - value) < 4 * stderr, (name, label)
 
 
@@ -135,9 +135,9 @@ STEPS = {
 @pytest.mark.more
 def test_gradual_release_keeps_the_variance_of_one_step():
     """The score of the scheme's own steps would have √50 times the deviation in S and more in sigma."""
-    found = derivatives(simkit.sensitivity(STEPS, overrides=SCORED), "digital")
+    result = derivatives(simkit.sensitivity(STEPS, overrides=SCORED), "digital")
     for label, value, one_step in (("S", 0.0187620173, 0.0279292), ("sigma", -0.656670607, 4.507927)):
-        mean, stderr, sd, estimator = found[label]
+        mean, stderr, sd, estimator = result[label]
         assert estimator == "score"
         assert abs(mean - value) < 4 * stderr
         assert sd < 2.2 * one_step
@@ -162,14 +162,14 @@ def test_smoothing_at_a_barrier_and_in_strikes():
     On many paths the variance is cut off at zero, where a score of both variables would be infinite.
     """
     dataset = simkit.sensitivity(BARRIER)
-    found = derivatives(dataset, "out")
-    assert {estimator for *_, estimator in found.values()} == {"smoothing"}
+    result = derivatives(dataset, "out")
+    assert {estimator for *_, estimator in result.values()} == {"smoothing"}
     amounts = {"S": 100.0, "K": 100.0, "B": 115.0}
-    total = sum(amounts[label] * mean for label, (mean, *_) in found.items())
-    error = np.sqrt(sum((amounts[label] * stderr) ** 2 for label, (_, stderr, *_) in found.items()))
+    total = sum(amounts[label] * mean for label, (mean, *_) in result.items())
+    error = np.sqrt(sum((amounts[label] * stderr) ** 2 for label, (_, stderr, *_) in result.items()))
     assert abs(total - float(dataset["out_mean"])) < 4 * error
-    assert abs(found["K"][0]) > 10 * found["K"][1]
-    assert abs(found["B"][0]) > 10 * found["B"][1]
+    assert abs(result["K"][0]) > 10 * result["K"][1]
+    assert abs(result["B"][0]) > 10 * result["B"][1]
     assert np.all(abs(dataset["out_derivative_z"]) < 4)
 
 
@@ -236,7 +236,7 @@ def test_a_score_needs_noise_where_the_parameter_acts():
 
 @pytest.mark.more
 def test_where_a_weight_would_be_infinite_there_is_an_error():
-    still = {
+    noiseless = {
         "constants": {"c": 0.3},
         "model": {"sde": {"x": {"drift": "c", "noise": {"W": "maximum(x, 0)"}}}, "parameters": {"c": "c"}},
         "initial": {"x": -1.0},
@@ -246,9 +246,9 @@ def test_where_a_weight_would_be_infinite_there_is_an_error():
         "sensitivity": {"wrt": ["c"]},
     }
     with pytest.raises(NumericalError, match="the noise vanishes"):
-        simkit.sensitivity(still, overrides={"sensitivity.method": "score"})
-    still["model"]["sde"]["x"]["drift"] = "where(x > 5, -c, c)"
-    dataset = simkit.sensitivity(still)
+        simkit.sensitivity(noiseless, overrides={"sensitivity.method": "score"})
+    noiseless["model"]["sde"]["x"]["drift"] = "where(x > 5, -c, c)"
+    dataset = simkit.sensitivity(noiseless)
     assert list(dataset["up_derivative_estimator"].values) == ["finite differences"]
 
 
@@ -294,13 +294,13 @@ def test_a_single_place_moves_with_the_constants_behind_it():
             "check": True,
         },
     }
-    found = simkit.sensitivity(moved)
-    mean = float(found["end_mean"])
+    result = simkit.sensitivity(moved)
+    mean = float(result["end_mean"])
     for suffix in ("", "_check"):
-        first, second = found[f"end_derivative{suffix}"].values, found[f"end_second{suffix}"].values
+        first, second = result[f"end_derivative{suffix}"].values, result[f"end_second{suffix}"].values
         np.testing.assert_allclose(first, [mean, mean, mean / 100, mean / 100], rtol=1e-6)
         np.testing.assert_allclose(second, [mean, mean / 100, 0], rtol=1e-6, atol=1e-9)
-    assert found["end_second_reason"].values[2] == "no path's slope in one changes with the other"
+    assert result["end_second_reason"].values[2] == "no path's slope in one changes with the other"
 
 
 @pytest.mark.more
@@ -315,17 +315,17 @@ def test_the_root_of_a_square_has_a_kink():
         "observe": {"far": "sqrt((x - K)**2)"},
         "sensitivity": {"wrt": ["K", "x"], "second": ["K", "x"]},
     }
-    found = simkit.sensitivity(rooted)
-    away = found["far_second"].values - 2 / np.sqrt(2 * np.pi)
-    assert np.all(abs(away) < 4.9 * found["far_second_stderr"].values)
-    assert np.all(found["far_second_stderr"].values < [0.1, 0.01])
-    assert list(found["far_second_estimator"].values) == ["finite differences", "mixed"]
+    result = simkit.sensitivity(rooted)
+    away = result["far_second"].values - 2 / np.sqrt(2 * np.pi)
+    assert np.all(abs(away) < 4.9 * result["far_second_stderr"].values)
+    assert np.all(result["far_second_stderr"].values < [0.1, 0.01])
+    assert list(result["far_second_estimator"].values) == ["finite differences", "mixed"]
     changes = {"observe.far": "sqrt((integral(x) - K)**2)", "ensemble.paths": 8}
     held = simkit.sensitivity(rooted, overrides=changes)["far_second_reason"].values
     assert held[1] == "the slope jumps, and x moves the integral along the path at once, before any noise"
     model = {"sde": {"x": {"drift": "sqrt((x - K)**2)", "noise": {"W": 1.0}}}}
-    found = simkit.sensitivity(rooted | {"model": model}, overrides={"observe": None, "ensemble.paths": 8})
-    assert list(found["x_second_estimator"].values) == ["finite differences"] * 2
+    result = simkit.sensitivity(rooted | {"model": model}, overrides={"observe": None, "ensemble.paths": 8})
+    assert list(result["x_second_estimator"].values) == ["finite differences"] * 2
 
 
 def test_rounding_is_no_standard_error():
@@ -338,16 +338,16 @@ def test_rounding_is_no_standard_error():
         "observe": {"end": "1*X"},
         "sensitivity": {"wrt": ["mu", "theta"], "second": ["mu"], "check": True},
     }
-    found = simkit.sensitivity(linear)
-    assert float(found["end_derivative_check_stderr"][0]) > 0
-    assert np.isnan(found["end_derivative_z"][0])
-    assert np.isnan(found["end_second_z"][0])
-    assert abs(float(found["end_derivative_z"][1])) < 1
-    print_table(found, text := io.StringIO())
+    result = simkit.sensitivity(linear)
+    assert float(result["end_derivative_check_stderr"][0]) > 0
+    assert np.isnan(result["end_derivative_z"][0])
+    assert np.isnan(result["end_second_z"][0])
+    assert abs(float(result["end_derivative_z"][1])) < 1
+    print_table(result, text := io.StringIO())
     assert text.getvalue().count(" equal ") == 2
     assert " 0.7897022361 " in text.getvalue()
     assert "0.78970223613" not in text.getvalue()
-    assert found.attrs["precision"] == "float64"
+    assert result.attrs["precision"] == "float64"
 
 
 @pytest.mark.parametrize(
@@ -368,9 +368,9 @@ def test_rounding_is_no_standard_error():
     ],
 )
 def test_expressions_say_where_they_jump(text, jumps, kinks):
-    found = compile_expression(text, ["S", "v", "K", "t"], functionals=True)
-    assert found.discontinuities.jumps == frozenset(jumps.split())
-    assert found.discontinuities.kinks == frozenset(kinks.split())
+    result = compile_expression(text, ["S", "v", "K", "t"], functionals=True)
+    assert result.discontinuities.jumps == frozenset(jumps.split())
+    assert result.discontinuities.kinks == frozenset(kinks.split())
 
 
 def test_binding_single_places():
@@ -417,20 +417,20 @@ def test_quantities_stand_in_the_order_of_the_file():
     names = ["plain", "digital", "square", "above"]
     observe = dict(zip(names, ["S", "where(S > 100, 1, 0)", "S**2", "where(S > 90, 1, 0)"], strict=True))
     experiment = {**EXACT, "observe": observe, "sensitivity": {"wrt": ["S"]}}
-    found = simkit.sensitivity(experiment, overrides={"ensemble.paths": 64})
-    assert found.attrs["quantities"].split() == names
+    result = simkit.sensitivity(experiment, overrides={"ensemble.paths": 64})
+    assert result.attrs["quantities"].split() == names
     reverse = {**experiment, "sensitivity": {"wrt": ["S"], "of": names[::-1]}}
-    found = simkit.sensitivity(reverse, overrides={"ensemble.paths": 64})
-    assert found.attrs["quantities"].split() == names[::-1]
+    result = simkit.sensitivity(reverse, overrides={"ensemble.paths": 64})
+    assert result.attrs["quantities"].split() == names[::-1]
 
 
-def test_bad_names_are_told_as_they_were_given(tmp_path):
+def test_bad_names_are_shown_as_they_were_given(tmp_path):
     with pytest.raises(InputError, match=r"(?m)^wrt: sensitivity.wrt\[0\]: unknown name 'sgima'"):
         simkit.sensitivity(EXACT, "sgima")
     (tmp_path / "e.yaml").write_text(json.dumps(EXACT | {"output": "e.zarr"}))
-    told = CliRunner().invoke(app, ["sensitivity", str(tmp_path / "e.yaml"), "--wrt", "sgima"])
-    assert told.exit_code == 2
-    assert "\n--wrt: sensitivity.wrt[0]: unknown name 'sgima'" in told.stderr
+    outcome = CliRunner().invoke(app, ["sensitivity", str(tmp_path / "e.yaml"), "--wrt", "sgima"])
+    assert outcome.exit_code == 2
+    assert "\n--wrt: sensitivity.wrt[0]: unknown name 'sgima'" in outcome.stderr
 
 
 def test_a_method_that_would_be_wrong_is_placed_in_the_file(tmp_path):
@@ -449,7 +449,7 @@ def test_a_curve_has_no_single_number_to_move():
     curved = {**EXACT, "solver": "EulerMaruyama", "time": {"t1": 1.0, "steps": 4}}
     curved["curves"] = {"vol": {"times": [0, 1], "values": [0.1, 0.3]}}
     curved["model"] = {"type": "GBM", "mu": "r", "sigma": "vol"}
-    with pytest.raises(InputError, match="sigma changes with time; take the constants"):
+    with pytest.raises(InputError, match="sigma changes with time; use the constants"):
         load(curved)
 
 
@@ -462,44 +462,44 @@ def test_an_ordinary_equation_says_why_a_derivative_is_0_and_how_far_differences
         "observe": {"big": "x > 5", "one": "1 + 0*x", "y": "x"},
         "sensitivity": {"wrt": ["a", "idle"], "check": True},
     }
-    found = simkit.sensitivity(experiment)
+    result = simkit.sensitivity(experiment)
     unused = "nothing in the experiment uses it"
     for name, reason in (
         ("big", "the value is a step, and flat around here"),
         ("one", "no path changes with it"),
         ("y", "continuous in the path"),
     ):
-        assert list(found[f"{name}_derivative_reason"].values) == [reason, unused]
-        assert np.isnan(found[f"{name}_derivative_z"]).all() if name != "big" else True
+        assert list(result[f"{name}_derivative_reason"].values) == [reason, unused]
+        assert np.isnan(result[f"{name}_derivative_z"]).all() if name != "big" else True
     text = io.StringIO()
-    print_table(found, text)
+    print_table(result, text)
     assert text.getvalue().count(" equal ") == 4
-    found["y_derivative_check"][0] = 1.25
-    print_table(found, text := io.StringIO())
+    result["y_derivative_check"][0] = 1.25
+    print_table(result, text := io.StringIO())
     assert " -20 % " in text.getvalue()
 
 
 @pytest.mark.more
-def test_differences_are_set_beside_the_derivatives():
+def test_differences_are_shown_next_to_the_derivatives():
     checked = {
         **STEPS,
         "time": {"t1": 1.0, "steps": 4},
         "ensemble": {"paths": 2**13, "seed": 1, "devices": 1},
     }
     checked["sensitivity"] = {"wrt": ["K"], "of": ["digital"], "check": True}
-    found = simkit.sensitivity(checked)
+    result = simkit.sensitivity(checked)
     by_differences = simkit.sensitivity(
         checked, overrides={"sensitivity.method": "finite_differences", "sensitivity.check": False}
     )
-    assert found["digital_derivative_check"].values == by_differences["digital_derivative"].values
-    apart = found["digital_derivative"].values - found["digital_derivative_check"].values
+    assert result["digital_derivative_check"].values == by_differences["digital_derivative"].values
+    difference = result["digital_derivative"].values - result["digital_derivative_check"].values
     error = np.hypot(
-        found["digital_derivative_stderr"].values, found["digital_derivative_check_stderr"].values
+        result["digital_derivative_stderr"].values, result["digital_derivative_check_stderr"].values
     )
-    assert found["digital_derivative_z"].values == pytest.approx(apart / error)
-    assert abs(found["digital_derivative_z"].values) < 4
-    row = summary(found)["quantities"]["digital"]["derivatives"]["K"]
-    assert row["z"] == float(found["digital_derivative_z"][0])
+    assert result["digital_derivative_z"].values == pytest.approx(difference / error)
+    assert abs(result["digital_derivative_z"].values) < 4
+    row = summary(result)["quantities"]["digital"]["derivatives"]["K"]
+    assert row["z"] == float(result["digital_derivative_z"][0])
 
 
 @pytest.mark.more
@@ -513,10 +513,10 @@ def test_an_extreme_that_may_be_the_initial_value_is_not_released():
         "observe": {"high": "max(X)"},
         "sensitivity": {"wrt": ["X", "sigma"], "second": ["X", ["X", "sigma"]], "check": True},
     }
-    found = simkit.sensitivity(experiment)
-    assert list(found["high_second_estimator"].values) == ["finite differences", "mixed"]
-    assert abs(float(found["high_second_z"][1])) < 4
-    assert abs(float(found["high_second"][0]) - 0.83) < 0.06
+    result = simkit.sensitivity(experiment)
+    assert list(result["high_second_estimator"].values) == ["finite differences", "mixed"]
+    assert abs(float(result["high_second_z"][1])) < 4
+    assert abs(float(result["high_second"][0]) - 0.83) < 0.06
 
 
 @pytest.mark.more
@@ -528,11 +528,11 @@ def test_variants_have_sensitivities_of_their_own(tmp_path, monkeypatch):
         "sensitivity": {"wrt": ["S", "sigma"], "of": ["call"]},
     }
     alone = simkit.sensitivity(whole, overrides={"model.sigma": 0.1})
-    found = simkit.sensitivity(whole | {"variants": variants})
-    calm = found.sel(variant="calm")
+    dataset = simkit.sensitivity(whole | {"variants": variants})
+    calm = dataset.sel(variant="calm")
     assert np.array_equal(calm["call_derivative"], alone["call_derivative"])
     assert list(calm["parameter_value"].values) == [100.0, 0.1]
-    assert not np.array_equal(calm["call_derivative"], found["call_derivative"].sel(variant="usual"))
+    assert not np.array_equal(calm["call_derivative"], dataset["call_derivative"].sel(variant="usual"))
 
     (tmp_path / "e.yaml").write_text(json.dumps(whole | {"variants": variants}))
     result = CliRunner().invoke(app, ["sensitivity", "e.yaml", "--json", "--out", "e.zarr"])
@@ -551,9 +551,9 @@ def test_variants_have_sensitivities_of_their_own(tmp_path, monkeypatch):
     assert not (tmp_path / "o.zarr").exists()
     assert "usual" not in result.stdout
 
-    apart = {"usual": None, "calm": {"sensitivity.wrt": ["S"]}}
+    incompatible = {"usual": None, "calm": {"sensitivity.wrt": ["S"]}}
     with pytest.raises(InputError, match=r"variant calm: has sensitivity\.wrt: \['S'\], and usual has"):
-        simkit.sensitivity(whole | {"variants": apart})
+        simkit.sensitivity(whole | {"variants": incompatible})
 
 
 @pytest.mark.user_code
@@ -569,12 +569,12 @@ def test_bits_do_not_depend_on_what_is_saved(method):
         "observe": {"up": "S > 100" if method == "score" else "S"},
         "sensitivity": {"wrt": ["mu", "xi"], "of": ["up"], "method": method},
     }
-    found = [
+    results = [
         simkit.sensitivity(experiment, overrides={"save.points": points})["up_derivative"].values
         for points in (1, 4, 12)
     ]
-    assert np.array_equal(found[0], found[1])
-    assert np.array_equal(found[0], found[2])
+    assert np.array_equal(results[0], results[1])
+    assert np.array_equal(results[0], results[2])
 
 
 @pytest.mark.more
@@ -608,7 +608,7 @@ def test_command_prints_and_writes(tmp_path, monkeypatch):
     ],
 )
 def test_counts_by_copies_and_by_likelihood(method, estimators):
-    """Poisson's law with the mean m = (alpha/mu) (1 - e^(-mu t)): dP(X > n)/dm is its probability of n."""
+    """X is Poisson with the mean m = (alpha/mu) (1 - e^(-mu t)): dP(X > n)/dm is its probability of n."""
     alpha, mu, t, n = 10.0, 0.5, 5.0, 18
     network = {
         "model": {"type": "ImmigrationDeath", "alpha": alpha, "mu": mu},
@@ -622,10 +622,10 @@ def test_counts_by_copies_and_by_likelihood(method, estimators):
     m = alpha / mu * (1 - left)
     slopes = np.array([m / alpha, -m / mu + alpha / mu * t * left])
     exact = {"square": (1 + 2 * m) * slopes, "many": np.exp(n * np.log(m) - m - gammaln(n + 1)) * slopes}
-    found = simkit.sensitivity(network)
+    result = simkit.sensitivity(network)
     for (name, values), estimator in zip(exact.items(), estimators, strict=True):
-        assert set(found[f"{name}_derivative_estimator"].values) == {estimator}
-        z = (found[f"{name}_derivative"].values - values) / found[f"{name}_derivative_stderr"].values
+        assert set(result[f"{name}_derivative_estimator"].values) == {estimator}
+        z = (result[f"{name}_derivative"].values - values) / result[f"{name}_derivative_stderr"].values
         assert np.all(abs(z) < 4), name
 
 
@@ -664,8 +664,8 @@ def test_the_number_of_jumps_of_a_jump_diffusion():
         "observe": {"put": "exp(-r*t) * maximum(100 - S, 0)"},
         "sensitivity": {"wrt": ["rate", "r"]},
     }
-    found = simkit.sensitivity(jumps)
-    assert list(found["put_derivative_estimator"].values) == ["weak derivative", "pathwise"]
+    result = simkit.sensitivity(jumps)
+    assert list(result["put_derivative_estimator"].values) == ["weak derivative", "pathwise"]
 
     def put(rate, r):
         call = merton_call(S=100, K=100, r=r, sigma=0.2, T=1, lam=rate, m=-0.1, delta=0.15)
@@ -676,9 +676,9 @@ def test_the_number_of_jumps_of_a_jump_diffusion():
         (put(0.8 + h, 0.05) - put(0.8 - h, 0.05)) / (2 * h),
         (put(0.8, 0.05 + h) - put(0.8, 0.05 - h)) / (2 * h),
     ]
-    z = (found["put_derivative"].values - exact) / found["put_derivative_stderr"].values
+    z = (result["put_derivative"].values - exact) / result["put_derivative_stderr"].values
     assert np.all(abs(z) < 4)
-    assert np.all(found["put_derivative_stderr"].values < 0.03 * np.abs(exact))
+    assert np.all(result["put_derivative_stderr"].values < 0.03 * np.abs(exact))
 
 
 @pytest.mark.more
@@ -747,7 +747,7 @@ def test_what_moves_the_number_of_jumps_is_neither_pathwise_nor_a_score(model, r
 
 
 def test_the_score_of_few_counts_leaves_each_out_of_its_own_mean():
-    """In a leaf of three lanes: (f_i - the mean of the others) Z_i, and what changes beside it."""
+    """In a leaf of three lanes: (f_i - the mean of the others) Z_i, and what changes with it."""
     value, change, score = np.random.default_rng(0).standard_normal((3, 2, 3))
     change_of_path, weight = (jnp.asarray(x) for x in (change, score))
     (derivative,) = Contribution(jnp.asarray(value), (change_of_path,), (weight,)).derivatives
@@ -771,20 +771,20 @@ def test_no_score_where_the_end_of_time_moves_the_condition():
     names = {f"value{i}": text for i, text in enumerate(wanted)}
     with jax.enable_x64(True):
         run = run_of({**STEPS, "observe": names, "sensitivity": {"wrt": ["t1"]}}, "t1")
-        found = {text: release_interval(run, name, 0, kinks=False) for name, text in names.items()}
-    assert found == wanted
+        results = {text: release_interval(run, name, 0, kinks=False) for name, text in names.items()}
+    assert results == wanted
 
 
 def test_an_event_that_jumps_makes_paths_jump():
-    """A path does not tell how many more are cut as the level of the cut moves."""
+    """A path does not show how many more are cut as the level of the cut moves."""
     given = {**STEPS, "observe": {"digital": "S**2"}}
-    found = []
+    results = []
     for after in ("where(S > K, 0.9*S, S)", "S*K/101"):
         cut = {"cut": {"at": 0.5, "set": {"S": after}}}
         with jax.enable_x64(True):
             run = run_of({**given, "events": cut}, "K")
-            found.append((name_in_condition(run, 0), why_discontinuous(run, "digital", 0) is not None))
-    assert found == [("S", True), (None, False)]
+            results.append((name_in_condition(run, 0), why_discontinuous(run, "digital", 0) is not None))
+    assert results == [("S", True), (None, False)]
 
 
 @pytest.mark.parametrize(
@@ -809,9 +809,9 @@ def test_failed_paths_are_known_by_their_ids_in_every_chunk():
         value = jnp.asarray(ids, jnp.float64)
         return (jnp.where((ids % 4 == 1) | (ids == 6), jnp.nan, value)[None],)
 
-    found = average(simulate, reduction, 10, plan, workers_on(local_devices(1), 2))
-    assert list(found.failed) == [1, 5, 6, 9]
-    assert found.mean[0] == pytest.approx(np.mean([0, 2, 3, 4, 7, 8]))
+    result = average(simulate, reduction, 10, plan, workers_on(local_devices(1), 2))
+    assert list(result.failed) == [1, 5, 6, 9]
+    assert result.mean[0] == pytest.approx(np.mean([0, 2, 3, 4, 7, 8]))
     of_later_policy = average(simulate, reduction, 5, plan, workers_on(local_devices(1), 2), begin=3)
     assert list(of_later_policy.failed) == [5, 6]
     assert of_later_policy.mean[0] == pytest.approx(np.mean([3, 4, 7]))
@@ -838,8 +838,8 @@ def test_coupled_copies_are_so_close_that_their_bias_is_small():
 
 
 @pytest.mark.parametrize("noises", [2, pytest.param(3, marks=pytest.mark.more)])
-def test_scores_share_out_noises_that_drive_all_variables(noises):
-    """The shift of two or three normals that moves one variable and not the other, in a normal law."""
+def test_scores_distribute_noises_that_drive_all_variables(noises):
+    """The shift of two or three normals that moves one normal variable and not the other."""
     matrix = np.array([[1.0, 0.5, 0.3], [0.4, -0.8, 0.6]])[:, :noises]
     lines = [{f"W{k}": float(x) for k, x in enumerate(row)} for row in matrix]
     experiment = {
@@ -851,13 +851,14 @@ def test_scores_share_out_noises_that_drive_all_variables(noises):
         "observe": {"both": "(x < 0.3)*(y < 0.2)"},
         "sensitivity": {"wrt": ["a", "x"], "method": "score"},
     }
-    found = simkit.sensitivity(experiment)
-    law = multivariate_normal(cov=matrix @ matrix.T)
+    result = simkit.sensitivity(experiment)
+    distribution = multivariate_normal(cov=matrix @ matrix.T)
     first, last = (
-        (law.cdf([0.2 + h, 0.4 + g]) - law.cdf([0.2 - h, 0.4 - g])) / 2e-3 for h, g in ((1e-3, 0), (0, 1e-3))
+        (distribution.cdf([0.2 + h, 0.4 + g]) - distribution.cdf([0.2 - h, 0.4 - g])) / 2e-3
+        for h, g in ((1e-3, 0), (0, 1e-3))
     )
     wanted = np.array([2 * last - first, -first])
-    assert list(found["both_derivative_estimator"].values) == ["score", "score"]
-    errors = found["both_derivative_stderr"].values
-    assert (abs(found["both_derivative"].values - wanted) < 4 * errors).all()
+    assert list(result["both_derivative_estimator"].values) == ["score", "score"]
+    errors = result["both_derivative_stderr"].values
+    assert (abs(result["both_derivative"].values - wanted) < 4 * errors).all()
     assert (errors < 0.05 * abs(wanted)).all()

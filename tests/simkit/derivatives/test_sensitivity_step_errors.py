@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from derivative_examples import requests_of_study
 from scipy.stats import chi2
 from typer.testing import CliRunner
 
@@ -58,9 +59,9 @@ def covered(experiment, exact, seeds, crossing=(), **overrides):
     """
     with_bias, without, unclaimed = {}, {}, set()
     for seed in range(seeds):
-        found = rows(simkit.sensitivity(experiment, overrides={"ensemble.seed": seed} | overrides))
+        result = rows(simkit.sensitivity(experiment, overrides={"ensemble.seed": seed} | overrides))
         for key, value in exact.items():
-            row = found[key]
+            row = result[key]
             off = row["derivative"] - value
             if row.get("bias_bound") is not None:
                 unclaimed.add(key)
@@ -116,7 +117,7 @@ PROCESSES = [
 
 @pytest.mark.parametrize(("model", "moments", "variable", "start", "parameters"), PROCESSES)
 def test_processes_that_revert(model, moments, variable, start, parameters):
-    """The mean and the second moment, by the start and all parameters, against the exact laws."""
+    """The mean and the second moment, by the start and all parameters, against the exact distributions."""
     experiment = {
         "model": {"type": model} | parameters,
         "initial": {variable: start},
@@ -137,40 +138,29 @@ def test_processes_that_revert(model, moments, variable, start, parameters):
 
 def test_the_mean_has_the_step_bias_of_a_run():
     changes = {"sensitivity.of": ["square"], "sensitivity.wrt": ["r"], "sensitivity.second": None}
-    found, run = simkit.sensitivity(GBM, overrides=changes), simkit.run(GBM)
+    result, run = simkit.sensitivity(GBM, overrides=changes), simkit.run(GBM)
     for suffix in ("bias", "bias_stderr"):
-        assert found[f"square_{suffix}"].item() == pytest.approx(run[f"square_{suffix}"].item(), rel=1e-3)
+        assert result[f"square_{suffix}"].item() == pytest.approx(run[f"square_{suffix}"].item(), rel=1e-3)
     file = io.StringIO()
-    print_table(found, file)
-    assert f"step bias {found['square_bias'].item():.2f}"[:14] in file.getvalue()
+    print_table(result, file)
+    assert f"step bias {result['square_bias'].item():.2f}"[:14] in file.getvalue()
 
 
-class AskedError(Exception):
-    """The programs of a study, in place of its results."""
+def requests_of_one(**overrides):
+    """The programs that a study of one derivative requests, which are not compiled."""
+    changes = {"sensitivity.of": ["square"], "sensitivity.wrt": ["r"], "sensitivity.second": None}
+    return requests_of_study(GBM, changes | overrides)
 
 
-def requests_of_study(monkeypatch, **overrides):
-    """The programs that a study of one derivative asks for, which are not compiled."""
-
-    def record(*requests):
-        raise AskedError(requests)
-
-    monkeypatch.setattr(study, "compiled", record)
-    changes = {"sensitivity.of": ["square"], "sensitivity.wrt": ["r"], "sensitivity.second": None} | overrides
-    with pytest.raises(AskedError) as raised:
-        simkit.sensitivity(GBM, overrides=changes)
-    return raised.value.args[0]
-
-
-def test_the_step_bias_of_a_mean_needs_no_program_of_its_own(monkeypatch):
-    requests = requests_of_study(monkeypatch)
+def test_the_step_bias_of_a_mean_needs_no_program_of_its_own():
+    requests = requests_of_one()
     assert not any(isinstance(request.program, ChunkProgram) for request in requests)
     assert len([request for request in requests if isinstance(request.program, DerivativeProgram)]) == 3
 
 
-def test_code_is_made_quickly_for_levels_of_few_paths_alone(monkeypatch):
+def test_code_is_made_quickly_for_levels_of_few_paths_alone():
     for steps, paths, quick in ((8, 2048, [False, True, True]), (800, 10**6, [False] * 3)):
-        requests = requests_of_study(monkeypatch, **{"time.steps": steps, "ensemble.paths": paths})
+        requests = requests_of_one(**{"time.steps": steps, "ensemble.paths": paths})
         assert [x.quick for x in requests if isinstance(x.program, DerivativeProgram)] == quick
 
 
@@ -189,7 +179,7 @@ def test_step_errors_do_not_depend_on_how_code_is_made(monkeypatch):
 
 @pytest.mark.more
 def test_where_dates_are_those_of_steps_they_stay_when_steps_are_halved():
-    """The level has twice as many steps and looks at every other one: what is left is the exact law."""
+    """The level has twice as many steps and uses every other one: what is left is exact."""
     changes = {
         "observe": {"knocked": "max(S) > 120", "above": "mean(maximum(S - 100, 0))"},
         "sensitivity": {"wrt": ["S", "sigma"]},
@@ -205,10 +195,10 @@ def test_where_dates_are_those_of_steps_they_stay_when_steps_are_halved():
     assert euler["above", "S"]["bias_stderr"] < euler["above", "S"]["stderr"]
 
 
-def test_an_exact_law_has_no_step_error():
+def test_an_exact_distribution_has_no_step_error():
     changes = {"solver": "ExactSampling", "sensitivity.of": ["call"], "sensitivity.second": None}
-    found = simkit.sensitivity(GBM, overrides=changes)
-    assert not [name for name in found if "bias" in name or "step_error" in name]
+    result = simkit.sensitivity(GBM, overrides=changes)
+    assert not [name for name in result if "bias" in name or "step_error" in name]
 
 
 @pytest.mark.user_code
@@ -218,7 +208,7 @@ def test_bits_do_not_depend_on_threads_devices_and_chunks():
         "ensemble": {"paths": 60_000, "seed": 3},
         "sensitivity": {"wrt": ["S", "sigma"], "of": ["digital"]},
     }
-    found = [
+    results = [
         simkit.sensitivity(GBM | changes, overrides=overrides)
         for overrides in (
             {"ensemble.devices": 1, "ensemble.threads": 1},
@@ -227,8 +217,10 @@ def test_bits_do_not_depend_on_threads_devices_and_chunks():
         )
     ]
     for name in ("bias", "derivative_bias", "derivative_bias_stderr", "derivative_tail_index"):
-        for other in found[1:]:
-            np.testing.assert_array_equal(other[f"digital_{name}"].values, found[0][f"digital_{name}"].values)
+        for other in results[1:]:
+            np.testing.assert_array_equal(
+                other[f"digital_{name}"].values, results[0][f"digital_{name}"].values
+            )
 
 
 STEEP = {  # each step of -50x multiplies by -1.27, and the derivative of y by x ends at 201 in place of 0
@@ -255,12 +247,12 @@ def test_a_derivative_that_its_step_bias_makes_ends_the_command_with_3(tmp_path)
     assert target.exists()
     row = next(line for line in shown.stdout.splitlines() if "│ y = " in line)
     assert row.count(" !") == 1
-    line = "! y by x: no result, the step bias is as large as the value; take 88 steps or more"
+    line = "! y by x: no result, the step bias is as large as the value; use 88 steps or more"
     assert line in shown.stdout
-    told = command("--json")
-    assert told.exit_code == 3
-    assert line in told.stderr
-    content = json.loads(told.stdout)["quantities"]["y"]
+    outcome = command("--json")
+    assert outcome.exit_code == 3
+    assert line in outcome.stderr
+    content = json.loads(outcome.stdout)["quantities"]["y"]
     assert content["resolved"] is True
     assert content["derivatives"]["x"]["resolved"] is False
     kept = command("--set", "ensemble.unresolved=keep")
@@ -272,14 +264,14 @@ def test_a_derivative_that_its_step_bias_makes_ends_the_command_with_3(tmp_path)
 
 
 def test_python_warns_of_a_mean_and_a_derivative_that_step_biases_make():
-    with pytest.warns(UserWarning, match=r"^! y, y by x: no result") as told:
-        found = simkit.sensitivity(STEEP, overrides={"observe.y": "x"})
-    assert len(told) == 1
-    assert json.loads(found.attrs["unresolved"]) == {"y": 88, "y by x": 88}
+    with pytest.warns(UserWarning, match=r"^! y, y by x: no result") as caught:
+        result = simkit.sensitivity(STEEP, overrides={"observe.y": "x"})
+    assert len(caught) == 1
+    assert json.loads(result.attrs["unresolved"]) == {"y": 88, "y by x": 88}
     variants = STEEP | {"variants": {"few": {}, "enough": {"time.steps": 200}}}
-    with pytest.warns(UserWarning, match=r"^! y by x of variant few: no result") as told:
+    with pytest.warns(UserWarning, match=r"^! y by x of variant few: no result") as caught:
         simkit.sensitivity(variants)
-    assert "enough" not in str(told[0].message)
+    assert "enough" not in str(caught[0].message)
 
 
 def test_a_derivative_of_nothing_but_rounding_is_a_result():
@@ -293,11 +285,11 @@ def test_a_derivative_of_nothing_but_rounding_is_a_result():
         "observe": {"y": "x"},
         "sensitivity": {"wrt": ["theta"], "of": ["y"]},
     }
-    found = simkit.sensitivity(experiment)
-    assert json.loads(found.attrs["unresolved"]) == json.loads(found.attrs["too_few_steps"]) == {}
+    result = simkit.sensitivity(experiment)
+    assert json.loads(result.attrs["unresolved"]) == json.loads(result.attrs["too_few_steps"]) == {}
 
 
-def test_steps_that_matter_are_told():
+def test_steps_that_matter_are_reported():
     """Eight steps leave more than 5 % of the derivative."""
     changes = {
         "time.steps": 8,
@@ -305,12 +297,12 @@ def test_steps_that_matter_are_told():
         "sensitivity.of": ["square"],
         "sensitivity.second": None,
     }
-    found = simkit.sensitivity(GBM, overrides=changes | {"model.mu": 0.5, "constants.r": 0.5})
-    assert "square by S" in json.loads(found.attrs["too_few_steps"])
+    result = simkit.sensitivity(GBM, overrides=changes | {"model.mu": 0.5, "constants.r": 0.5})
+    assert "square by S" in json.loads(result.attrs["too_few_steps"])
     file = io.StringIO()
-    print_table(found, file)
-    assert "the step bias matters; take" in file.getvalue()
-    bias, error = (found[f"square_derivative_bias{x}"].values[0] for x in ("", "_stderr"))
+    print_table(result, file)
+    assert "the step bias matters; use" in file.getvalue()
+    bias, error = (result[f"square_derivative_bias{x}"].values[0] for x in ("", "_stderr"))
     assert bias < 0
     assert with_error(bias, error) in file.getvalue()
     assert "step error" not in file.getvalue()
@@ -330,18 +322,18 @@ FELLER = {
 @pytest.mark.more
 def test_an_estimator_whose_variance_grows_with_the_steps_is_no_result():
     """Heston where the variance touches zero: 228 ± 263 was printed where 49.34 is right."""
-    found = simkit.sensitivity(FELLER, overrides={"sensitivity.method": "reverse"})
-    row = rows(found)["call", "v"]
+    result = simkit.sensitivity(FELLER, overrides={"sensitivity.method": "reverse"})
+    row = rows(result)["call", "v"]
     assert row["flag"] == "no result"
     assert row["derivative"] is None
     assert row["stderr"] is None
     assert row["tail_index"] < 1.5
     assert "AndersenQE" in row["reason"]
     file = io.StringIO()
-    print_table(found, file)
+    print_table(result, file)
     assert "none !" in file.getvalue()
     assert "! no result: call by v" in file.getvalue()
-    values, errors, *_ = relative(found, "call", "derivative")
+    values, errors, *_ = relative(result, "call", "derivative")
     assert np.isnan([*values, *errors]).all()
     remedied = rows(simkit.sensitivity(FELLER, overrides={"solver": "AndersenQE", "time.steps": 32}))[
         "call", "v"
@@ -369,12 +361,12 @@ def test_a_heavy_tail_is_flagged(monkeypatch):
         "observe": {"f": "S > 105"},
         "sensitivity": {"wrt": ["S"], "second": ["S"]},
     }
-    found = simkit.sensitivity(FELLER | digital)
-    first, second = rows(found)["f", "S"], rows(found)["f", "S, S"]
+    result = simkit.sensitivity(FELLER | digital)
+    first, second = rows(result)["f", "S"], rows(result)["f", "S, S"]
     assert (first["flag"], second["flag"]) == ("", "heavy tail")
     assert second["tail_index"] < 2 < first["tail_index"]
     file = io.StringIO()
-    print_table(found, file)
+    print_table(result, file)
     assert "! heavy tail: f by S, S" in file.getvalue()
 
 

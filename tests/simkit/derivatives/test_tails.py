@@ -1,4 +1,4 @@
-"""When the standard error of a sample can be believed: tail indices of known laws, and no false alarms."""
+"""When the standard error of a sample can be believed: known tail indices, and no false alarms."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def test_no_false_alarms(name, paths):
 
 
 @pytest.mark.parametrize("paths", [1000, 2**16])
-def test_laws_without_a_variance_are_flagged(paths):
+def test_distributions_without_a_variance_are_flagged(paths):
     """Student's with one degree of freedom, whose tail index is 1."""
     tails = [tail_of(np.random.default_rng(seed).standard_cauchy(paths)) for seed in range(SEEDS)]
     assert sum(tail.verdict == "heavy" for tail in tails) >= 0.9 * SEEDS
@@ -46,11 +46,11 @@ def test_laws_without_a_variance_are_flagged(paths):
 
 
 @pytest.mark.parametrize("index", [1.0, 2.0, 4.0])
-def test_the_tail_index_is_that_of_the_law(index):
+def test_the_tail_index_is_that_of_the_distribution(index):
     """Pareto's, of both signs; its estimate spreads by one over the root of the paths in the tail."""
     rng = np.random.default_rng(2)
-    found = [tail_of((1 + rng.pareto(index, 2**16)) * rng.choice([-1, 1], 2**16)) for _ in range(SEEDS)]
-    assert np.mean([1 / tail.index for tail in found]) * index == pytest.approx(
+    results = [tail_of((1 + rng.pareto(index, 2**16)) * rng.choice([-1, 1], 2**16)) for _ in range(SEEDS)]
+    assert np.mean([1 / tail.index for tail in results]) * index == pytest.approx(
         1, abs=5 / (SEEDS * 65) ** 0.5
     )
 
@@ -84,7 +84,7 @@ def test_large_numbers_do_not_overflow():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_tails_without_a_variance_are_told_from_those_with_one(seed):
+def test_tails_without_a_variance_are_distinguished_from_those_with_one(seed):
     """Of as many values as a pilot has."""
     rng = np.random.default_rng(seed)
     sign = rng.choice([-1, 1], 4096)
@@ -115,7 +115,7 @@ def test_an_event_on_few_paths_is_heavy_and_does_not_grow():
 
 
 def test_growth_decides_where_a_tail_is_in_doubt():
-    """Student's law with 1.6 degrees of freedom, of which the index alone is not sure."""
+    """Student's distribution with 1.6 degrees of freedom, of which the index alone is not sure."""
     doubtful = 0
     for seed in range(SEEDS):
         shared = np.random.default_rng(seed).standard_t(1.6, 4096)

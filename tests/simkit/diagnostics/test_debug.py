@@ -55,17 +55,17 @@ def replayed_in_numpy():
     for path in range(PATHS):
         noise = CounterNoise.of(seed_key(5), jnp.uint32(path))
         increments.append([float(draw.W[0]) * np.sqrt(DT) for draw in noise.draws(1, 0, first, STEPS)])
-    found = {}
+    failing = {}
     for path, dW in enumerate(np.array(increments)):
         x = 0.0
         for step in range(STEPS):
             with np.errstate(invalid="ignore"):
                 new = x + 0.5 * np.sqrt(1 - x) * DT + 0.2 * dW[step]
             if np.isnan(new):
-                found[path] = step + 1, x, dW[step]
+                failing[path] = step + 1, x, dW[step]
                 break
             x = new
-    return found
+    return failing
 
 
 @pytest.mark.more
@@ -107,7 +107,7 @@ def test_printed_values_are_the_bits_of_the_stored_rows():
     assert np.isnan(trace.values["dW"][-1])
 
 
-def test_a_step_between_rows_far_apart_is_found(monkeypatch):
+def test_a_step_between_distant_rows_is_found(monkeypatch):
     exact = find(load(EXPLOSION), 0)
     monkeypatch.setattr(failures, "REPLAY_ROWS", 10)
     halved = find(load(EXPLOSION), 0)
@@ -117,7 +117,7 @@ def test_a_step_between_rows_far_apart_is_found(monkeypatch):
     assert exact.cause.startswith("drift of x: x ** 2 = inf, with x = 2.73924503e+208")
 
 
-def test_an_observable_is_told_by_its_part():
+def test_an_observable_is_explained_by_its_part():
     observe = {"never": "log(S - 1000)", "average": "mean(sqrt(S - 1000))", "fine": "S"}
     (finding,) = simkit.debug(PRICES | {"observe": observe}, path=2).findings
     assert set(finding.values) == {"never", "average"}
@@ -196,13 +196,13 @@ class StuckNoise(CounterNoise):
         return (sound.draws(components, areas, first, 4) * count)[:count]
 
 
-def stuck(key, path, wide):
-    sound = CounterNoise.of(key, path, wide)
+def stuck(key, path, float64_normals):
+    sound = CounterNoise.of(key, path, float64_normals)
     return StuckNoise(sound.increments, sound.areas, sound.float64, sound.variates)
 
 
-def same_for_neighbours(key, path, wide):
-    return CounterNoise.of(key, path >> jnp.uint32(1), wide)
+def same_for_neighbours(key, path, float64_normals):
+    return CounterNoise.of(key, path >> jnp.uint32(1), float64_normals)
 
 
 @pytest.mark.parametrize(
@@ -277,10 +277,10 @@ def test_the_command_says_where_and_exits_with_3(tmp_path):
     file.write_text(yaml.safe_dump(EXPLOSION), encoding="utf-8")
     result = CliRunner().invoke(app, ["debug", str(file), "--path", "0", "--json"])
     assert result.exit_code == 3, result.output
-    found = json.loads(result.stdout)
-    assert found["failed"] == [0]
-    assert found["findings"][0]["step"] == 11
-    assert found["findings"][0]["values"] == {"x": "inf"}
+    report = json.loads(result.stdout)
+    assert report["failed"] == [0]
+    assert report["findings"][0]["step"] == 11
+    assert report["findings"][0]["values"] == {"x": "inf"}
     shown = CliRunner().invoke(app, ["debug", str(file), "--print", "x", "--every", "50", "--path", "0"])
     assert "x = inf at t = 11 (step 11 of 100)" in shown.stdout
     assert "cause: drift of x: x ** 2 = inf" in shown.stdout

@@ -24,7 +24,7 @@ from simkit.diagnostics.inspection.drawing import save_graph
 from simkit.diagnostics.inspection.flat import flat, influences
 from simkit.diagnostics.inspection.graph import Graph, Node
 from simkit.diagnostics.inspection.hlo import Work, parse, work_of
-from simkit.diagnostics.inspection.inspection import steps_of_a_turn
+from simkit.diagnostics.inspection.inspection import steps_per_iteration
 from simkit.diagnostics.inspection.layout import layout
 from simkit.diagnostics.inspection.loops import loops_of, step_loop
 from simkit.diagnostics.inspection.model_graph import model_graph
@@ -47,14 +47,14 @@ LANES = 64
 
 
 def hand_made(kernels: int):
-    """A loop of 7 turns, each of which changes as many arrays, in a different way each."""
+    """A loop of 7 iterations, each of which changes as many arrays, in a different way each."""
 
     def function(arrays):
         @jax.named_scope(STEPS)
-        def turn(carry, _):
+        def body(carry, _):
             return [jnp.sin(x) * (1.0 + i) + 0.25 for i, x in enumerate(carry)], None
 
-        return jax.lax.scan(turn, arrays, None, length=7)[0]
+        return jax.lax.scan(body, arrays, None, length=7)[0]
 
     arrays = [jnp.linspace(0, 1, LANES) + i for i in range(kernels)]
     return jax.jit(function).lower(arrays).compile()
@@ -95,9 +95,9 @@ def inspected():
     return simkit.inspect(GBM | {"precision": "float32"})
 
 
-def test_a_step_of_gbm_is_a_share_of_one_kernel(inspected):
+def test_a_step_of_gbm_is_a_fraction_of_one_kernel(inspected):
     step = inspected.step
-    assert step.steps_per_turn == 4  # as many words as a block takes in float32
+    assert step.steps_per_iteration == 4  # as many words as a block takes in float32
     # S and the sum of its mean travel as one complex number, what rounding took from the sum by itself.
     assert (step.path_kernels, step.loops_inside, step.paths) == (2, 0, LANES)
     assert step.kernels_per_step == 0.5
@@ -116,9 +116,9 @@ def test_all_texts_and_figures_are_there(inspected, tmp_path):
     assert program.hlo.startswith("HloModule")
     assert program.memory.arguments > 0
     assert min(program.trace_s, program.lower_s, program.compile_s) > 0
-    found = as_dict(inspected)
-    assert json.loads(json.dumps(found)) == found
-    assert found["step"]["kernels_per_step"] == 0.5
+    result = as_dict(inspected)
+    assert json.loads(json.dumps(result)) == result
+    assert result["step"]["kernels_per_step"] == 0.5
     said = text(inspected)
     assert "0.5 per step" in said
     assert "drift of S <- mu, S" in said
@@ -170,17 +170,17 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_loop_over_steps_is_found_in_every_kind_of_run(kind):
     experiment = {"ensemble": {"paths": 64, "devices": 1}} | KINDS[kind]
-    found = simkit.inspect(experiment)
-    assert found.step is not None
-    assert found.step.kernels > 0
-    assert found.step.floating + found.step.integer > 0
-    assert found.step.steps_per_turn == (2 if kind == "ordinary" else 1)
-    assert json.dumps(as_dict(found))
+    result = simkit.inspect(experiment)
+    assert result.step is not None
+    assert result.step.kernels > 0
+    assert result.step.floating + result.step.integer > 0
+    assert result.step.steps_per_iteration == (2 if kind == "ordinary" else 1)
+    assert json.dumps(as_dict(result))
 
 
 @pytest.mark.parametrize(("precision", "steps"), [("float32", 4), ("float64", 8)])
-def test_steps_of_a_turn_follow_the_block_of_the_integrator(precision, steps):
-    assert steps_of_a_turn(load(GBM | {"precision": precision})) == steps
+def test_steps_per_iteration_follow_the_block_of_the_integrator(precision, steps):
+    assert steps_per_iteration(load(GBM | {"precision": precision})) == steps
 
 
 def is_sorted(graph: Graph) -> bool:
@@ -254,8 +254,8 @@ def test_influences_go_through_calls_and_not_through_what_is_unused():
         return twice(a, c), jnp.zeros_like(c), last, jax.checkpoint(jnp.sin)(c)
 
     ones = [jnp.ones(())] * 3
-    found = influences(flat(jax.make_jaxpr(function)(*ones)))
-    assert found == [{0}, frozenset(), {0, 1}, {2}]
+    result = influences(flat(jax.make_jaxpr(function)(*ones)))
+    assert result == [{0}, frozenset(), {0, 1}, {2}]
 
 
 @st.composite
@@ -336,22 +336,22 @@ def test_what_is_not_there_and_where_nothing_can_be_written_is_said_before(tmp_p
         (["--out", f"{tmp_path}/file/inside"], 4, "/file is not a directory; choose another output\n"),
         (["--out", f"{tmp_path}/a/inside"], 4, f"{tmp_path}: Read-only file system; choose another output\n"),
     ]:
-        told = CliRunner().invoke(app, ["inspect", str(EXAMPLES / "gbm.yaml"), *arguments])
-        assert (told.exit_code, told.stderr[-len(message) :]) == (code, message)
+        outcome = CliRunner().invoke(app, ["inspect", str(EXAMPLES / "gbm.yaml"), *arguments])
+        assert (outcome.exit_code, outcome.stderr[-len(message) :]) == (code, message)
 
 
 @pytest.mark.parametrize(
     ("paths", "line"), [(1, "1 path in 1 chunk of 64, "), (1000, "1,000 paths in 16 chunks of 64, ")]
 )
-def test_paths_and_chunks_are_counted_apart(inspected, paths, line):
+def test_paths_and_chunks_are_counted_separately(inspected, paths, line):
     inspection = dataclasses.replace(inspected, paths=paths, chunks=-(-paths // 64), paths_per_chunk=64)
     assert text(inspection, ("memory",)).startswith(line)
 
 
-def test_one_variant_is_asked_for():
+def test_one_variant_is_requested():
     variants = GBM | {"variants": {"calm": {"model.sigma": 0.1}, "wild": {"model.sigma": 0.9}}}
     with pytest.raises(InputError, match="choose --variant of calm, wild"):
         simkit.inspect(variants, compiling=False)
-    found = simkit.inspect(variants, variant="calm", compiling=False)
-    assert found.programs == {}
-    assert found.model == model_graph(load(GBM))
+    result = simkit.inspect(variants, variant="calm", compiling=False)
+    assert result.programs == {}
+    assert result.model == model_graph(load(GBM))

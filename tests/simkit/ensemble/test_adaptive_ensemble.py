@@ -41,13 +41,13 @@ def reference():
     "change", [{"devices": 2}, pytest.param({"devices": 1, "chunk": 1}, marks=pytest.mark.slow)], ids=str
 )
 def test_devices_and_chunks_leave_every_bit(reference, change):
-    found = run_ensemble(dataclasses.replace(load(VAN_DER_POL), **change))
+    result = run_ensemble(dataclasses.replace(load(VAN_DER_POL), **change))
     for kind, statistics in reference.statistics.items():
         for name, array in statistics.items():
-            np.testing.assert_array_equal(found.statistics[kind][name], array, err_msg=f"{kind} {name}")
-    np.testing.assert_array_equal(found.stored["x"], reference.stored["x"])
-    assert found.steps == reference.steps
-    assert found.bias == reference.bias
+            np.testing.assert_array_equal(result.statistics[kind][name], array, err_msg=f"{kind} {name}")
+    np.testing.assert_array_equal(result.stored["x"], reference.stored["x"])
+    assert result.steps == reference.steps
+    assert result.bias == reference.bias
 
 
 @pytest.mark.user_code
@@ -59,20 +59,20 @@ def test_few_paths_are_the_first_of_many(reference):
 
 def test_what_it_took_is_reported():
     result = simkit.run(VAN_DER_POL, overrides=["ensemble.paths=50", "ensemble.devices=1"])
-    taken = result.attrs
-    assert (taken["rtol"], taken["atol"], taken["max_steps"]) == (1e-5, 1e-5 / 100, 65536)
-    assert taken["accepted_steps_max"] > taken["accepted_steps_mean"] > 10
-    assert "steps" not in taken
+    attributes = result.attrs
+    assert (attributes["rtol"], attributes["atol"], attributes["max_steps"]) == (1e-5, 1e-5 / 100, 65536)
+    assert attributes["accepted_steps_max"] > attributes["accepted_steps_mean"] > 10
+    assert "steps" not in attributes
     assert abs(float(result["x_bias"])) < 1e-3
     content = json.loads(json.dumps(summary(result)))
     assert content["steps"] is None
-    assert content["accepted_steps"]["max"] == taken["accepted_steps_max"]
-    assert content["rejected_steps"]["mean"] == taken["rejected_steps_mean"]
-    mean, most = taken["accepted_steps_mean"], taken["accepted_steps_max"]
+    assert content["accepted_steps"]["max"] == attributes["accepted_steps_max"]
+    assert content["rejected_steps"]["mean"] == attributes["rejected_steps_mean"]
+    mean, most = attributes["accepted_steps_mean"], attributes["accepted_steps_max"]
     expected = f"50 paths × {mean:,.0f} adaptive steps on average (at most {most}, "
     assert closing_line(result).startswith(expected)
-    total = 50 * (mean + taken["rejected_steps_mean"])
-    assert taken["path_steps_per_s"] * taken["elapsed_s"] == pytest.approx(total)
+    total = 50 * (mean + attributes["rejected_steps_mean"])
+    assert attributes["path_steps_per_s"] * attributes["elapsed_s"] == pytest.approx(total)
     lines = estimate_text(estimate(load(VAN_DER_POL))).splitlines()
     assert lines[0] == "2,148 paths x at most 65,536 adaptive steps, rtol 1e-05, atol 1e-07"
     assert lines[1] == "saved times: 4"
@@ -103,13 +103,13 @@ def test_devices_and_chunks_leave_every_bit_of_stochastic_paths():
         for change in ({"devices": 1}, {"devices": 2}, {"devices": 1, "chunk": 1})
     )
     assert one.steps.rejected_max > 4
-    for found in (two, cut):
+    for other in (two, cut):
         for kind, statistics in one.statistics.items():
             for name, array in statistics.items():
-                np.testing.assert_array_equal(found.statistics[kind][name], array, err_msg=f"{kind} {name}")
-        np.testing.assert_array_equal(found.stored["x"], one.stored["x"])
-        assert found.steps == one.steps
-        assert found.bias == one.bias
+                np.testing.assert_array_equal(other.statistics[kind][name], array, err_msg=f"{kind} {name}")
+        np.testing.assert_array_equal(other.stored["x"], one.stored["x"])
+        assert other.steps == one.steps
+        assert other.bias == one.bias
 
 
 @pytest.mark.more

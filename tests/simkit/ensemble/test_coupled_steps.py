@@ -75,9 +75,9 @@ def test_increments_of_longer_steps_are_sums_and_the_finest_are_as_ever():
         | {"ensemble": {"paths": 64, "normals": "float64", "devices": 1}}
     )
     np.testing.assert_array_equal(result["x_path"].sel(variant="fine"), alone["x_path"])
-    apart = simkit.run(brownian | {"ensemble": alone_ensemble(brownian)})
-    assert "x_strong_error" not in apart
-    assert float(apart["x_difference_stderr"].sel(variant="fine")) > 0.05
+    uncoupled = simkit.run(brownian | {"ensemble": alone_ensemble(brownian)})
+    assert "x_strong_error" not in uncoupled
+    assert float(uncoupled["x_difference_stderr"].sel(variant="fine")) > 0.05
 
 
 def alone_ensemble(experiment):
@@ -109,8 +109,8 @@ def test_the_order_of_errors_made_up(order):
     """Orthogonal errors whose mean squares are differences of powers, the model of the fit."""
     draw, ratios = np.random.default_rng(4), (16, 8, 4, 2)
     sizes = np.array([ratio ** (2 * order) - 1 for ratio in ratios])
-    found, error, asymptotic = strong_order(made_up(sizes, draw), ratios)
-    assert abs(found - order) < 5 * error
+    estimate, error, asymptotic = strong_order(made_up(sizes, draw), ratios)
+    assert abs(estimate - order) < 5 * error
     assert error < 0.02
     assert asymptotic
 
@@ -126,10 +126,10 @@ def test_where_long_steps_show_another_order_the_error_says_so():
     ratios = np.array([32.0, 16.0, 8.0, 4.0])
     sizes = (ratios - 1) + 0.1 * (ratios**2 - 1)
     differences = made_up(sizes, np.random.default_rng(7))
-    found, error, asymptotic = strong_order(differences, ratios)
+    estimate, error, asymptotic = strong_order(differences, ratios)
     assert not asymptotic
-    assert 0.6 < found < 1
-    assert abs(found - 0.5) < 3 * error
+    assert 0.6 < estimate < 1
+    assert abs(estimate - 0.5) < 3 * error
     assert strong_order(differences[:2], ratios[:2]).asymptotic  # one pair has nothing to differ from
 
 
@@ -147,13 +147,13 @@ def ends_of_gbm(seed, drift, lengths, finest=256, paths=1000):
 def test_an_order_beyond_the_claim_of_the_solver_has_an_error_that_reaches_it(drift):
     """Of few paths with a small noise, whose long steps show the drift's errors of order 1."""
     lengths = (8, 16, 32, 64)
-    found = [
+    results = [
         strong_order(ends_of_gbm(seed, drift, lengths), [256 / n for n in lengths], 0.5) for seed in range(20)
     ]
-    assert np.mean([abs(each.order - 0.5) < 2 * each.stderr for each in found]) >= 0.85
-    marked = np.mean([not each.asymptotic for each in found])
+    assert np.mean([abs(each.order - 0.5) < 2 * each.stderr for each in results]) >= 0.85
+    marked = np.mean([not each.asymptotic for each in results])
     assert marked <= 0.15 if drift == 0.05 else marked == 1
-    assert drift == 0.05 or np.mean([each.order for each in found]) > 0.7
+    assert drift == 0.05 or np.mean([each.order for each in results]) > 0.7
 
 
 def test_the_largest_claim_of_variants_counts():
@@ -199,7 +199,7 @@ def test_table_and_json_show_strong_errors_and_orders(tmp_path):
     shown = CliRunner().invoke(app, ["run", str(file)]).output
     assert "strong error" in shown
     assert "strong order of S: 0." in shown
-    found = json.loads(CliRunner().invoke(app, ["run", str(file), "--json"]).stdout)
-    figures = found["variants"]["n16"]["state"]["S"]
+    result = json.loads(CliRunner().invoke(app, ["run", str(file), "--json"]).stdout)
+    figures = result["variants"]["n16"]["state"]["S"]
     assert figures["strong_error"] > 10 * figures["strong_error_stderr"] > 0
     assert figures["strong_order"] == pytest.approx(0.5, abs=0.15)

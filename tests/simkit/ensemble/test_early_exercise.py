@@ -53,13 +53,13 @@ def ten():
     return bermudan(10, 65536, 80)
 
 
-def priced(found, value, lost):
-    """Between the value of the right and what the policy, which is not the best, may lose of it."""
-    taken, european = found["put"][-1], found["european"][-1]
-    premium, error = mean_and_error(taken - european)
+def priced(result, value, lost):
+    """Between the value of the option and what the policy, which is not the best, may lose of it."""
+    american, european = result["put"][-1], result["european"][-1]
+    premium, error = mean_and_error(american - european)
     assert error < 0.03
     assert value - EUROPEAN - lost - 3 * error < premium < value - EUROPEAN + 3 * error
-    mean, error = mean_and_error(taken)
+    mean, error = mean_and_error(american)
     assert abs(mean - value) < 3 * error + lost
 
 
@@ -79,9 +79,9 @@ def test_price_with_ten_dates(ten):
     "dates", [[0.2, 0.45, 0.8, 1.0], [0.15, 0.45, 0.6]], ids=["to the end", "lapses before"]
 )
 def test_price_with_listed_dates(dates):
-    found, fit = bermudan(dates, 65536, steps=40)
+    result, fit = bermudan(dates, 65536, steps=40)
     value, boundary = tree(dates)
-    priced(found, value, 0.01)
+    priced(result, value, 0.01)
     np.testing.assert_allclose(fit.dates, dates, rtol=1e-12)
     assert (fit.fraction[1:] > 0.01).all()
     assert np.abs(fit.high - boundary)[1:].max() < 3
@@ -135,7 +135,7 @@ def test_a_path_takes_what_its_policy_says(ten):
 
 
 def test_the_policy_knows_nothing_of_the_paths_it_is_priced_on():
-    """Fitted on few paths it looks good on those, and is worth less than the right elsewhere."""
+    """Fitted on few paths it looks good on those, and is worth less than the option elsewhere."""
     rng = np.random.default_rng(1)
     dates, gains, losses = 20, [], []
     step = 0.25 / math.sqrt(dates)
@@ -147,15 +147,15 @@ def test_the_policy_knows_nothing_of_the_paths_it_is_priced_on():
         )
         exercise = Exercise(tuple(range(1, dates + 1)), dates, (compile_expression("S", ["S"]),), 4, 400)
         fit = fit_policy("put", exercise, np.maximum(100 - few, 0), few[None])
-        taken, held = np.zeros(many.shape[1]), np.ones(many.shape[1], bool)
+        payoff, held = np.zeros(many.shape[1]), np.ones(many.shape[1], bool)
         for j in range(dates):
             value = np.maximum(100 - many[j], 0)
             now = held & (value > 0) & (value >= np.asarray(going_on(fit.policy, j, many[j])))
-            taken[now], held[now] = value[now], False
-        # Without interest waiting costs nothing, so that the right is worth the European put.
+            payoff[now], held[now] = value[now], False
+        # Without interest waiting costs nothing, so that the option is worth the European put.
         best = np.maximum(100 - many[-1], 0).mean()
         gains.append(fit.mean - np.maximum(100 - few[-1], 0).mean())
-        losses.append(taken.mean() - best)
+        losses.append(payoff.mean() - best)
     assert np.mean(gains) > 3 * np.std(gains) / math.sqrt(20)
     assert np.mean(losses) < -3 * np.std(losses) / math.sqrt(20)
 
@@ -185,8 +185,8 @@ def test_regression_finds_a_polynomial(basis):
     fit = fit_policy("put", exercise, np.stack([np.full_like(x, 1e-9), future]), given)
     at = np.array([2.1, 3.3, 4.9])
     values = {"x": at, "2*x + 1": 2 * at + 1, "3": np.full_like(at, 3)}
-    found = fit.policy.continuation(0, [jnp.asarray(values[text]) for text in basis])
-    np.testing.assert_allclose(found, 1 + 2 * at - at**2 / 2 + at**3 / 7, rtol=1e-9)
+    result = fit.policy.continuation(0, [jnp.asarray(values[text]) for text in basis])
+    np.testing.assert_allclose(result, 1 + 2 * at - at**2 / 2 + at**3 / 7, rtol=1e-9)
     assert fit.fraction.tolist() == [0, 1]
     assert fit.policy.continuation(1, [values[text] for text in basis]) == pytest.approx(0)
     if basis == ["x"]:
@@ -195,7 +195,7 @@ def test_regression_finds_a_polynomial(basis):
 
 
 def test_polynomials_are_orthonormal_up_to_scale():
-    """Under the normal law, in two variables, by Gauss's rule."""
+    """Under the normal distribution, in two variables, by Gauss's rule."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(12)
     u, v = (a.ravel() for a in np.meshgrid(nodes, nodes))
     w = np.outer(weights, weights).ravel() / (2 * math.pi)
@@ -216,7 +216,7 @@ def test_derivatives_of_what_is_taken():
         observer = dataclasses.replace(simulation.observer, policies={"put": policy})
         problem = simulation.problem
 
-        def taken(x, observer=observer, problem=problem):
+        def payoff(x, observer=observer, problem=problem):
             x = jnp.asarray(x)
             y = [problem.State(x=x * (1 - k / 100)) for k in range(5)]
             acc = observer.init(problem, x * 0, y[0])
@@ -228,17 +228,17 @@ def test_derivatives_of_what_is_taken():
         value = math.exp(-0.05 * step / 4) * (100 - math.exp(4.5 * scale))
         slope = -math.exp(-0.05 * step / 4) * scale * math.exp(4.5 * scale)
         low = jax.tree.map(jnp.float32, (observer, problem))
-        found = jax.jit(
-            lambda x, taken=taken, low=low: (
-                taken(x),
-                jax.jacfwd(taken)(x),
-                jax.grad(taken)(x),
-                taken(jnp.float32(4.5), *low),
+        result = jax.jit(
+            lambda x, payoff=payoff, low=low: (
+                payoff(x),
+                jax.jacfwd(payoff)(x),
+                jax.grad(payoff)(x),
+                payoff(jnp.float32(4.5), *low),
             )
         )(4.5)
-        np.testing.assert_allclose(found[:3], [value, slope, slope], rtol=1e-14)
-        np.testing.assert_allclose(found[3], value, rtol=3e-5)
-        assert found[3].dtype == jnp.float32
+        np.testing.assert_allclose(result[:3], [value, slope, slope], rtol=1e-14)
+        np.testing.assert_allclose(result[3], value, rtol=3e-5)
+        assert result[3].dtype == jnp.float32
 
 
 def test_what_is_not_a_number_is_taken_rather_than_passed_over():
@@ -272,7 +272,7 @@ def test_without_a_policy_there_is_no_value():
     ("early_exercise", "changes", "message"),
     [
         ({}, {}, r"early_exercise\.dates: is missing; the number of equally spaced"),
-        ({"dates": 3}, {}, r"early_exercise\.dates: 3 does not divide the 10 steps; take dates: 2 or 5"),
+        ({"dates": 3}, {}, r"early_exercise\.dates: 3 does not divide the 10 steps; use dates: 2 or 5"),
         ({"dates": [0.1, 0.25]}, {}, r"early_exercise\.dates: the time 0\.25 is inside one of .* steps: 20$"),
         (
             {"dates": [0.0, 0.5]},
@@ -317,12 +317,12 @@ def test_without_a_policy_there_is_no_value():
         (
             {"dates": 5},
             {"observe": {"put": {"value": PUT, "at": "each", "early_exercise": {"dates": 5}}}},
-            r"observe\.put\.at: has no effect: a right that is exercised early has one value",
+            r"observe\.put\.at: has no effect: an option with early exercise has one value",
         ),
         ({"dates": 5, "date": 5}, {}, r"early_exercise\.date: unknown key; "),
     ],
 )
-def test_mistakes(early_exercise, changes, message):
+def test_bad_input(early_exercise, changes, message):
     with pytest.raises(InputError, match=message):
         load(experiment(early_exercise, **changes))
 
@@ -345,8 +345,8 @@ def test_too_few_paths_in_the_money():
 
 def test_dates_are_expressions_of_constants():
     given = {"constants": {"K": 100.0, "r": 0.05, "vol": 0.25, "T": 1.0, "c": 0.4}}
-    found = load(experiment({"dates": ["c/2", "T - 3/10", 1], "paths": 4096}, **given)).observer
-    assert found.exercised[0][1].when == (2, 7, 10)
+    observer = load(experiment({"dates": ["c/2", "T - 3/10", 1], "paths": 4096}, **given)).observer
+    assert observer.exercised[0][1].when == (2, 7, 10)
     with pytest.raises(InputError, match=r"early_exercise\.dates\[1\]: must be after t0 = 0 and at most"):
         load(experiment({"dates": ["c", "T + c"]}, **given))
 
@@ -357,7 +357,7 @@ def test_a_constant_that_moves_a_date_is_no_target():
     time = {"t1": "T", "steps": 10}
     early = {"dates": ["c", "T"], "degree": 2, "paths": 2048}
     moved = experiment(early, **given, time=time, sensitivity={"wrt": ["c"]})
-    with pytest.raises(InputError, match="c moves the dates of exercise of put against the steps"):
+    with pytest.raises(InputError, match="c shifts the exercise dates of put relative to the step grid"):
         simkit.sensitivity(moved)
     whole = experiment(
         {**early, "dates": ["T/2", "T"]}, **given, time=time, sensitivity={"wrt": ["T"]}
@@ -366,8 +366,8 @@ def test_a_constant_that_moves_a_date_is_no_target():
 
 
 def test_values_that_are_not_finite_are_not_passed_over():
-    right = {"dates": 1, "paths": 2048}
-    settings = experiment(None, observe={"put": {"value": "log(x - 4.6)", "early_exercise": right}})
+    option = {"dates": 1, "paths": 2048}
+    settings = experiment(None, observe={"put": {"value": "log(x - 4.6)", "early_exercise": option}})
     settings["time"]["steps"] = 8
     with pytest.raises(NumericalError, match=r"path 42949\d+: put = nan at t = "):
         simkit.run(settings)
@@ -381,9 +381,9 @@ def test_schema_has_the_section():
 @pytest.mark.slow
 def test_heston_put():
     """Worth more on a basis of price and variance than on the price alone, and than the European put."""
-    right = {"dates": 50, "degree": 3, "paths": 32768}
+    option = {"dates": 50, "degree": 3, "paths": 32768}
     put = "exp(-r*t) * maximum(100 - S, 0)"
-    found = simkit.run(
+    result = simkit.run(
         {
             "constants": {"r": 0.1},
             "model": {"type": "Heston", "mu": "r", "kappa": 4.0, "theta": 0.25, "xi": 1.0, "rho": -0.5},
@@ -392,22 +392,22 @@ def test_heston_put():
             "ensemble": {"paths": 200_000, "seed": 2},
             "observe": {
                 "european": put,
-                "price_only": {"value": put, "early_exercise": {**right, "basis": ["S"]}},
-                "both": {"value": put, "early_exercise": right},
+                "price_only": {"value": put, "early_exercise": {**option, "basis": ["S"]}},
+                "both": {"value": put, "early_exercise": option},
             },
         }
     )
-    c = found["covariance"]
+    c = result["covariance"]
 
     def premium(one, other):
         """What one is worth beyond another on the same paths, in standard errors."""
         quantities = [c.sel(quantity=a, quantity_2=b) for a in (one, other) for b in (one, other)]
         variance = float(quantities[0] + quantities[3] - 2 * quantities[1])
-        return float(found[f"{one}_mean"] - found[f"{other}_mean"]) / math.sqrt(variance / 200_000)
+        return float(result[f"{one}_mean"] - result[f"{other}_mean"]) / math.sqrt(variance / 200_000)
 
     assert premium("price_only", "european") > 5
     assert premium("both", "price_only") > 2
     for name in ("price_only", "both"):
-        ahead = found[f"{name}_in_sample"] - found[f"{name}_mean"]
-        assert abs(ahead) < 5 * found[f"{name}_in_sample_stderr"]
-        assert found[f"{name}_exercise_fraction"].sum() < 1
+        ahead = result[f"{name}_in_sample"] - result[f"{name}_mean"]
+        assert abs(ahead) < 5 * result[f"{name}_in_sample_stderr"]
+        assert result[f"{name}_exercise_fraction"].sum() < 1

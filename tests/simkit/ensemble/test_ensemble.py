@@ -1,4 +1,4 @@
-"""Ensembles: exact laws, and the same bits however the work is cut."""
+"""Ensembles: exact distributions, and the same bits however the work is cut."""
 
 import dataclasses
 import math
@@ -154,11 +154,11 @@ def test_every_statistic_at_a_time_is_the_same_whatever_else_is_saved(twisted, p
     experiment, every_step = twisted
     some = simkit.run({**experiment, "save": {"points": points}})
     assert set(some.data_vars) == set(every_step.data_vars)
-    for name, found in some.data_vars.items():
+    for name, actual in some.data_vars.items():
         expected = every_step[name]
         if "time" in expected.dims:
             expected = expected.isel(time=slice(None, None, 30 // points))
-        np.testing.assert_array_equal(found.values, expected.values, name, strict=True)
+        np.testing.assert_array_equal(actual.values, expected.values, name, strict=True)
 
 
 @pytest.mark.user_code
@@ -224,12 +224,12 @@ EXACT = [
 ]
 
 
-@pytest.mark.parametrize(("model", "initial", "t1", "truth"), EXACT, ids=lambda x: type(x).__name__)
-def test_means_meet_the_exact_ones_once_the_step_bias_is_allowed_for(model, initial, t1, truth):
+@pytest.mark.parametrize(("model", "initial", "t1", "exact"), EXACT, ids=lambda x: type(x).__name__)
+def test_means_meet_the_exact_ones_once_the_step_bias_is_allowed_for(model, initial, t1, exact):
     simulation = gbm(60_000, 128, t1=t1, problem=model, initial=initial)
     result = run_ensemble(simulation)
     moments = result.statistics["moments"]
-    for name, (mean, variance) in truth.items():
+    for name, (mean, variance) in exact.items():
         step = result.bias[name]
         z = (moments[f"{name}_mean"][-1] - mean - step.bias) / math.hypot(
             moments[f"{name}_stderr"][-1], step.stderr
@@ -251,10 +251,10 @@ def test_the_step_bias_is_the_one_of_euler_s_method(steps):
     """(1 + mu h)^n against exp(mu): the coupled estimate must find it but for its own next order, mu h."""
     model = GBM(mu=0.5, sigma=0.02)
     step = run_ensemble(gbm(4000, steps, problem=model)).bias["S"]
-    truth = 100 * ((1 + 0.5 / steps) ** steps - math.exp(0.5))
-    assert abs(step.bias - truth) < 5 * step.noise + step.stderr
-    assert 0 < step.noise < 0.01 * abs(truth)
-    assert step.stderr < 0.05 * abs(truth)
+    exact_bias = 100 * ((1 + 0.5 / steps) ** steps - math.exp(0.5))
+    assert abs(step.bias - exact_bias) < 5 * step.noise + step.stderr
+    assert 0 < step.noise < 0.01 * abs(exact_bias)
+    assert step.stderr < 0.05 * abs(exact_bias)
 
 
 @pytest.mark.slow
@@ -271,7 +271,7 @@ def test_solvers_that_read_areas_have_a_step_bias_by_halves_too():
 @pytest.mark.slow
 def test_normals_in_float64_on_request():
     """The paths of Euler's method written out, from normals with 64 random bits each."""
-    found = run_ensemble(gbm(64, 6, every=1, stored_paths=64, normals="float64")).stored["S"]
+    result = run_ensemble(gbm(64, 6, every=1, stored_paths=64, normals="float64")).stored["S"]
 
     @jax.vmap
     def normals(path):
@@ -284,7 +284,7 @@ def test_normals_in_float64_on_request():
     assert z.dtype == np.float64
     for k in range(6):
         S = S + 0.05 * S * h + 0.2 * S * math.sqrt(h) * z[:, k]
-        np.testing.assert_allclose(found[:, k + 1], S, rtol=1e-13)
+        np.testing.assert_allclose(result[:, k + 1], S, rtol=1e-13)
 
 
 def test_an_ordinary_problem_needs_one_path_and_has_no_error():
@@ -298,7 +298,7 @@ def test_an_ordinary_problem_needs_one_path_and_has_no_error():
     assert step.stderr < 1e-4
 
 
-def test_random_initial_values_have_their_law():
+def test_random_initial_values_have_their_distribution():
     simulation = gbm(40_000, 1, initial={"S": Distribution("normal", 100.0, 2.0)})
     moments = run_ensemble(simulation).statistics["moments"]
     assert abs(moments["S_mean"][0] - 100) < 5 * 2 / math.sqrt(40_000)
@@ -313,8 +313,8 @@ def test_failures_stop_with_id_value_and_time():
 
 
 def test_excluded_failures_are_counted_and_leave_no_trace():
-    law = Distribution("uniform", 0.0, 2.0)
-    simulation = gbm(4000, 8, problem=Threshold(), initial={"x": law}, stored_paths=4000)
+    distribution = Distribution("uniform", 0.0, 2.0)
+    simulation = gbm(4000, 8, problem=Threshold(), initial={"x": distribution}, stored_paths=4000)
     result = run_ensemble(dataclasses.replace(simulation, failures="exclude"))
     good = np.isfinite(result.stored["x"]).all(axis=1)
     moments = result.statistics["moments"]
@@ -328,8 +328,8 @@ def test_excluded_failures_are_counted_and_leave_no_trace():
 
 
 def test_a_failure_in_a_later_chunk_has_its_own_id_and_time():
-    law = Distribution("uniform", 0.0, 1.5003)  # with this seed no path of the first chunk fails
-    simulation = gbm(3 * LEAF, 8, problem=Threshold(), initial={"x": law}, seed=5, chunk=LEAF)
+    distribution = Distribution("uniform", 0.0, 1.5003)  # with this seed no path of the first chunk fails
+    simulation = gbm(3 * LEAF, 8, problem=Threshold(), initial={"x": distribution}, seed=5, chunk=LEAF)
     excluding = dataclasses.replace(simulation, failures="exclude", stored_paths=3 * LEAF)
     states = run_ensemble(excluding).stored["x"]
     bad = np.flatnonzero(~np.isfinite(states).all(axis=1))
@@ -338,7 +338,7 @@ def test_a_failure_in_a_later_chunk_has_its_own_id_and_time():
         run_ensemble(simulation)
 
 
-def test_progress_is_told_of_every_chunk():
+def test_progress_is_reported_for_every_chunk():
     seen = []
     run_ensemble(gbm(3 * LEAF, 4, chunk=LEAF), lambda done, total: seen.append((done, total)))
     assert seen == [(LEAF, 3 * LEAF), (2 * LEAF, 3 * LEAF), (3 * LEAF, 3 * LEAF)]
@@ -357,12 +357,12 @@ def test_running_leaves_jax_s_configuration_alone():
 
 
 @pytest.mark.parametrize(("wanted", "kept"), [({}, 20), ({"paths": 64}, 64), ({"paths": 0}, None)])
-def test_as_many_paths_are_stored_as_asked_for(wanted, kept):
+def test_as_many_paths_are_stored_as_requested(wanted, kept):
     experiment = {"model": {"type": "GBM", "mu": 0.05, "sigma": 0.2}, "initial": {"S": 100.0}}
     few = {"time": {"t1": 1.0, "steps": 4}, "ensemble": {"paths": 64, "devices": 1}, "save": wanted}
-    found = simkit.run(experiment | few)
-    assert ("S_path" in found) == (kept is not None)
-    assert found.sizes.get("path") == kept
+    result = simkit.run(experiment | few)
+    assert ("S_path" in result) == (kept is not None)
+    assert result.sizes.get("path") == kept
 
 
 def test_wild_paths_leave_the_step_bias_without_a_warning():
@@ -390,7 +390,7 @@ def test_an_observable_at_the_end_need_not_be_defined_before():
     assert moments["x_mean"][-1] == pytest.approx(102.5, abs=5)
 
 
-def test_an_observable_without_a_value_is_told_from_a_failed_path():
+def test_an_observable_without_a_value_is_no_failed_path():
     with pytest.raises(NumericalError, match=r"x = nan at t = 1 \(step 20 of 20\).*The state is finite"):
         run_ensemble(with_observable("log(S - 100)"))
 
@@ -405,10 +405,10 @@ def test_a_power_of_a_state_that_blows_up_is_no_matter_of_the_observable():
         "observe": {"y": "x**4"},
     }
     with pytest.raises(
-        NumericalError, match=r"y = inf at t = 1 \(step 4 of 4\).*Take more steps or another"
+        NumericalError, match=r"y = inf at t = 1 \(step 4 of 4\).*Use more steps or another"
     ) as several:
         run_ensemble(load(experiment))
-    with pytest.raises(NumericalError, match=r"Take more steps or another") as single:
+    with pytest.raises(NumericalError, match=r"Use more steps or another") as single:
         run_ensemble(load(experiment, {"ensemble.paths": 1}))
     assert "failures: exclude" in str(several.value)
     assert "failures: exclude" not in str(single.value)  # or nothing would be left

@@ -1,4 +1,4 @@
-"""What a right is worth at most, and what finding its policy leaves in derivatives."""
+"""Upper bounds of the value of an option, and the error that fitting its policy leaves in derivatives."""
 
 import dataclasses
 import math
@@ -9,7 +9,7 @@ import pytest
 import simkit
 from simkit import load, sensitivity
 from simkit.derivatives.moments import Averages, pooled
-from simkit.ensemble.early_exercise.exercise_sample import Sample, rights_of
+from simkit.ensemble.early_exercise.exercise_sample import Sample, option_groups
 from simkit.ensemble.early_exercise.longstaff_schwartz import (
     fit_policy,
     independent_policies,
@@ -35,10 +35,10 @@ PUT = {
 TEN, FIFTY = 9.5556159821, 9.5668093554  # of a put with these dates
 
 
-def interval_holds(found, exact, tight):
+def interval_holds(result, exact, tight):
     """The exact value is between mean and bound, and these are close."""
-    low, high = float(found["put_mean"]), float(found["put_upper_bound"])
-    low_error, high_error = float(found["put_stderr"]), float(found["put_upper_bound_stderr"])
+    low, high = float(result["put_mean"]), float(result["put_upper_bound"])
+    low_error, high_error = float(result["put_stderr"]), float(result["put_upper_bound_stderr"])
     assert high_error < low_error / 4
     assert low - 3 * low_error < exact < high + 3 * high_error
     assert 0 < high - exact < tight * exact + 3 * high_error
@@ -52,57 +52,59 @@ def test_the_value_is_in_a_tight_interval():
 @pytest.mark.more
 def test_the_error_of_the_bound_is_the_spread_over_seeds():
     """Most of it is that of the paths; that of the policy, found anew for each seed, raises the bound."""
-    right = {**PUT["observe"]["put"], "early_exercise": {"dates": 10, "paths": 2048}}
-    found = [
-        simkit.run(PUT | {"observe": {"put": right}, "ensemble": {"paths": 2048, "devices": 1, "seed": seed}})
+    option = {**PUT["observe"]["put"], "early_exercise": {"dates": 10, "paths": 2048}}
+    results = [
+        simkit.run(
+            PUT | {"observe": {"put": option}, "ensemble": {"paths": 2048, "devices": 1, "seed": seed}}
+        )
         for seed in range(20)
     ]
-    bounds = np.array([float(each["put_upper_bound"]) for each in found])
-    errors = np.array([float(each["put_upper_bound_stderr"]) for each in found])
+    bounds = np.array([float(each["put_upper_bound"]) for each in results])
+    errors = np.array([float(each["put_upper_bound_stderr"]) for each in results])
     assert 0.6 < bounds.std(ddof=1) / errors.mean() < 1.6
     assert np.all(bounds + 4 * errors > TEN)
 
 
 @pytest.mark.slow
 def test_the_value_with_fifty_dates_is_in_a_tight_interval():
-    right = {**PUT["observe"]["put"], "early_exercise": {"dates": 50, "paths": 32768}}
-    found = simkit.run(PUT | {"time": {"t1": 1.0, "steps": 200}, "observe": {"put": right}})
-    interval_holds(found, FIFTY, 0.005)
+    option = {**PUT["observe"]["put"], "early_exercise": {"dates": 50, "paths": 32768}}
+    result = simkit.run(PUT | {"time": {"t1": 1.0, "steps": 200}, "observe": {"put": option}})
+    interval_holds(result, FIFTY, 0.005)
 
 
 @pytest.mark.slow
 def test_the_bound_of_a_heston_put_is_tight():
     """Of two variables and two noises, with a policy that loses little: mean and bound are close."""
     value = "exp(-0.05*t) * maximum(100 - S, 0)"
-    right = {"value": value, "early_exercise": {"dates": 12, "degree": 4, "paths": 32768}}
+    option = {"value": value, "early_exercise": {"dates": 12, "degree": 4, "paths": 32768}}
     model = {"type": "Heston", "mu": 0.05, "kappa": 2.0, "theta": 0.06, "xi": 0.5, "rho": -0.6}
-    found = simkit.run(
+    result = simkit.run(
         {
             "model": model,
             "initial": {"S": 100.0, "v": 0.06},
             "time": {"t1": 1.0, "steps": 96},
             "ensemble": {"paths": 200_000, "seed": 3, "devices": 1},
-            "observe": {"put": right},
+            "observe": {"put": option},
         }
     )
-    low, high = float(found["put_mean"]), float(found["put_upper_bound"])
-    error = math.hypot(float(found["put_stderr"]), float(found["put_upper_bound_stderr"]))
+    low, high = float(result["put_mean"]), float(result["put_upper_bound"])
+    error = math.hypot(float(result["put_stderr"]), float(result["put_upper_bound_stderr"]))
     assert -3 * error < high - low < 0.015 * low + 3 * error
 
 
 def test_where_no_noise_drives_the_model_there_is_no_bound():
     early = {"dates": 4, "degree": 2, "paths": 2048}
-    found = simkit.run(
+    result = simkit.run(
         {
             "model": {"ode": {"x": "-x"}},
             "initial": {"x": {"normal": [1.0, 0.3]}},
             "time": {"t1": 1.0, "steps": 4},
             "ensemble": {"paths": 2048, "devices": 1},
-            "observe": {"right": {"value": "x", "early_exercise": early}},
+            "observe": {"option": {"value": "x", "early_exercise": early}},
         }
     )
-    assert "right_upper_bound" not in found
-    assert abs(float(found["right_mean"]) - math.exp(-0.25)) < 0.05
+    assert "option_upper_bound" not in result
+    assert abs(float(result["option_mean"]) - math.exp(-0.25)) < 0.05
 
 
 def random_martingale(exercise, components, rng):
@@ -190,13 +192,13 @@ def test_what_is_taken_for_the_mean_of_jumps_is(name, rate):
         "ensemble": {"paths": 16, "devices": 1},
         "observe": {"put": {"value": "maximum(100 - S, 0)", "early_exercise": early}},
     }
-    (rights,) = rights_of(load(experiment))
-    (chunk,) = rights.sampled(0, 8192)
-    law, marks = rights.jumps, chunk["put"].marks[0].ravel()
-    found = np.array(functions_of_marks(marks, law.knots, np))
-    z = (found.mean(1) - law.means(law.knots)) / found.std(1) * math.sqrt(marks.size)
+    (group,) = option_groups(load(experiment))
+    (chunk,) = group.sampled(0, 8192)
+    distribution, marks = group.jumps, chunk["put"].marks[0].ravel()
+    result = np.array(functions_of_marks(marks, distribution.knots, np))
+    z = (result.mean(1) - distribution.means(distribution.knots)) / result.std(1) * math.sqrt(marks.size)
     assert np.abs(z).max() < 4.5
-    assert found[0].mean() == pytest.approx(-math.expm1(-rate / 6), abs=0.01)
+    assert result[0].mean() == pytest.approx(-math.expm1(-rate / 6), abs=0.01)
 
 
 @pytest.mark.more
@@ -229,9 +231,9 @@ def test_every_martingale_gives_a_bound_and_the_fitted_one_the_least():
     for name, scale in (("none", 0.0), ("half", 0.5), ("fitted", 1.0), ("too much", 1.5)):
         changed = dataclasses.replace(fitted, coefficients=scale * fitted.coefficients)
         given = {"put": dataclasses.replace(fits["put"], martingale=changed)}
-        found = with_upper_bounds(simulation, given)[0]["put"]
-        bounds[name] = found.upper
-        assert found.upper + 3 * found.upper_stderr > TEN
+        result = with_upper_bounds(simulation, given)[0]["put"]
+        bounds[name] = result.upper
+        assert result.upper + 3 * result.upper_stderr > TEN
     assert bounds["none"] > bounds["half"] > bounds["fitted"] < bounds["too much"]
 
 
@@ -239,13 +241,13 @@ def test_every_martingale_gives_a_bound_and_the_fitted_one_the_least():
 def test_a_martingale_takes_the_noise_off_the_policy():
     """What going on is worth near the boundary, from independent policies: it spreads far less."""
     simulation = load(PUT, {"observe.put.early_exercise.paths": 4096})
-    fits = [found["put"] for _, found in independent_policies(simulation, 6)[0]]
+    fits = [result["put"] for _, result in independent_policies(simulation, 6)[0]]
     assert len({fit.mean for fit in fits}) == 6
-    (rights,) = rights_of(simulation)
+    (group,) = option_groups(simulation)
     plain = []
     for number in range(6):
-        (sample,) = rights.sampled(10**6 + 4096 * number, 4096)
-        plain.append(fit_policy("put", rights.shared, sample["put"].values, sample["put"].basis))
+        (sample,) = group.sampled(10**6 + 4096 * number, 4096)
+        plain.append(fit_policy("put", group.shared, sample["put"].values, sample["put"].basis))
     spreads = [
         np.std([np.asarray(fit.policy.continuation(6, [np.array([80.0])])) for fit in each])
         for each in (fits, plain)
@@ -253,8 +255,8 @@ def test_a_martingale_takes_the_noise_off_the_policy():
     assert spreads[0] < spreads[1] / 3
 
 
-def independent(right, seed, wrt, paths):
-    found = sensitivity(
+def independent(option, seed, wrt, paths):
+    result = sensitivity(
         {
             "constants": {"K": 105.0, "r": 0.05},
             "model": {"type": "GBM", "mu": "r", "sigma": 0.25},
@@ -262,26 +264,26 @@ def independent(right, seed, wrt, paths):
             "solver": "ExactSampling",
             "time": {"t1": 1.0, "steps": 12},
             "ensemble": {"paths": paths, "seed": seed, "devices": 1},
-            "observe": {"put": {"value": "exp(-r*t) * maximum(K - S, 0)", "early_exercise": right}},
+            "observe": {"put": {"value": "exp(-r*t) * maximum(K - S, 0)", "early_exercise": option}},
             "sensitivity": {"wrt": wrt},
         }
     )
-    figures = [found[f"put_derivative{kind}"].values for kind in ("", "_stderr")]
-    return *figures, float(found["put_mean"]), float(found["put_mean_stderr"])
+    figures = [result[f"put_derivative{kind}"].values for kind in ("", "_stderr")]
+    return *figures, float(result["put_mean"]), float(result["put_mean_stderr"])
 
 
 @pytest.mark.slow
 def test_errors_of_derivatives_cover_what_the_policy_leaves():
     """Over seeds, in a number that moves no path, of a value whose exact derivative is known.
 
-    The exact numbers are those of a grid of 3201 prices, by convolution with the law of a period.
+    The exact numbers are those of a grid of 3201 prices, by convolution with the distribution of a period.
     """
     seeds, exact, value = 20, 0.574279, 10.579191
     runs = [independent({"dates": 12, "degree": 5, "paths": 4096}, s, ["K"], 65536) for s in range(seeds)]
-    found, errors, values, value_errors = (np.ravel(x) for x in zip(*runs, strict=True))
-    spread = found.std(ddof=1) / np.sqrt(np.mean(errors**2))
+    estimates, errors, values, value_errors = (np.ravel(x) for x in zip(*runs, strict=True))
+    spread = estimates.std(ddof=1) / np.sqrt(np.mean(errors**2))
     assert 0.6 < spread < 1.4
-    z = (found - exact) / errors
+    z = (estimates - exact) / errors
     assert np.mean(np.abs(z) < 2) >= 0.85
     assert abs(z.mean()) * math.sqrt(seeds) < 4
     assert np.mean(np.abs((values - value) / value_errors) < 2) >= 0.85
@@ -290,8 +292,8 @@ def test_errors_of_derivatives_cover_what_the_policy_leaves():
 def test_the_error_is_at_least_that_of_the_spread_between_policies():
     """Of two dates and few paths for a policy, which then is a poor one, differently each time."""
     poor = {"dates": 12, "degree": 5, "paths": 512}
-    found, error, _, _ = independent(poor, 1, ["K"], 4096)
-    assert 0.4 < float(found[0]) < 0.75
+    estimate, error, _, _ = independent(poor, 1, ["K"], 4096)
+    assert 0.4 < float(estimate[0]) < 0.75
     assert float(error[0]) > 0.4 / math.sqrt(4096)
 
 
@@ -306,26 +308,26 @@ def test_the_error_over_policies_is_that_of_their_means_where_it_is_the_larger(w
         }
         lists = ([single[key]] for key in ("mean", "stderr", "variance"))
         parts.append(Averages(*lists, np.zeros(0, int), [], statistics | {"n": np.asarray(100)}))
-    found = pooled(parts, [100] * 5)
-    assert found.mean[0] == pytest.approx(0.0, abs=1e-15)
-    assert found.stderr[0] == pytest.approx(error)
+    result = pooled(parts, [100] * 5)
+    assert result.mean[0] == pytest.approx(0.0, abs=1e-15)
+    assert result.stderr[0] == pytest.approx(error)
 
 
 @pytest.mark.more
 def test_a_number_that_moves_no_path_is_differentiated_along_paths():
-    right = {"dates": 12, "degree": 3, "paths": 4096}
+    option = {"dates": 12, "degree": 3, "paths": 4096}
     settings = {
         "constants": {"K": 105.0, "r": 0.05},
         "model": {"type": "GBM", "mu": "r", "sigma": 0.25},
         "initial": {"S": 100.0},
         "time": {"t1": 1.0, "steps": 12},
         "ensemble": {"paths": 16384, "devices": 1},
-        "observe": {"put": {"value": "exp(-r*t) * maximum(K - S, 0)", "early_exercise": right}},
+        "observe": {"put": {"value": "exp(-r*t) * maximum(K - S, 0)", "early_exercise": option}},
         "sensitivity": {"wrt": ["K", "r"], "check": True},
     }
-    found = sensitivity(settings)
-    assert list(found["put_derivative_estimator"].values) == ["pathwise", "finite differences"]
-    assert abs(float(found["put_derivative_z"][0])) < 1
-    observe = {"hit": {"value": "exp(-r*t) * (S < K)", "early_exercise": right}}
+    result = sensitivity(settings)
+    assert list(result["put_derivative_estimator"].values) == ["pathwise", "finite differences"]
+    assert abs(float(result["put_derivative_z"][0])) < 1
+    observe = {"hit": {"value": "exp(-r*t) * (S < K)", "early_exercise": option}}
     jumps = sensitivity(settings | {"observe": observe, "sensitivity": {"wrt": ["K"]}})
     assert jumps["hit_derivative_estimator"].values.item() == "finite differences"

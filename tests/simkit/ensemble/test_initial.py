@@ -1,4 +1,4 @@
-"""Random initial values follow their law, and belong to their path alone."""
+"""Random initial values follow their distribution, and belong to their path alone."""
 
 import functools
 import math
@@ -21,14 +21,18 @@ INITIAL = {
     "u": Distribution("uniform", -3.0, 5.0),
     "again": Distribution("normal", -1.0, 2.0),
 }
-LAWS = {"S": stats.lognorm(0.3, scale=math.exp(4.6)), "v": stats.norm(-1, 2), "u": stats.uniform(-3, 8)}
+DISTRIBUTIONS = {
+    "S": stats.lognorm(0.3, scale=math.exp(4.6)),
+    "v": stats.norm(-1, 2),
+    "u": stats.uniform(-3, 8),
+}
 PATHS = 2**17
 
 
 @functools.partial(user_jit, static_argnums=(1, 2))
-def draw(ids, dtype=jnp.float64, wide=False, key=None):
+def draw(ids, dtype=jnp.float64, float64_normals=False, key=None):
     key = seed_key(3) if key is None else key
-    return jax.vmap(lambda path: draw_initial(INITIAL, key, path, dtype, wide))(ids)
+    return jax.vmap(lambda path: draw_initial(INITIAL, key, path, dtype, float64_normals))(ids)
 
 
 def ids(n, first=0):
@@ -37,19 +41,19 @@ def ids(n, first=0):
 
 @pytest.fixture(scope="module", params=[(jnp.float64, False), (jnp.float64, True), (jnp.float32, False)])
 def drawn(request):
-    dtype, wide = request.param
-    found = draw(ids(PATHS), dtype, wide)
-    assert all(x.dtype == dtype for x in found.values())
-    return {name: np.asarray(x, np.float64) for name, x in found.items()}
+    dtype, float64_normals = request.param
+    result = draw(ids(PATHS), dtype, float64_normals)
+    assert all(x.dtype == dtype for x in result.values())
+    return {name: np.asarray(x, np.float64) for name, x in result.items()}
 
 
-@pytest.mark.parametrize("name", LAWS)
-def test_values_follow_their_law(drawn, name):
-    x, law = drawn[name], LAWS[name]
-    assert stats.kstest(x, law.cdf).pvalue > 1e-6
-    assert abs(x.mean() - law.mean()) < 5 * law.std() / math.sqrt(PATHS)
-    _, variance, _, excess = law.stats("mvsk")
-    assert abs(np.mean((x - law.mean()) ** 2) / variance - 1) < 5 * math.sqrt((excess + 2) / PATHS)
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_values_follow_their_distribution(drawn, name):
+    x, distribution = drawn[name], DISTRIBUTIONS[name]
+    assert stats.kstest(x, distribution.cdf).pvalue > 1e-6
+    assert abs(x.mean() - distribution.mean()) < 5 * distribution.std() / math.sqrt(PATHS)
+    _, variance, _, excess = distribution.stats("mvsk")
+    assert abs(np.mean((x - distribution.mean()) ** 2) / variance - 1) < 5 * math.sqrt((excess + 2) / PATHS)
 
 
 def test_a_number_is_itself(drawn):
@@ -66,7 +70,7 @@ def test_variables_are_independent_of_each_other_and_of_the_noise(drawn):
         return CounterNoise.of(seed_key(3), path).draws(2, 1, jnp.uint32(0), 1)[0]
 
     noise = jax.tree.leaves(user_jit(jax.vmap(increment))(ids(PATHS)))
-    columns = [stats.norm.ppf(LAWS[n].cdf(drawn[n])) for n in LAWS]
+    columns = [stats.norm.ppf(DISTRIBUTIONS[n].cdf(drawn[n])) for n in DISTRIBUTIONS]
     columns += [(drawn["again"] + 1) / 2, *(np.asarray(z, np.float64) for z in noise)]
     z = np.corrcoef(columns)[np.triu_indices(len(columns), 1)] * math.sqrt(PATHS)
     assert np.abs(z).max() < stats.norm.isf(1e-6 / 2 / len(z))
@@ -74,23 +78,23 @@ def test_variables_are_independent_of_each_other_and_of_the_noise(drawn):
 
 def test_each_variable_has_the_block_of_its_place():
     # Changing this layout changes every seeded result: a new major version, or a mistake.
-    found = draw_initial(INITIAL, seed_key(3), 12345, jnp.float64, False)
+    result = draw_initial(INITIAL, seed_key(3), 12345, jnp.float64, False)
     stream = stream_key(seed_key(3), 12345, Stream.INITIAL)
     for place, name in ((2, "v"), (4, "again")):
         z = float(standard_normal(block(stream, 0, place).a))
-        assert float(found[name]) == pytest.approx(-1 + 2 * z, abs=1e-14)
+        assert float(result[name]) == pytest.approx(-1 + 2 * z, abs=1e-14)
     z = float(standard_normal(block(stream, 0, 0).a))
-    assert float(found["S"]) == pytest.approx(math.exp(4.6 + 0.3 * z), rel=1e-14)
+    assert float(result["S"]) == pytest.approx(math.exp(4.6 + 0.3 * z), rel=1e-14)
 
 
 @pytest.mark.user_code
 @pytest.mark.more
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
-@pytest.mark.parametrize("wide", [False, True])
-def test_a_path_starts_the_same_whatever_the_ensemble(dtype, wide):
-    everyone = draw(ids(4096), dtype, wide)
+@pytest.mark.parametrize("float64_normals", [False, True])
+def test_a_path_starts_the_same_whatever_the_ensemble(dtype, float64_normals):
+    everyone = draw(ids(4096), dtype, float64_normals)
     for first, width in ((5, 64), (4000, 96)):
-        some = draw(ids(width, first), dtype, wide)
+        some = draw(ids(width, first), dtype, float64_normals)
         for name in INITIAL:
             np.testing.assert_array_equal(some[name], everyone[name][first : first + width])
 
@@ -101,17 +105,17 @@ def test_seeds_and_paths_start_differently():
 
 
 def test_wide_and_narrow_precision_agree():
-    narrow, wide = (draw(ids(4096), dtype) for dtype in (jnp.float32, jnp.float64))
+    single, double = (draw(ids(4096), dtype) for dtype in (jnp.float32, jnp.float64))
     for name in INITIAL:
-        np.testing.assert_allclose(narrow[name], wide[name], rtol=2e-6, atol=2e-6)
+        np.testing.assert_allclose(single[name], double[name], rtol=2e-6, atol=2e-6)
 
 
 def test_no_spread_is_a_number():
-    still = {"S": Distribution("lognormal", 0.5, 0.0), "v": Distribution("normal", 7.0, 0.0)}
+    constant = {"S": Distribution("lognormal", 0.5, 0.0), "v": Distribution("normal", 7.0, 0.0)}
     for path in (0, 1):
-        found = draw_initial(still, seed_key(3), path, jnp.float64, False)
-        assert float(found["S"]) == pytest.approx(math.exp(0.5), rel=1e-15)
-        assert found["v"] == 7
+        result = draw_initial(constant, seed_key(3), path, jnp.float64, False)
+        assert float(result["S"]) == pytest.approx(math.exp(0.5), rel=1e-15)
+        assert result["v"] == 7
 
 
 @pytest.mark.parametrize(
@@ -127,6 +131,6 @@ def test_no_spread_is_a_number():
         ("gamma", 1.0, 2.0, r"gamma: unknown distribution; choose one of normal, lognormal, uniform"),
     ],
 )
-def test_parameters_without_a_law_are_refused(kind, a, b, message):
+def test_parameters_without_a_distribution_are_refused(kind, a, b, message):
     with pytest.raises(ValueError, match=f"^{message}$"):
         Distribution(kind, a, b)

@@ -48,9 +48,9 @@ def pairs():
     a = 300 - 2 * b
     up, down = 0.005 * a * (a - 1) / 2, 0.4 * b
     generator = np.diag(up[:-1], -1) + np.diag(down[1:], 1) - np.diag(up + down)
-    law = expm(generator)[:, 0]
-    mean = law @ a
-    return {"A": (mean, law @ a**2 - mean**2)}
+    distribution = expm(generator)[:, 0]
+    mean = distribution @ a
+    return {"A": (mean, distribution @ a**2 - mean**2)}
 
 
 @pytest.mark.more
@@ -63,13 +63,13 @@ def test_means_and_variances_are_exact_but_for_the_bias(experiment, exact):
         moments = result.statistics["moments"]
         for name, (mean, variance) in exact().items():
             seen = moments[f"{name}_variance"][-1]
-            for value, truth, stderr, bias in (
+            for value, reference, stderr, bias in (
                 (moments[f"{name}_mean"][-1], mean, moments[f"{name}_stderr"][-1], result.bias[name]),
                 (seen, variance, seen * math.sqrt(2 / result.paths), result.variance_bias[name]),
             ):
                 assert bias.claim == "estimate"
-                z.append((value - truth - bias.bias) / math.hypot(stderr, bias.stderr))
-                plain.append((value - truth) / stderr)
+                z.append((value - reference - bias.bias) / math.hypot(stderr, bias.stderr))
+                plain.append((value - reference) / stderr)
     assert np.mean(np.square(plain)) > 10
     assert np.abs(z).max() < 4
     assert np.mean(np.square(z)) < 2

@@ -99,7 +99,7 @@ def test_another_program_is_not_taken_for_the_same(change):
     assert program_of(*change) != program_of()
 
 
-def test_fields_without_a_key_in_the_file_tell_programs_apart_too():
+def test_fields_without_a_key_in_the_file_distinguish_programs_too():
     assert program_of(convert=True) != program_of()
     simulation = load(BASE)
     turned = dict(reversed(list(simulation.initial.items())))
@@ -151,9 +151,9 @@ def test_the_last_used_are_kept(monkeypatch):
 
 
 def test_several_are_compiled_at_once_each_its_own():
-    found = times(5.0, 6.0, 5.0, 7.0)
-    assert [each(np.float32(1.0)) for each in found] == [5.0, 6.0, 5.0, 7.0]
-    assert found[0] is found[2]
+    result = times(5.0, 6.0, 5.0, 7.0)
+    assert [each(np.float32(1.0)) for each in result] == [5.0, 6.0, 5.0, 7.0]
+    assert result[0] is result[2]
 
 
 @pytest.mark.more

@@ -1,4 +1,4 @@
-"""Statistics do not depend on how they were gathered, and agree with NumPy's on the whole sample."""
+"""Statistics do not depend on how they were merged, and agree with NumPy's on the whole sample."""
 
 import functools
 
@@ -47,14 +47,14 @@ def gather(values, valid, groups, rows=ROWS, place=lambda array: array):
     """The statistics when leaves come in groups of the given sizes, in turn until all have come."""
     all_of_them, update = compiled(tuple(rows.items()))
     states = [reducer.init() for reducer in all_of_them]
-    start = turn = 0
+    start = iteration = 0
     while start < valid.shape[0]:
-        stop = start + groups[turn % len(groups)]
+        stop = start + groups[iteration % len(groups)]
         partials = update(
             {name: place(array[:, start:stop]) for name, array in values.items()}, valid[start:stop]
         )
         states = [r.merge(*pair) for r, *pair in zip(all_of_them, states, partials, strict=True)]
-        start, turn = stop, turn + 1
+        start, iteration = stop, iteration + 1
     return dict(
         item for r, state in zip(all_of_them, states, strict=True) for item in r.finish(state).items()
     )
@@ -69,15 +69,15 @@ def assert_same_bits(one, other):
 
 @pytest.mark.more
 def test_errors_of_variances_and_quantiles_are_the_spread_over_samples():
-    """800 samples, of which every row is one, of laws whose variance and quantiles are known."""
+    """800 samples, of which every row is one, of distributions whose variance and quantiles are known."""
     shape, rng = (800, 13, 64), np.random.default_rng(5)
     draws = {"normal": 5 + 2 * rng.standard_normal(shape), "exponential": rng.exponential(1.0, shape)}
-    laws = {"normal": stats.norm(5, 2), "exponential": stats.expon()}
-    found = gather(draws, np.ones((13, 64), bool), [13], dict.fromkeys(draws, 800))
-    for name, law in laws.items():
-        z = (found[f"{name}_variance"] - law.var()) / found[f"{name}_variance_stderr"]
-        away = found[f"{name}_quantile"][:, 1:4] - law.ppf(LEVELS[1:4])
-        for each in (z, *(away / found[f"{name}_quantile_stderr"][:, 1:4]).T):
+    distributions = {"normal": stats.norm(5, 2), "exponential": stats.expon()}
+    result = gather(draws, np.ones((13, 64), bool), [13], dict.fromkeys(draws, 800))
+    for name, distribution in distributions.items():
+        z = (result[f"{name}_variance"] - distribution.var()) / result[f"{name}_variance_stderr"]
+        away = result[f"{name}_quantile"][:, 1:4] - distribution.ppf(LEVELS[1:4])
+        for each in (z, *(away / result[f"{name}_quantile_stderr"][:, 1:4]).T):
             assert 0.92 < np.mean(np.abs(each) < 2) < 0.98
             assert abs(np.median(each)) < 0.2
 
@@ -117,21 +117,21 @@ def test_rows_do_not_depend_on_one_another():
 
 def test_moments_and_covariance_are_numpys():
     values = sample()
-    found = gather(values, np.ones((13, 64), bool), [13])
+    result = gather(values, np.ones((13, 64), bool), [13])
     n = 13 * 64
-    assert found["n"] == n
+    assert result["n"] == n
     for name, rows in ROWS.items():
         flat = values[name].reshape(rows, n)
-        np.testing.assert_allclose(found[f"{name}_mean"], flat.mean(1), rtol=1e-14)
-        np.testing.assert_allclose(found[f"{name}_variance"], flat.var(1, ddof=1), rtol=1e-12)
-        np.testing.assert_allclose(found[f"{name}_stderr"], flat.std(1, ddof=1) / np.sqrt(n), rtol=1e-12)
+        np.testing.assert_allclose(result[f"{name}_mean"], flat.mean(1), rtol=1e-14)
+        np.testing.assert_allclose(result[f"{name}_variance"], flat.var(1, ddof=1), rtol=1e-12)
+        np.testing.assert_allclose(result[f"{name}_stderr"], flat.std(1, ddof=1) / np.sqrt(n), rtol=1e-12)
         spread = (stats.moment(flat, 4, axis=1) - flat.var(1, ddof=1) ** 2 * (n - 3) / (n - 1)) / n
-        np.testing.assert_allclose(found[f"{name}_variance_stderr"], np.sqrt(spread), rtol=1e-11)
-        np.testing.assert_array_equal(found[f"{name}_min"], flat.min(1))
-        np.testing.assert_array_equal(found[f"{name}_max"], flat.max(1))
+        np.testing.assert_allclose(result[f"{name}_variance_stderr"], np.sqrt(spread), rtol=1e-11)
+        np.testing.assert_array_equal(result[f"{name}_min"], flat.min(1))
+        np.testing.assert_array_equal(result[f"{name}_max"], flat.max(1))
     ends = np.stack([values[name][-1].ravel() for name in ROWS])
-    np.testing.assert_allclose(found["covariance"], np.cov(ends), rtol=1e-10, atol=1e-12)
-    assert list(found["quantity"]) == list(ROWS)
+    np.testing.assert_allclose(result["covariance"], np.cov(ends), rtol=1e-10, atol=1e-12)
+    assert list(result["quantity"]) == list(ROWS)
 
 
 @pytest.mark.parametrize("hidden", [np.nan, np.inf, 1e300])
@@ -140,37 +140,37 @@ def test_masked_entries_contribute_nothing(hidden):
     valid = np.random.default_rng(3).random((13, 64)) < 0.8
     valid[4] = False
     dirty = {name: np.where(valid, array, hidden) for name, array in values.items()}
-    found = gather(dirty, valid, [13])
+    result = gather(dirty, valid, [13])
     clean = gather({name: np.where(valid, array, 0.0) for name, array in values.items()}, valid, [13])
-    assert_same_bits(found, clean)
-    assert found["n"] == valid.sum()
-    np.testing.assert_allclose(found["S_mean"], values["S"][:, valid].mean(1), rtol=1e-14)
-    np.testing.assert_allclose(found["S_variance"], values["S"][:, valid].var(1, ddof=1), rtol=1e-12)
-    assert found["call_histogram"].sum() <= valid.sum()
+    assert_same_bits(result, clean)
+    assert result["n"] == valid.sum()
+    np.testing.assert_allclose(result["S_mean"], values["S"][:, valid].mean(1), rtol=1e-14)
+    np.testing.assert_allclose(result["S_variance"], values["S"][:, valid].var(1, ddof=1), rtol=1e-12)
+    assert result["call_histogram"].sum() <= valid.sum()
 
 
 def test_a_large_mean_does_not_cancel_the_variance():
     noise = np.random.default_rng(4).standard_normal((1, 50, 64))
-    found = gather({"x": 1e8 + noise}, np.ones((50, 64), bool), [25], {"x": 1})
+    result = gather({"x": 1e8 + noise}, np.ones((50, 64), bool), [25], {"x": 1})
     exact = (1e8 + noise) - 1e8
-    np.testing.assert_allclose(found["x_variance"], exact.var(ddof=1), rtol=1e-7)
-    np.testing.assert_allclose(found["covariance"], exact.var(ddof=1), rtol=1e-7)
+    np.testing.assert_allclose(result["x_variance"], exact.var(ddof=1), rtol=1e-7)
+    np.testing.assert_allclose(result["covariance"], exact.var(ddof=1), rtol=1e-7)
 
 
 @pytest.mark.parametrize("value", [0.1, -7.3, 0.0, 1e-300, 3e38, -1e300, 1.0 - 2.0**-30])
 def test_equal_values_have_no_spread(value):
     valid = np.ones((9, 50), bool)
     valid[3, 7:] = False
-    found = gather({"x": np.full((1, 9, 50), value)}, valid, [3], {"x": 1})
+    result = gather({"x": np.full((1, 9, 50), value)}, valid, [3], {"x": 1})
     for key in ("x_mean", "x_min", "x_max"):
-        assert found[key] == value
-    assert np.all(found["x_quantile"] == value)
-    assert np.all(found["x_quantile_bin_error"] == 0)
-    assert found["x_variance"] == found["x_stderr"] == found["covariance"] == 0
-    assert found["x_variance_stderr"] == 0
-    assert list(found["x_quantile_stderr"][0, 1:-1]) == [0] * (len(LEVELS) - 2)
-    assert found["x_histogram"].sum() == found["n"]
-    assert np.all(np.diff(found["x_histogram_edge"]) > 0)
+        assert result[key] == value
+    assert np.all(result["x_quantile"] == value)
+    assert np.all(result["x_quantile_bin_error"] == 0)
+    assert result["x_variance"] == result["x_stderr"] == result["covariance"] == 0
+    assert result["x_variance_stderr"] == 0
+    assert list(result["x_quantile_stderr"][0, 1:-1]) == [0] * (len(LEVELS) - 2)
+    assert result["x_histogram"].sum() == result["n"]
+    assert np.all(np.diff(result["x_histogram_edge"]) > 0)
 
 
 def test_samples_too_small_for_a_statistic_give_nan():
@@ -206,34 +206,34 @@ def test_quantiles_lie_within_their_stated_error(numbers, level):
     with jax.enable_x64(True):
         partial = update_one({"x": x}, np.arange(64)[None] < len(numbers))
     reducer = Histogram({"x": 1}, (level,))
-    found = reducer.finish(reducer.merge(reducer.init(), partial))
+    result = reducer.finish(reducer.merge(reducer.init(), partial))
     ordered = np.sort(numbers)
     rank = level * (len(numbers) - 1)
     below, above = ordered[int(rank)], ordered[min(int(rank) + 1, len(numbers) - 1)]
     exact = (1 - (rank - int(rank))) * below + (rank - int(rank)) * above
-    bound = found["x_quantile_bin_error"][0, 0]
+    bound = result["x_quantile_bin_error"][0, 0]
     slack = 1e-12 * max(abs(below), abs(above)) + 2.0**-1022  # XLA flushes denormal numbers to zero
-    assert abs(found["x_quantile"][0, 0] - exact) <= bound + slack
+    assert abs(result["x_quantile"][0, 0] - exact) <= bound + slack
     if max(abs(below), abs(above)) < 3e38:
         assert bound <= 2.0**-8.9 * max(abs(below), abs(above)) + 2.0**-125
-    assert found["x_histogram"].sum() <= len(numbers)
+    assert result["x_histogram"].sum() <= len(numbers)
 
 
 def test_quantiles_of_a_large_sample_are_numpys():
     x = 100 * np.exp(0.2 * np.random.default_rng(5).standard_normal((1, 40, 500)))
-    found = gather({"x": x}, np.ones((40, 500), bool), [20], {"x": 1})
+    result = gather({"x": x}, np.ones((40, 500), bool), [20], {"x": 1})
     exact = np.quantile(x, LEVELS)
-    assert np.all(np.abs(found["x_quantile"][0] - exact) <= found["x_quantile_bin_error"][0] + 1e-12)
-    np.testing.assert_allclose(found["x_quantile"][0], exact, rtol=1e-3)
+    assert np.all(np.abs(result["x_quantile"][0] - exact) <= result["x_quantile_bin_error"][0] + 1e-12)
+    np.testing.assert_allclose(result["x_quantile"][0], exact, rtol=1e-3)
 
 
 def test_values_in_one_bin_are_spread_about_its_middle():
     """As many above as below, so that quantiles have no bias."""
     middle, each = int(bin_of(jnp.float32(1.5), jnp.bool_(True))), 4
     row = Counts(middle - 1, np.array([1, each, 1]), 1.0, 2.0)
-    found = [order_statistic(row, np.cumsum(row.counts), 1 + i)[0] for i in range(each)]
-    assert np.mean(found) == pytest.approx(np.mean(lower_edges(middle + np.arange(2))), rel=1e-6)
-    assert np.ptp(found) == pytest.approx(
+    results = [order_statistic(row, np.cumsum(row.counts), 1 + i)[0] for i in range(each)]
+    assert np.mean(results) == pytest.approx(np.mean(lower_edges(middle + np.arange(2))), rel=1e-6)
+    assert np.ptp(results) == pytest.approx(
         (each - 1) / each * np.ptp(lower_edges(middle + np.arange(2))), rel=1e-3
     )
 
@@ -255,8 +255,8 @@ def test_bins_are_monotone_and_hold_their_values():
 def test_the_picture_keeps_atoms_and_shape():
     rng = np.random.default_rng(6)
     x = np.maximum(rng.standard_normal((1, 40, 500)), 0)  # half of the paths end at exactly zero
-    found = gather({"x": x}, np.ones((40, 500), bool), [20], {"x": 1})
-    counts, edges = found["x_histogram"], found["x_histogram_edge"]
+    result = gather({"x": x}, np.ones((40, 500), bool), [20], {"x": 1})
+    counts, edges = result["x_histogram"], result["x_histogram_edge"]
     assert counts.shape == (PICTURE_BINS,)
     assert edges[0] == 0.0
     assert counts[0] >= np.sum(x == 0)
@@ -268,8 +268,8 @@ def test_the_picture_keeps_atoms_and_shape():
 @pytest.mark.parametrize(("least", "most"), [(0, 2), (3, 90), (-20, 150), (-400, 300), (0, 900)])
 def test_bins_of_whole_numbers_are_of_whole_width_around_them(least, most):
     x = np.random.default_rng(7).integers(least, most + 1, (1, 25, 400)).astype(float)
-    found = gather({"x": x}, np.ones((25, 400), bool), [25], {"x": 1})
-    counts, edges = found["x_histogram"], found["x_histogram_edge"]
+    result = gather({"x": x}, np.ones((25, 400), bool), [25], {"x": 1})
+    counts, edges = result["x_histogram"], result["x_histogram_edge"]
     assert np.all(edges % 1 == 0.5)
     width = np.diff(edges)
     assert np.all((width == width[0]) & (width % 1 == 0))
@@ -282,15 +282,15 @@ def test_bins_of_whole_numbers_are_of_whole_width_around_them(least, most):
 def test_the_picture_keeps_an_atom_at_a_value_that_float32_moves_across_an_edge():
     # The least value rounds to -1, into the bin below it: drawn in to the sample, that bin has no width.
     x = np.where(np.arange(2500).reshape(1, 25, 100) % 5, -(1 - 2.0**-30), 5.0)
-    found = gather({"x": x}, np.ones((25, 100), bool), [25], {"x": 1})
-    assert found["x_histogram"].tolist() == [2000] + [0] * (PICTURE_BINS - 2) + [500]
+    result = gather({"x": x}, np.ones((25, 100), bool), [25], {"x": 1})
+    assert result["x_histogram"].tolist() == [2000] + [0] * (PICTURE_BINS - 2) + [500]
 
 
 def test_zero_has_no_sign():
     for x in (np.full((1, 6, 50), -0.0), np.where(np.arange(300).reshape(1, 6, 50) % 3, 0.0, -0.0)):
-        found = gather({"x": x}, np.ones((6, 50), bool), [6], {"x": 1})
+        result = gather({"x": x}, np.ones((6, 50), bool), [6], {"x": 1})
         for key in ("x_mean", "x_min", "x_max", "x_quantile"):
-            assert not np.any(np.signbit(found[key])), key
+            assert not np.any(np.signbit(result[key])), key
 
 
 def test_errors_name_what_to_change():

@@ -61,15 +61,15 @@ def table(dataset) -> str:
 @given(st.integers(1, 400))
 def test_other_grids_have_the_same_times_and_enough_steps(steps):
     simulation = load(GROWTH | {"time": {"t1": 1.0, "steps": steps}})
-    found = factors(simulation)
-    assert len(found) == 2
+    result = factors(simulation)
+    assert len(result) == 2
     pairs = {(2, 4): 4, (3, 9): 9}
     whole = [pair for pair, least in pairs.items() if steps % least == 0 and steps >= 4 * least]
     if whole:
-        assert found == whole[0]
+        assert result == whole[0]
     else:
         longer = [f for f in (2, 3) if steps % f == 0 and steps > f]
-        assert found == ((0.5, longer[0]) if longer else (0.5, 0.25))
+        assert result == ((0.5, longer[0]) if longer else (0.5, 0.25))
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_its_error_covers_a_known_bias(solver, steps):
     With little the next order is most of the error, and has one sign.
     """
     simulation = load(GROWTH | {"solver": solver, "time": {"t1": 1.0, "steps": steps}})
-    truth = MEANS[solver](1 / steps) ** steps - math.exp(0.5)
+    exact_bias = MEANS[solver](1 / steps) ** steps - math.exp(0.5)
     for sigma, seeds in ((0.3, 40), (0.003, 20)):
         problem = dataclasses.replace(simulation.problem, sigma=sigma)
         each = [
@@ -103,7 +103,7 @@ def test_its_error_covers_a_known_bias(solver, steps):
             for seed in range(seeds)
         ]
         assert {step.claim for step in each} == {"estimate"}
-        z = [(step.bias - truth) / step.stderr for step in each]
+        z = [(step.bias - exact_bias) / step.stderr for step in each]
         assert np.mean(np.abs(z) < 2) >= 0.9
         assert abs(np.mean(z)) < 1.1
 
@@ -128,7 +128,7 @@ def test_a_stiff_mean_has_a_bound_and_no_z():
 
 
 def test_an_integral_along_the_path_has_the_order_of_its_own_rule():
-    """The trapezoidal rule of t² over 8 steps to 2 is off by 1/48, whatever solver is beside it."""
+    """The trapezoidal rule of t² over 8 steps to 2 is off by 1/48, whatever the solver."""
     observe = {"I": {"value": "integral(t**2)", "exact": 8 / 3}, "A": "integral(S)", "S2": "S**2"}
     simulation = load(GROWTH | {"time": {"t1": 2.0, "steps": 8}, "observe": observe})
     assert orders(simulation) == {"S": 1, "I": 2, "A": 1, "S2": 1}
@@ -239,8 +239,8 @@ def test_where_longer_steps_fail_shorter_ones_tell():
     }
     assert factors(load(cubic)) == (2, 4)
     result = simkit.run(cubic)
-    truth = 1 / 7  # to the second order in the width of the start
-    step = float(result["x_mean"][-1]) - truth
+    exact = 1 / 7  # to the second order in the width of the start
+    step = float(result["x_mean"][-1]) - exact
     assert abs(float(result["x_bias"]) - step) < 2 * float(result["x_bias_stderr"]) + 1e-4
     assert "bias_left_out" not in result.attrs
 
@@ -276,7 +276,7 @@ def test_the_dataset_and_the_table_say_how_many_are_left_out():
     assert "bias_left_out" not in figures["observables"]["level"]
     assert (
         "\nthe step bias leaves out paths without a finite value at its other steps (call: 7, S: 1,200); "
-        "take more steps\n"
+        "use more steps\n"
     ) in table(dataset)
 
 
@@ -315,7 +315,7 @@ def test_what_no_path_did_has_a_limit_where_there_is_one():
     assert " 1 (above 0.999) " in rows["always"]
     assert " 0 ± 0 " in rows["bonus"]
     assert "%" not in rows["never"]  # the exact value is below the limit
-    assert "bonus: 0 on all 3,000 paths, which sets no limit" in text
+    assert "bonus: 0 on all 3,000 paths, so no bound on" in text
 
 
 def test_first_times_that_no_path_has_come_to_have_a_limit():
@@ -378,12 +378,12 @@ def test_a_mean_that_its_step_bias_makes_ends_the_command_with_3(tmp_path):
     assert target.exists()
     row = next(line for line in shown.stdout.splitlines() if "│ x " in line)
     assert " ! │" in row
-    line = "! x: no result, the step bias is as large as the value; take 88 steps or more"
+    line = "! x: no result, the step bias is as large as the value; use 88 steps or more"
     assert line in shown.stdout
-    told = run_command(tmp_path, UNSTABLE, "--json")
-    assert told.exit_code == 3
-    assert json.loads(told.stdout)["state"]["x"]["resolved"] is False
-    assert line in told.stderr
+    outcome = run_command(tmp_path, UNSTABLE, "--json")
+    assert outcome.exit_code == 3
+    assert json.loads(outcome.stdout)["state"]["x"]["resolved"] is False
+    assert line in outcome.stderr
     kept = run_command(tmp_path, UNSTABLE, "--set", "ensemble.unresolved=keep")
     assert kept.exit_code == 0
     assert line in kept.stdout
@@ -420,9 +420,9 @@ def test_a_chaotic_solution_is_not_called_stiff(steps):
         "solver": "Tsit5",
         "time": {"t1": 40.0, **steps},
     }
-    with pytest.warns(UserWarning, match=r"or an earlier time\.t1 if the solution is chaotic") as told:
+    with pytest.warns(UserWarning, match=r"or an earlier time\.t1 if the solution is chaotic") as caught:
         simkit.run(lorenz)
-    assert not any("stiff" in str(each.message) for each in told)
+    assert not any("stiff" in str(each.message) for each in caught)
 
 
 CALM = [
@@ -479,11 +479,11 @@ def test_what_no_path_has_met_on_any_grid_is_known_to_one_path():
             name: {"value": text, "exact": 0.001} for name, text in zip(names, expected, strict=True)
         },
     }
-    found = simkit.run(rare)
-    for name, (error, told) in zip(names, expected.values(), strict=True):
-        assert float(found[f"{name}_bias"]) == 0
-        assert float(found[f"{name}_bias_stderr"]) == pytest.approx(error, abs=1e-12)
-        row = next(line for line in table(found).splitlines() if line.startswith(f"│ {name}"))
-        assert row.split("│")[3].strip() == told
-        assert math.isnan(float(found[f"{name}_z"]))  # no path that says how the mean varies
-        assert summary(found)["observables"][name]["resolved"]
+    result = simkit.run(rare)
+    for name, (error, text) in zip(names, expected.values(), strict=True):
+        assert float(result[f"{name}_bias"]) == 0
+        assert float(result[f"{name}_bias_stderr"]) == pytest.approx(error, abs=1e-12)
+        row = next(line for line in table(result).splitlines() if line.startswith(f"│ {name}"))
+        assert row.split("│")[3].strip() == text
+        assert math.isnan(float(result[f"{name}_z"]))  # no path that says how the mean varies
+        assert summary(result)["observables"][name]["resolved"]

@@ -16,76 +16,78 @@ SIZES = st.floats(0.01, 10) | st.floats(-10, -0.01)
 
 def of_means(mean, factors, order, rounding=1e-13) -> StepError:
     """By the means on the run's grid and the others, as of an ordinary equation."""
-    found = step_error(np.array([[mean(1.0), *map(mean, factors)]]), factors, order, rounding)
-    assert found is not None
-    return found
+    result = step_error(np.array([[mean(1.0), *map(mean, factors)]]), factors, order, rounding)
+    assert result is not None
+    return result
 
 
 @given(st.sampled_from(PAIRS), st.sampled_from([1, 2, 3, 4, 5]), st.sampled_from([1.0, 2.0, 5.0]), SIZES)
 def test_a_pure_power_is_known_by_the_lower_of_the_measured_and_the_claimed_order(factors, order, claimed, c):
     """Jumps or kinks may spoil an order; a better one than claimed is covered by the error."""
-    found = of_means(lambda h: 1e9 + c * h**order, factors, claimed, 1e-6)
-    assert found.claim == "estimate"
-    assert found.order == pytest.approx(min(order, claimed), abs=0.01)
-    assert abs(found.bias) > 0.99 * abs(c)
-    assert abs(found.bias - c) <= 1.01 * found.stderr + 1e-4
+    result = of_means(lambda h: 1e9 + c * h**order, factors, claimed, 1e-6)
+    assert result.claim == "estimate"
+    assert result.order == pytest.approx(min(order, claimed), abs=0.01)
+    assert abs(result.bias) > 0.99 * abs(c)
+    assert abs(result.bias - c) <= 1.01 * result.stderr + 1e-4
     if order == claimed:
-        assert found.bias == pytest.approx(c, rel=1e-3)
-        assert found.stderr < 1e-3 * abs(c)
+        assert result.bias == pytest.approx(c, rel=1e-3)
+        assert result.stderr < 1e-3 * abs(c)
 
 
 @given(st.sampled_from(PAIRS), st.sampled_from([1.0, 2.0, 5.0]), SIZES, st.floats(0.1, 10))
-def test_differences_that_agree_are_doubted_as_they_are_large_beside_the_value(factors, order, c, value):
-    found = of_means(lambda h: value + c * h**order, factors, order)
+def test_differences_that_agree_are_doubted_as_they_are_large_compared_with_the_value(
+    factors, order, c, value
+):
+    result = of_means(lambda h: value + c * h**order, factors, order)
     change = abs(c) * (max(1, *factors) ** order - min(1, *factors) ** order)
     part = min(change / max(abs(value + c), 1e-300), DOUBT)
-    assert found.stderr == pytest.approx(abs(c) * part, rel=1e-4, abs=1e-10)
+    assert result.stderr == pytest.approx(abs(c) * part, rel=1e-4, abs=1e-10)
 
 
 @given(st.sampled_from(PAIRS), st.sampled_from([1.0, 2.0]), SIZES, st.floats(-0.1, 0.1))
 def test_the_error_covers_the_next_power(factors, order, c, part):
     """Where that is up to a tenth of the first on the longest steps, of either sign."""
     part = part / max(1, *factors)
-    found = of_means(lambda h: 3 + c * h**order + part * c * h ** (order + 1), factors, order)
-    assert found.claim == "estimate"
-    truth = c * (1 + part)
-    assert abs(found.bias - truth) <= 1.5 * found.stderr + 1e-9
-    assert found.stderr <= 1.1 * abs(found.bias) + 1e-9
+    result = of_means(lambda h: 3 + c * h**order + part * c * h ** (order + 1), factors, order)
+    assert result.claim == "estimate"
+    exact = c * (1 + part)
+    assert abs(result.bias - exact) <= 1.5 * result.stderr + 1e-9
+    assert result.stderr <= 1.1 * abs(result.bias) + 1e-9
 
 
 @given(st.sampled_from(PAIRS), st.floats(0.02, 0.25), SIZES)
 def test_the_error_covers_a_mixture_that_looks_like_another_order(factors, part, c):
     """Of a little of the first power, which is claimed, and much of the second."""
-    found = of_means(lambda h: 3 + part * c * h + c * h**2, factors, 1.0)
-    assert found.claim == "estimate"
-    assert abs(found.bias - (1 + part) * c) <= 2 * found.stderr
+    result = of_means(lambda h: 3 + part * c * h + c * h**2, factors, 1.0)
+    assert result.claim == "estimate"
+    assert abs(result.bias - (1 + part) * c) <= 2 * result.stderr
 
 
 @given(st.sampled_from(PAIRS), st.floats(3, 100), SIZES)
-def test_what_has_levelled_off_is_a_bound_below_the_truth(factors, steepness, c):
+def test_what_has_levelled_off_is_a_bound_below_the_exact_value(factors, steepness, c):
     """The mean of a stiff equation by an implicit method: c / (1 + h times the rate)."""
-    found = of_means(lambda h: c / (1 + steepness * h), factors, 1.0)
-    truth = c / (1 + steepness) - c
-    assert found.claim == "at least"
-    assert 0 < abs(found.bias) < abs(truth)
-    assert found.bias * truth > 0
+    result = of_means(lambda h: c / (1 + steepness * h), factors, 1.0)
+    exact = c / (1 + steepness) - c
+    assert result.claim == "at least"
+    assert 0 < abs(result.bias) < abs(exact)
+    assert result.bias * exact > 0
 
 
 @given(st.sampled_from(PAIRS), st.floats(1.05, 4))
 def test_differences_that_change_sign_have_no_claim(factors, growth):
     """Euler's steps beyond their limit of stability: the sign goes with the number of steps."""
-    found = of_means(lambda h: math.cos(growth * 3 * h) * math.exp(h), factors, 1.0)
+    result = of_means(lambda h: math.cos(growth * 3 * h) * math.exp(h), factors, 1.0)
     values = [math.cos(growth * 3 * h) * math.exp(h) for h in sorted((1.0, *factors))]
     assume((values[1] - values[0]) * (values[2] - values[1]) < -1e-3)
-    assert found.claim == "at least"
+    assert result.claim == "at least"
 
 
 @given(st.floats(1.05, 1.95), SIZES)
 def test_a_bound_is_the_largest_difference_to_shorter_steps(swing, c):
     """The shortest of three may be nearer to the run by chance than the second is."""
-    found = of_means(lambda h: {1.0: 0.0, 0.1: c, 0.01: c - swing * c}[h], (0.1, 0.01), 5.0)
-    assert found.claim == "at least"
-    assert found.bias == pytest.approx(-c)
+    result = of_means(lambda h: {1.0: 0.0, 0.1: c, 0.01: c - swing * c}[h], (0.1, 0.01), 5.0)
+    assert result.claim == "at least"
+    assert result.bias == pytest.approx(-c)
 
 
 @given(st.sampled_from(PAIRS), st.floats(-1e3, 1e3))
@@ -94,21 +96,21 @@ def test_rounding_is_no_difference(factors, value):
     rounding = 1e-15 * (1 + abs(value))
     rng = np.random.default_rng(int(1000 * abs(value)))
     values = value + rng.uniform(-1, 1, (1, 3)) * rounding
-    found = step_error(values, factors, 1.0, rounding)
-    assert found is not None
-    assert found.claim == "estimate"
-    assert abs(found.bias) < 5 * found.stderr
+    result = step_error(values, factors, 1.0, rounding)
+    assert result is not None
+    assert result.claim == "estimate"
+    assert abs(result.bias) < 5 * result.stderr
 
 
-def test_values_near_the_largest_number_are_no_mistake():
-    found = of_means(lambda h: 1e294 * (h >= 1), (0.5, 0.25), 5.0)
-    assert found.bias == pytest.approx(1e294)
-    assert found.stderr == pytest.approx(DOUBT * 1e294)
+def test_values_near_the_largest_number_are_no_error():
+    result = of_means(lambda h: 1e294 * (h >= 1), (0.5, 0.25), 5.0)
+    assert result.bias == pytest.approx(1e294)
+    assert result.stderr == pytest.approx(DOUBT * 1e294)
 
 
 @pytest.mark.parametrize("paths", [5, 30, 1000])
 @pytest.mark.parametrize("tail", [None, 3])
-def test_noise_is_told_from_a_bias_and_covers_it(paths, tail):
+def test_noise_is_distinguished_from_a_bias_and_covers_it(paths, tail):
     """A bias from none to 30 standard errors: covered in 95 of 100 samples, and never without a claim."""
     rng = np.random.default_rng(paths)
     factors, rounds = (2, 4), 400
@@ -123,10 +125,10 @@ def test_noise_is_told_from_a_bias_and_covers_it(paths, tail):
         for fine, coarse in zip(*draws, strict=True):
             run = rng.standard_normal(paths)
             values = np.stack([run, run + c + fine, run + 3 * c + fine + 1.4 * coarse], 1)
-            found = step_error(values, factors, 1.0)
-            assert found is not None
-            covered.append(abs(found.bias - c) < 1.96 * found.stderr)
-            claims.append(found.claim)
+            result = step_error(values, factors, 1.0)
+            assert result is not None
+            covered.append(abs(result.bias - c) < 1.96 * result.stderr)
+            claims.append(result.claim)
     least = {5: 0.85, 30: 0.93, 1000: 0.94}[paths]  # with five paths normal errors cover 88 %
     assert np.mean(covered) > least
     assert claims.count("at least") <= 2
@@ -170,8 +172,8 @@ def test_steps_of_any_length_say_how_wrong_they_are(method):
 
 def test_paths_without_a_value_are_left_out():
     values = np.array([[1.0, 2.0, 4.0], [5.0, 7.0, 11.0], [0.0, np.nan, 1.0], [-2.0, 4.0, 16.0]])
-    found, alone = (step_error(values[rows], (2, 4), 1.0) for rows in ([0, 1, 2, 3], [0, 1, 3]))
-    assert found == alone
+    result, alone = (step_error(values[rows], (2, 4), 1.0) for rows in ([0, 1, 2, 3], [0, 1, 3]))
+    assert result == alone
     assert step_error(values[2:3], (2, 4), 1.0) is None
 
 

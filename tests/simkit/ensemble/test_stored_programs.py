@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from derivative_examples import requests_of_study
 
 import simkit
 from simkit import load
-from simkit.derivatives import study
 from simkit.ensemble import programs, stored_programs
 from simkit.ensemble.chunk_program import ChunkProgram
 from simkit.ensemble.program_digest import NoDigestError, digest_of
@@ -30,21 +30,9 @@ GBM = {
 }
 
 
-class AskedError(Exception):
-    """The programs of a study, in place of its results."""
-
-
 def first_request(overrides=()):
     """The program of the run's own paths in a study, which is not compiled."""
-
-    def asked(*requests):
-        raise AskedError(requests)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(study, "compiled", asked)
-        with pytest.raises(AskedError) as raised:
-            simkit.sensitivity(GBM, overrides=overrides)
-    return raised.value.args[0][0]
+    return requests_of_study(GBM, overrides)[0]
 
 
 def digest_with(overrides=()):
@@ -71,8 +59,8 @@ def kept(monkeypatch, tmp_path):
 def figures():
     """The derivative with all its errors, as bytes, by programs that are not in memory."""
     programs._cache.clear()
-    found = simkit.sensitivity(GBM)
-    return {name: np.asarray(x).tobytes() for name, x in found.data_vars.items() if x.dtype.kind == "f"}
+    result = simkit.sensitivity(GBM)
+    return {name: np.asarray(x).tobytes() for name, x in result.data_vars.items() if x.dtype.kind == "f"}
 
 
 def test_a_stored_program_is_not_traced_and_gives_the_same_bits(kept, monkeypatch):
@@ -123,7 +111,7 @@ def jax_cache(monkeypatch):
         jax.config.update(name, value)
 
 
-def test_nothing_is_stored_beside_a_cache_of_jax(kept, jax_cache, tmp_path):
+def test_nothing_is_stored_in_addition_to_a_cache_of_jax(kept, jax_cache, tmp_path):
     """What jax has read from its cache is not whole when it is serialized again."""
     request = first_request()
     assert stored_programs.file_of(request) is not None
@@ -149,7 +137,7 @@ def test_a_full_disk_leaves_nothing_behind(kept, monkeypatch):
     assert not list(folder.iterdir())
 
 
-def test_what_differs_is_told_apart():
+def test_different_programs_have_different_digests():
     same = digest_with()
     assert digest_with() == same
     assert digest_with({"ensemble.seed": 5}) == same  # an argument of the program
@@ -196,7 +184,7 @@ def energies_of(potential):
         (energies_of, ("S**2", "2 * S**2", "S**4")),
     ],
 )
-def test_a_model_in_the_file_is_told_by_its_text(model, texts):
+def test_a_model_in_the_file_is_identified_by_its_text(model, texts):
     def class_of(text):
         given = {"S": 100.0} | ({"p": 0.0} if model is energies_of else {})
         grid = {"t1": 1.0} | ({} if model is reactions_of else {"steps": 8})
@@ -232,7 +220,7 @@ def test_what_says_nothing_of_what_it_does_has_no_digest():
 
 
 @pytest.mark.more
-def test_another_process_tells_the_same():
+def test_another_process_gives_the_same():
     """Whatever the order of its sets."""
     code = "import jax; jax.config.update('jax_enable_x64', True); import test_stored_programs as tests\n"
     names = {

@@ -1,4 +1,4 @@
-"""The step bias of adaptive runs: it covers the truth, costs no program, and is unknown where it must be."""
+"""The step bias of adaptive runs: it covers the exact one, costs no program, and may be unknown."""
 
 import dataclasses
 import io
@@ -46,7 +46,7 @@ def with_tolerance(experiment, tol):
 
 
 @pytest.mark.parametrize("tol", [0.03, pytest.param(0.003, marks=pytest.mark.more)])
-def test_the_bias_of_stochastic_steps_covers_the_truth(tol):
+def test_the_bias_of_stochastic_steps_covers_the_exact_one(tol):
     """Over seeds, of the mean error of the paths and of the mean itself, whose noise is another."""
     simulation = with_tolerance(CUBE, tol)
     z = []
@@ -85,23 +85,23 @@ def test_steps_that_no_tolerance_chooses_leave_the_bias_unknown(longest):
 
 
 @pytest.mark.parametrize("solver", ["Tsit5", "Rodas5P"])
-def test_the_bias_of_ordinary_equations_covers_the_truth(solver):
+def test_the_bias_of_ordinary_equations_covers_the_exact_one(solver):
     """Over tolerances, within three of its errors; and it says more than that there is an error."""
     exact, off = {"x": math.cos(20), "y": -math.sin(20)}, []
     for tol in (1e-4, 1e-5, 1e-6, 1e-7, 1e-8):
         result = run_ensemble(with_tolerance(SWING | {"solver": solver}, tol))
-        for name, truth in exact.items():
+        for name, reference in exact.items():
             error = result.bias[name]
             if error.claim == "estimate":
                 value = result.statistics["moments"][f"{name}_mean"][-1]
-                assert abs(value - error.bias - truth) < 3 * error.stderr
+                assert abs(value - error.bias - reference) < 3 * error.stderr
                 off.append(error.stderr / abs(error.bias))
     assert len(off) >= 7
     assert np.median(off) < 0.4
 
 
 @pytest.mark.parametrize("tol", [1e-5, 1e-6, 1e-8, 1e-9])
-def test_the_bias_of_a_few_steps_covers_the_truth(tol):
+def test_the_bias_of_a_few_steps_covers_the_exact_one(tol):
     """x' = -1.3 x² takes few steps, whose errors follow their tolerances less closely than those of many."""
     levels = {"above": 1.1, "half": 0.5, "below": 0.7}
     hits = {name: f"hitting_time(x < {level})" for name, level in levels.items()}
@@ -165,7 +165,7 @@ def test_without_other_tolerances_the_table_does_not_say_that_paths_fail():
     assert not levels(simulation)
     file = io.StringIO()
     print_table(to_dataset(simulation, run_ensemble(simulation), {}), file)
-    reason = "there are no other tolerances below 1 that float32 resolves; take precision: float64"
+    reason = "there are no other tolerances below 1 that float32 resolves; use precision: float64"
     assert f"the step bias is unknown (x, y): {reason}\n" in file.getvalue()
 
 
@@ -178,9 +178,9 @@ def test_variables_of_one_path_are_judged_together():
         "time": {"t1": 30.0, "rtol": 1e-8, "atol": 1e-8},
         "ensemble": {"unresolved": "keep"},
     }
-    found = simkit.run(lorenz)
+    result = simkit.run(lorenz)
     exact = {"x": 7.39488517519238, "y": 2.051536920480139, "z": 31.760990396787317}
     for name, value in exact.items():
-        bias, error = float(found[f"{name}_bias"]), float(found[f"{name}_bias_stderr"])
-        off = float(np.ravel(found[f"{name}_mean"])[-1]) - value
+        bias, error = float(result[f"{name}_bias"]), float(result[f"{name}_bias_stderr"])
+        off = float(np.ravel(result[f"{name}_mean"])[-1]) - value
         assert np.isnan(bias) or abs(bias - off) < 4 * error, name

@@ -16,7 +16,7 @@ from simkit import NumericalError
 from simkit.ensemble import work
 from simkit.ensemble.chunks import LEAF
 from simkit.ensemble.run import chunk_plan, chunk_requests, run_ensemble
-from simkit.ensemble.work import in_order, joined, most_in_memory, workers_of, workers_on
+from simkit.ensemble.work import concatenated, in_order, most_in_memory, workers_of, workers_on
 from simkit.machine.on_each_device import local_devices
 
 CPU = local_devices(1)
@@ -42,7 +42,7 @@ def test_blocks_are_joined_by_kind_in_the_order_of_their_paths(axis):
 
     ids = np.arange(6)
     for kind, result in zip(
-        (1.0, 10.0), joined(work, (1.0, 10.0), range(0, 6, 2), CPU * 3, axis), strict=True
+        (1.0, 10.0), concatenated(work, (1.0, 10.0), range(0, 6, 2), CPU * 3, axis), strict=True
     ):
         np.testing.assert_array_equal(result["ids"], kind * ids)
         np.testing.assert_array_equal(result["rows"], np.stack([ids, kind - ids], 1 + axis))
@@ -54,27 +54,27 @@ def test_units_run_at_the_same_time():
     assert len(list(in_order(lambda _: together.wait(), range(2), CPU * 2))) == 2
 
 
-def test_no_more_units_are_begun_than_memory_holds():
-    begun, most = 0, 0
+def test_no_more_units_are_started_than_memory_holds():
+    started, most = 0, 0
 
     def units():
-        nonlocal begun
+        nonlocal started
         for unit in range(40):
-            begun += 1
+            started += 1
             yield unit
 
     for merged, _ in enumerate(in_order(lambda unit: unit, units(), CPU * 3)):
-        most = max(most, begun - merged)
-    assert begun == 40
+        most = max(most, started - merged)
+    assert started == 40
     assert most <= most_in_memory(3)
 
 
 def test_an_error_ends_all_in_the_order_of_the_units():
     """The second unit's error is raised, though the third fails earlier, and later units do not begin."""
-    begun = []
+    started = []
 
     def failing(unit: int) -> int:
-        begun.append(unit)
+        started.append(unit)
         if unit == 1:
             time.sleep(0.05)
         if unit in (1, 2):
@@ -85,15 +85,15 @@ def test_an_error_ends_all_in_the_order_of_the_units():
     assert next(results) == 0
     with pytest.raises(NumericalError, match="unit 1"):
         next(results)
-    assert len(begun) <= most_in_memory(2)
+    assert len(started) <= most_in_memory(2)
 
 
 def test_an_interrupt_waits_for_no_unit_and_begins_no_other():
     """Of units 1 to 3, which are submitted by then, two are at work and the last has no thread."""
-    release, begun, finished = threading.Event(), [], []
+    release, started, finished = threading.Event(), [], []
 
     def waiting(unit: int) -> None:
-        begun.append(unit)
+        started.append(unit)
         if unit:
             release.wait(5)
         finished.append(unit)
@@ -107,7 +107,7 @@ def test_an_interrupt_waits_for_no_unit_and_begins_no_other():
     for thread in threading.enumerate():
         if thread.name.startswith("simkit"):
             thread.join()
-    assert 3 not in begun
+    assert 3 not in started
 
 
 def test_a_unit_is_handed_over_when_its_arrays_are_there():
@@ -125,11 +125,11 @@ def test_each_worker_has_its_device_and_64_bit_types():
 
     jax.config.update("jax_enable_x64", False)  # of all threads, unlike `jax.enable_x64(False)`
     try:
-        found = list(in_order(place, range(12), local_devices(3)))
+        result = list(in_order(place, range(12), local_devices(3)))
     finally:
         jax.config.update("jax_enable_x64", True)
-    assert {device for _, device in found} == {*local_devices(3)}
-    assert {dtype for dtype, _ in found} == {jnp.dtype("float64")}
+    assert {device for _, device in result} == {*local_devices(3)}
+    assert {dtype for dtype, _ in result} == {jnp.dtype("float64")}
 
 
 @pytest.mark.parametrize(
@@ -217,17 +217,17 @@ def test_threads_devices_and_chunks_leave_every_bit(name):
     function, given = CASES[name]
     given = given | {"ensemble": {"paths": 64 if name == "study" else PATHS, "seed": 3}}
 
-    def found(**settings):
+    def run_with(**settings):
         return function(given, overrides={f"ensemble.{key}": x for key, x in settings.items()})
 
-    one = found(devices=1, threads=1)
+    one = run_with(devices=1, threads=1)
     for settings in (
         {"devices": 1, "threads": 2},
         {"devices": 1, "threads": 4, "chunk": LEAF},
         {"devices": 2},
         {"devices": 1, "threads": 2, "chunk": 2 * LEAF},
     ):
-        other = found(**settings)
+        other = run_with(**settings)
         for variable in one.variables:
             np.testing.assert_array_equal(one[variable].values, other[variable].values, f"{settings}")
 

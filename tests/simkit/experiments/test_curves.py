@@ -35,7 +35,7 @@ class DecayState(NamedTuple):
     A: Scalar
 
 
-class Decay(AbstractODE):
+class CurveDecay(AbstractODE):
     """$dA/dt = -k A$."""
 
     State = DecayState
@@ -53,7 +53,7 @@ AREAS["cubic"] = float(PchipInterpolator(NODES, RATES).integrate(0, 1))
 
 
 def decayed(rates, interpolation, solver, steps, t0=0.0):
-    model = scheduled(Decay(1.0), {"k": Curve(NODES + t0, rates, interpolation)})
+    model = scheduled(CurveDecay(1.0), {"k": Curve(NODES + t0, rates, interpolation)})
     grid = Grid(t0, 1 / steps, steps, steps)
     return integrate(model, make_solver(solver), DecayState(jnp.ones(())), grid, None, States())["A"][-1]
 
@@ -72,10 +72,10 @@ def test_curves_are_those_of_numpy_and_scipy(count, dtype):
     for interpolation, exact in wanted.items():
         curve = Curve(times, values, interpolation)
         program = jax.jit(jax.vmap(curve))
-        found = program(jnp.asarray(t, dtype))
-        assert found.dtype == dtype
+        result = program(jnp.asarray(t, dtype))
+        assert result.dtype == dtype
         inner = slice(None, -1)  # the last time may be rounded to before the last jump
-        np.testing.assert_allclose(found[inner], exact[inner], atol=2e-6 if dtype == "float32" else 1e-14)
+        np.testing.assert_allclose(result[inner], exact[inner], atol=2e-6 if dtype == "float32" else 1e-14)
         outside = jnp.asarray([times[0] - 1, times[-1] + 1], dtype)
         np.testing.assert_allclose(program(outside), values[[0, -1]], rtol=1e-6)
 
@@ -84,15 +84,15 @@ def test_a_cubic_through_rising_points_weighs_intervals_by_their_lengths():
     """Where the slopes of the lines change sign at each point, as above, all those of the cubic are 0."""
     times, values = np.array([0.0, 0.2, 1.0, 1.1, 3.0]), np.array([0.0, 1.0, 1.5, 4.0, 4.5])
     t = np.linspace(0, 3, 97)
-    found = jax.vmap(Curve(times, values, "cubic"))(jnp.asarray(t))
-    np.testing.assert_allclose(found, PchipInterpolator(times, values)(t), atol=1e-14)
+    result = jax.vmap(Curve(times, values, "cubic"))(jnp.asarray(t))
+    np.testing.assert_allclose(result, PchipInterpolator(times, values)(t), atol=1e-14)
 
 
 def test_a_long_curve_is_found_by_halving():
     times = np.arange(200.0) ** 1.1
     t = np.linspace(0, times[-1] - 1e-9, 333)
-    found = jax.vmap(Curve(times, times**2, "linear"))(jnp.asarray(t))
-    np.testing.assert_allclose(found, np.interp(t, times, times**2), rtol=1e-13)
+    result = jax.vmap(Curve(times, times**2, "linear"))(jnp.asarray(t))
+    np.testing.assert_allclose(result, np.interp(t, times, times**2), rtol=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_solver_with_a_memory_starts_afresh_after_a_jump():
 @pytest.mark.more
 def test_adaptive_steps_end_at_the_points():
     tolerances = Tolerances(1e-8, 1e-8)
-    model = scheduled(Decay(1.0), {"k": Curve(NODES + 2020.3, RATES, "previous")})
+    model = scheduled(CurveDecay(1.0), {"k": Curve(NODES + 2020.3, RATES, "previous")})
     grid = AdaptiveGrid(2020.3, 2021.3, tolerances, points=2)
     run = integrate_adaptive(model, make_solver("Tsit5"), DecayState(jnp.ones(())), grid, States())
     assert abs(float(run.rows["A"][-1]) - math.exp(-AREAS["previous"])) < 1e-7
@@ -175,7 +175,7 @@ def test_a_row_has_the_values_of_its_time_after_a_jump(gbm):
 @pytest.mark.parametrize("precision", ["float64", "float32"])
 def test_a_row_at_a_point_has_the_value_from_there_whatever_the_rounding(precision):
     """Three steps of 0.7/7 end before 0.3."""
-    found = simkit.run(
+    result = simkit.run(
         {
             "curves": {
                 "r": {"times": [k / 10 for k in range(8)], "values": [*range(8)], "interpolation": "previous"}
@@ -189,8 +189,8 @@ def test_a_row_at_a_point_has_the_value_from_there_whatever_the_rounding(precisi
             "observe": {"rate": {"value": "r", "at": "each"}},
         }
     )
-    np.testing.assert_array_equal(found["rate_mean"], range(8))
-    np.testing.assert_allclose(found["x_mean"], np.cumsum([0, *range(7)]) / 10, rtol=1e-6)
+    np.testing.assert_array_equal(result["rate_mean"], range(8))
+    np.testing.assert_allclose(result["x_mean"], np.cumsum([0, *range(7)]) / 10, rtol=1e-6)
 
 
 def test_what_changes_with_time_has_no_exact_moments(gbm):
@@ -351,7 +351,7 @@ def test_what_solvers_do_not_take():
         "initial": {"X": 5},
         "time": {"t1": 3.0},
     }
-    with pytest.raises(InputError, match=r"a rate changes all the time.*interpolation: previous"):
+    with pytest.raises(InputError, match=r"a rate changes continuously.*interpolation: previous"):
         load(network)
     load(network | {"curves": {"a": network["curves"]["a"] | {"interpolation": "previous"}}})
     particle = {
@@ -360,7 +360,7 @@ def test_what_solvers_do_not_take():
         "initial": {"x": 0, "v": 0},
         "time": {"t1": 1.0, "steps": 10},
     }
-    with pytest.raises(InputError, match=r"BAOAB.*all the time"):
+    with pytest.raises(InputError, match=r"BAOAB.*continuously"):
         load(particle)
     correlated = {
         "curves": {"c": {"times": [0, 1], "values": [0, 0.5]}},
@@ -385,4 +385,4 @@ def test_curves_from_python_are_checked():
         with pytest.raises(ValueError, match=message):
             Curve(np.array(times), np.array(values), kind)
     with pytest.raises(ValueError, match="has no parameter 'q'; it has k"):
-        scheduled(Decay(1.0), {"q": Curve(NODES, RATES)})
+        scheduled(CurveDecay(1.0), {"q": Curve(NODES, RATES)})

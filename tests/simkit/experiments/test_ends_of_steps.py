@@ -20,4 +20,4 @@ def test_the_numbers_of_steps_offered_are_the_nearest_that_meet_all_times(times,
     above = next(n for n in range(steps + 1, 2 * steps + 25) if meets(n))
     offered = " or ".join(map(str, [*below, above]))
     assert (message is None) == meets(steps)
-    assert message is None or message.endswith(f"take steps: {offered}")
+    assert message is None or message.endswith(f"use steps: {offered}")

@@ -151,13 +151,13 @@ EVENTS = {
 
 def test_what_rows_and_path_functionals_see():
     """Right-hand sides see the state before; the first event of the file is first; `every` ends before t1."""
-    found = simkit.run(EVENTS)
-    np.testing.assert_array_equal(found["x_mean"], [1, 2, 21, 2, 42])
-    np.testing.assert_array_equal(found["y_mean"], [2, 1, 2, 21, 21])
-    assert float(found["most_mean"]) == 42
-    assert float(found["least_mean"]) == 1
-    assert float(found["area_mean"]) == 1 + 2 + 21 + 2
-    assert float(found["average_mean"]) == (2 + 21 + 2 + 42) / 4
+    result = simkit.run(EVENTS)
+    np.testing.assert_array_equal(result["x_mean"], [1, 2, 21, 2, 42])
+    np.testing.assert_array_equal(result["y_mean"], [2, 1, 2, 21, 21])
+    assert float(result["most_mean"]) == 42
+    assert float(result["least_mean"]) == 1
+    assert float(result["area_mean"]) == 1 + 2 + 21 + 2
+    assert float(result["average_mean"]) == (2 + 21 + 2 + 42) / 4
 
 
 def test_a_change_without_a_derivative_elsewhere_leaves_derivatives_finite():
@@ -205,7 +205,7 @@ def test_saved_times_and_company_change_no_bit():
 @pytest.mark.more
 @pytest.mark.parametrize("method", ["DirectMethod", "NextReaction"])
 def test_doses_and_jumping_rates_of_a_jump_process(method):
-    """Molecules die independently: a binomial number of each dose lives, beside a Poisson number.
+    """Molecules die independently: a binomial number of each dose lives, in addition to a Poisson number.
 
     The many stops at which nothing changes must change nothing.
     """
@@ -256,9 +256,9 @@ def test_the_step_bias_meets_the_events():
         "time": {"t1": 1.0, "steps": 100},
         "events": {"dose": {"at": [0, 0.5], "set": {"A": "A + 1"}}},
     }
-    found = simkit.run(decay)
-    error = float(found["A_mean"][-1]) - (math.exp(-1) + math.exp(-0.5))
-    assert float(found["A_bias"]) == pytest.approx(error, rel=0.02)
+    result = simkit.run(decay)
+    error = float(result["A_mean"][-1]) - (math.exp(-1) + math.exp(-0.5))
+    assert float(result["A_bias"]) == pytest.approx(error, rel=0.02)
     assert factors(load(decay, {"events.dose.at": [0, 0.5]})) == (0.5, 2)
     assert factors(load(decay, {"events.dose.at": [0, 0.4]})) == (2, 4)
     assert factors(load(decay, {"events.dose.at": [0, 0.15]})) == (0.5, 0.25)
@@ -270,7 +270,7 @@ def test_a_jump_diffusion_keeps_its_jumps_under_a_schedule():
     """Sampled exactly, with rates of growth and of jumps that jump, and a dividend."""
     model = {"type": "Merton", "mu": "r", "sigma": 0.2, "lam": "l", "m": -0.3, "delta": 0.1}
     often = {"times": [0, 0.5], "interpolation": "previous", "outside": "hold"}
-    found = simkit.run(
+    result = simkit.run(
         {
             "curves": {"r": often | {"values": [0.3, -0.1]}, "l": often | {"values": [0.5, 4]}},
             "model": model,
@@ -281,17 +281,17 @@ def test_a_jump_diffusion_keeps_its_jumps_under_a_schedule():
             "ensemble": {"paths": 10000, "seed": 2, "devices": 1},
         }
     )
-    z = (found["S_mean"][-1] - 90 * math.exp(0.5 * 0.3 - 0.5 * 0.1)) / found["S_stderr"][-1]
+    z = (result["S_mean"][-1] - 90 * math.exp(0.5 * 0.3 - 0.5 * 0.1)) / result["S_stderr"][-1]
     assert abs(float(z)) < 5
     squared = 0.2**2 + 2.25 * (math.exp(2 * 0.1**2 - 0.6) - 2 * math.exp(0.1**2 / 2 - 0.3) + 1)
     variance = (90 * math.exp(0.1)) ** 2 * math.expm1(squared)
-    assert float(found["S_variance"][-1]) == pytest.approx(variance, rel=0.15)
+    assert float(result["S_variance"][-1]) == pytest.approx(variance, rel=0.15)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"at": [0, 1.5]}, "events: the time 1.5 is inside one of the 4 steps; take steps: 8"),
+        ({"at": [0, 1.5]}, "events: the time 1.5 is inside one of the 4 steps; use steps: 8"),
         ({"at": [1, 1]}, "events.add.at[1]: must increase, got 1 after 1"),
         ({"at": 5}, "events.add.at: must be from t0 = 0 to t1 = 4, got 5"),
         ({"at": []}, "events.add.at: must be a list of numbers"),
@@ -325,7 +325,7 @@ def test_where_events_are_refused():
     with pytest.raises(InputError, match=r"events: adaptive steps of stochastic .* give time.steps in place"):
         load(noisy)
     grid = AdaptiveGrid(0.0, 4.0, Tolerances(1e-3, 1e-3))
-    with pytest.raises(ValueError, match="take integrate_adaptive"):
+    with pytest.raises(ValueError, match="use integrate_adaptive"):
         solution(dosed(0.7, 1.0), make_solver("Tsit5"), Amount(jnp.zeros(())), grid)
     with pytest.raises(ValueError, match=r"the time 2.5 is not the end of one of the 4 steps"):
         Event(Dose(1.0), DOSES).on(Grid(0.0, 1.0, 4, 4))

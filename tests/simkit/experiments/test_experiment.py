@@ -20,7 +20,7 @@ from simkit.derivatives.chunks import chunks_of
 from simkit.ensemble.initial import Distribution
 from simkit.ensemble.run import chunk_plan
 from simkit.experiments import assembly
-from simkit.experiments.indexed_names import numbered_names, pair_names
+from simkit.experiments.indexed_names import indexed_names, pair_names
 from simkit.experiments.variants import load_one
 from simkit.studies.plan import load_uncertain
 
@@ -180,7 +180,7 @@ def test_the_schema_has_every_parameter_with_its_range():
     for name, model in MODELS.items():
         short = {key.rstrip("0123456789") for key in parameters_of(model) if key[-1].isdigit()}
         known = parameters_of(model)
-        short = {key for key in short if numbered_names(key, known) or pair_names(key, known)}
+        short = {key for key in short if indexed_names(key, known) or pair_names(key, known)}
         size = {"size"} if is_sized(model) else set()
         assert set(definitions[name]["properties"]) == {"type", *parameters_of(model), *short, *size}
     assert definitions["GBM"]["properties"]["sigma"]["minimum"] == 0
@@ -261,7 +261,7 @@ def test_solver_options():
     assert built.solver.root_finder.rtol == 1e-7
 
 
-def test_loading_finds_mistakes_of_an_experiment_changed_by_hand():
+def test_loading_finds_errors_of_an_experiment_changed_by_hand():
     experiment = load(minimal()).experiment
     changed = experiment.model_copy(update={"initial": {}})
     with pytest.raises(InputError, match=r"initial\.S: is missing"):

@@ -46,17 +46,17 @@ def starts(dataset, name):
 @pytest.mark.parametrize("paths", [pytest.param(96, marks=pytest.mark.more), 192])
 def test_path_i_begins_at_row_i_modulo_rows(paths):
     write("start.csv", ROWS)
-    found = run({"file": "start.csv"}, f"ensemble.paths={paths}")
+    result = run({"file": "start.csv"}, f"ensemble.paths={paths}")
     for k, name in enumerate("xy"):
-        np.testing.assert_array_equal(starts(found, name), np.tile(ROWS[:, k], paths // 96))
+        np.testing.assert_array_equal(starts(result, name), np.tile(ROWS[:, k], paths // 96))
 
 
 def test_paths_default_to_the_rows_and_columns_may_have_other_names_and_order():
     write("start.csv", np.hstack([ROWS[:, 1:], ROWS, ROWS]), "b,a,ignored,c,d")
-    found = run({"x": {"file": "start.csv", "column": "a"}, "y": {"file": "start.csv", "column": "b"}})
-    assert found.attrs["paths"] == 96
-    np.testing.assert_array_equal(starts(found, "x"), ROWS[:, 0])
-    np.testing.assert_array_equal(starts(found, "y"), ROWS[:, 1])
+    result = run({"x": {"file": "start.csv", "column": "a"}, "y": {"file": "start.csv", "column": "b"}})
+    assert result.attrs["paths"] == 96
+    np.testing.assert_array_equal(starts(result, "x"), ROWS[:, 0])
+    np.testing.assert_array_equal(starts(result, "y"), ROWS[:, 1])
 
 
 def test_another_file_of_the_same_length_compiles_nothing():
@@ -120,7 +120,7 @@ def test_the_resolved_configuration_repeats_the_run(folder, rows, inline):
             load(resolved)
 
 
-def test_a_file_is_looked_for_beside_the_experiment(folder):
+def test_a_file_is_searched_next_to_the_experiment(folder):
     (folder / "study").mkdir()
     write("study/start.csv", ROWS)
     text = "model: {ode: {x: -x, y: x}}\ninitial: {y: 1, x: {file: start.csv}}\ntime: {t1: 1.0, steps: 4}\n"
@@ -133,8 +133,8 @@ def test_a_file_is_looked_for_beside_the_experiment(folder):
 def test_counts_are_whole_and_each_path_has_its_own():
     write("counts.csv", [[5], [60]], "X")
     settings = {**DECAY, "initial": {"file": "counts.csv"}, "save": {"paths": "all"}}
-    found = simkit.run(settings, overrides=["ensemble.paths=64"])
-    np.testing.assert_array_equal(starts(found, "X"), np.tile([5, 60], 32))
+    result = simkit.run(settings, overrides=["ensemble.paths=64"])
+    np.testing.assert_array_equal(starts(result, "X"), np.tile([5, 60], 32))
     write("counts.csv", [[5], [6.5]], "X")
     with pytest.raises(InputError, match=r"initial\.X: counts\.csv:3: must be a whole number .*got 6\.5"):
         load(settings)
@@ -155,10 +155,10 @@ def test_counts_are_whole_and_each_path_has_its_own():
         ("x,y\n1\n", r"start\.csv:2: must have 2 values separated by commas, got 1"),
         ("1,2\n3,4\n", r"start\.csv:1: the first line must name the columns, got 1"),
         ("x,x\n3,4\n", r"start\.csv:1: two columns are called 'x'"),
-        ("x,y\n1,2\n3,4\n5,6\n", r"ensemble\.paths: 100 is not a multiple of the 3 .* take 99 or 102"),
+        ("x,y\n1,2\n3,4\n5,6\n", r"ensemble\.paths: 100 is not a multiple of the 3 .* use 99 or 102"),
     ],
 )
-def test_mistakes_name_the_file_and_the_place(folder, content, message):
+def test_errors_name_the_file_and_the_place(folder, content, message):
     (folder / "start.csv").write_text(content)
     with pytest.raises(InputError, match=message):
         load({**STILL, "initial": {"file": "start.csv"}, "ensemble": {"paths": 100}})
@@ -175,7 +175,7 @@ def test_mistakes_name_the_file_and_the_place(folder, content, message):
         ({"values": [1.0, float("nan")]}, r"initial\.x\.values: must be finite"),
     ],
 )
-def test_mistakes_in_an_entry(entry, message):
+def test_errors_in_an_entry(entry, message):
     write("start.csv", ROWS)
     with pytest.raises(InputError, match=message):
         load({**STILL, "initial": {"x": entry, "y": 1.0}})

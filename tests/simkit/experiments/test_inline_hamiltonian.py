@@ -145,13 +145,13 @@ def changed(path, value):
         ("constants.m", 2.0, "model.hamiltonian.kinetic: m is a constant and also a parameter of the model"),
     ],
 )
-def test_a_mistake_is_named_with_its_remedy(path, value, message):
+def test_an_error_is_named_with_its_remedy(path, value, message):
     with pytest.raises(InputError) as caught:
         load(changed(path, value))
     assert any(line.startswith(message) for line in str(caught.value).splitlines())
 
 
-def test_a_mistake_in_a_constant_of_the_energies_is_the_only_one():
+def test_an_error_in_a_constant_of_the_energies_is_the_only_one():
     wrong = {"hamiltonian": {"kinetic": "p**2/2", "potential": "k*q**2/2"}, "coordinates": {"q": "p"}}
     experiment = {"constants": {"k": "1/"}, "model": wrong, "initial": {"q": 1, "p": 0}}
     with pytest.raises(InputError, match=r"^constants.k: not an expression: it ends too early[^\n]*$"):

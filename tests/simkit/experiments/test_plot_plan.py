@@ -47,7 +47,7 @@ def test_a_resolved_experiment_has_the_same_picture():
         ({"phase": ["x", "v"]}, "plot.phase: unknown key"),
     ],
 )
-def test_a_mistake_is_named_with_its_remedy(plot, message):
+def test_an_error_is_named_with_its_remedy(plot, message):
     with pytest.raises(InputError) as caught:
         load(experiment(plot))
     assert str(caught.value).startswith(message)

@@ -1,4 +1,4 @@
-"""Reaction networks in experiments: which process is meant, the same bits however cut, mistakes, failures."""
+"""Reaction networks in experiments: which process is meant, the same bits however cut, errors, failures."""
 
 import dataclasses
 import functools
@@ -99,7 +99,7 @@ def test_solvers_of_both_kinds_of_equation(solver, expected):
     assert isinstance(load(with_steps(solver)).problem, expected)
 
 
-def test_events_are_counted_and_told():
+def test_events_are_counted_and_shown():
     result = ran()
     x = result["X_path"].values
     assert (x == np.round(x)).all()
@@ -169,10 +169,10 @@ def test_observables_know_the_parameters_of_a_converted_model():
 
 
 JUMPS = {**EPIDEMIC, "solver": "DirectMethod"}
-MISTAKES = [
-    (["time", "steps"], 100, r"time.steps: the solver simulates the events .* when they come; remove it"),
+BAD_INPUT = [
+    (["time", "steps"], 100, r"time.steps: the solver simulates each event .* when it occurs; remove it"),
     (["time", "rtol"], 1e-3, r"time.rtol: the solver simulates the events"),
-    (["save", "every"], 2, r"save.every: events come when they come; give points"),
+    (["save", "every"], 2, r"save.every: events occur at random times; use save.points"),
     (["initial", "I"], 2.5, r"initial.I: must be a whole number from 0 to 2000000000, .* of I, got 2.5"),
     (["initial", "I"], -1, r"initial.I: must be a whole number from 0 .*got -1"),
     (["initial", "I"], {"normal": [10, 1]}, r"initial.I: must be a whole number of molecules"),
@@ -220,8 +220,8 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("path", "value", "said"), MISTAKES)
-def test_mistakes_name_place_and_remedy(path, value, said):
+@pytest.mark.parametrize(("path", "value", "said"), BAD_INPUT)
+def test_bad_input_names_place_and_remedy(path, value, said):
     with pytest.raises(InputError, match=said):
         load(but(JUMPS, path, value))
 
@@ -247,7 +247,7 @@ def test_solvers_and_models_of_other_kinds():
         "time": {"t1": 1.0},
         "solver": "DirectMethod",
     }
-    with pytest.raises(InputError, match="is for reaction networks, and GBM is not one; take EulerMaruyama"):
+    with pytest.raises(InputError, match="is for reaction networks, and GBM is not one; use EulerMaruyama"):
         load(walk)
     with pytest.raises(InputError, match=r"time.steps: is missing"):
         load({**ARRIVALS, "solver": "Tsit5"})
@@ -255,7 +255,7 @@ def test_solvers_and_models_of_other_kinds():
         load(with_steps("SPaRK"))
 
 
-def test_a_network_takes_the_direct_method_unless_told():
+def test_a_network_uses_the_direct_method_by_default():
     simulation = load({key: ARRIVALS[key] for key in ("model", "initial", "time")})
     assert type(simulation.solver).__name__ == "DirectMethod"
     assert isinstance(simulation.grid, JumpGrid)
@@ -315,7 +315,7 @@ def test_a_langevin_equation_of_small_counts_that_fails_names_the_direct_method(
         "time": {"t1": 100.0, "steps": 200},
         "ensemble": {"paths": 500, "devices": 1},
     }
-    with pytest.raises(NumericalError, match=r"at t = \S+ \(step .* take DirectMethod.*simkit debug FILE"):
+    with pytest.raises(NumericalError, match=r"at t = \S+ \(step .* use DirectMethod.*simkit debug FILE"):
         simkit.run(epidemic)
 
 

@@ -1,4 +1,4 @@
-"""Curves and events beside jumps, exact sampling, monitored barriers and early exercise."""
+"""Curves and events together with jumps, exact sampling, monitored barriers and early exercise."""
 
 import numpy as np
 import pytest
@@ -21,9 +21,9 @@ MERTON = {
 def test_a_curve_leaves_jumps_where_they_were(solver):
     plain = simkit.run(MERTON | {"solver": solver})
     curved = MERTON | {"curves": {"rate": STEADY}, "model": MERTON["model"] | {"mu": "rate"}}
-    found = simkit.run(curved | {"solver": solver})
-    np.testing.assert_allclose(found["S_path"], plain["S_path"], rtol=1e-12)
-    assert ("S_bias" in found) == ("S_bias" in plain) == (solver == "EulerMaruyama")
+    result = simkit.run(curved | {"solver": solver})
+    np.testing.assert_allclose(result["S_path"], plain["S_path"], rtol=1e-12)
+    assert ("S_bias" in result) == ("S_bias" in plain) == (solver == "EulerMaruyama")
 
 
 def test_rates_of_jumps_may_change_with_time():
@@ -33,9 +33,9 @@ def test_rates_of_jumps_may_change_with_time():
     many = {"ensemble": MERTON["ensemble"] | {"paths": 4096}}
     paths = simkit.run(MERTON | rates | many)["S_path"].values
     for row, t in ((1, 0.5), (2, 1.0)):
-        still = np.unique(paths[:, row], return_counts=True)[1].max() / 4096
-        share = np.exp(-2 * t * t)  # exact at the middle of each step
-        assert abs(still - share) < 5 * np.sqrt(share * (1 - share) / 4096)
+        without_jump = np.unique(paths[:, row], return_counts=True)[1].max() / 4096
+        fraction = np.exp(-2 * t * t)  # exact at the middle of each step
+        assert abs(without_jump - fraction) < 5 * np.sqrt(fraction * (1 - fraction) / 4096)
 
 
 DIVIDEND = {
@@ -97,19 +97,19 @@ def test_an_event_reads_a_curve_as_it_goes_on(time):
 
 
 @pytest.mark.more
-def test_a_right_is_exercised_at_what_holds_after_its_date():
+def test_an_option_is_exercised_at_what_holds_after_its_date():
     """The policy and those who follow it see the same side of a jump of the strike, or their means part."""
     strike = {"times": [0.0, 0.5, 1.0], "values": [130.0, 90.0, 90.0], "interpolation": "previous"}
     early = {"dates": [0.5, 0.75, 1.0], "degree": 2, "paths": 8192}
-    right = {"value": "maximum(K - S, 0)", "early_exercise": early}
+    option = {"value": "maximum(K - S, 0)", "early_exercise": early}
     result = simkit.run(
         DIVIDEND
-        | {"curves": {"K": strike}, "observe": {"put": right}, "ensemble": {"paths": 8192, "devices": 1}}
+        | {"curves": {"K": strike}, "observe": {"put": option}, "ensemble": {"paths": 8192, "devices": 1}}
         | {"time": {"t1": 1.0, "steps": 4}, "events": {}}
     )
-    apart = float(result["put_mean"] - result["put_in_sample"])
+    difference = float(result["put_mean"] - result["put_in_sample"])
     error = float(np.hypot(result["put_stderr"], result["put_in_sample_stderr"]))
-    assert abs(apart) < 5 * error
+    assert abs(difference) < 5 * error
     assert 1 < float(result["put_mean"]) < 6
     np.testing.assert_allclose(result["put_date"], [0.5, 0.75, 1.0])
 
@@ -117,10 +117,10 @@ def test_a_right_is_exercised_at_what_holds_after_its_date():
 def test_what_does_not_go_together_is_refused():
     sloped = {"curves": {"rate": STEADY | {"interpolation": "linear"}}, "solver": "ExactSampling"}
     curved = MERTON | {"model": MERTON["model"] | {"mu": "rate"}}
-    with pytest.raises(InputError, match=r"ExactSampling takes parameters that are constant over a step"):
+    with pytest.raises(InputError, match=r"ExactSampling needs constant parameters over a step"):
         load(curved | sloped)
     inside = {"curves": {"rate": STEADY | {"times": [0.0, 0.3, 1.0]}}}
-    wanted = r"curves.rate: jumps inside a step: the time 0.3 is inside one of the 8 steps; take steps: 10$"
+    wanted = r"curves.rate: jumps inside a step: the time 0.3 is inside one of the 8 steps; use steps: 10$"
     with pytest.raises(InputError, match=wanted):
         load(curved | inside)
     with pytest.raises(InputError, match=r"observe.alive: no_touch knows paths without jumps"):
@@ -137,55 +137,55 @@ HALVED = {
 
 
 @pytest.mark.parametrize(("at", "dates"), [(0.5, [[0.5, 1]]), (1.0, [[1], [0.5, 1]])], ids=str)
-def test_a_right_is_exercised_before_an_event_at_its_date(at, dates):
+def test_an_option_is_exercised_before_an_event_at_its_date(at, dates):
     """A stock that splits: who may, takes it before; the rows have the half."""
-    rights = {
-        f"right{i}": {"value": "S", "early_exercise": {"dates": each, "degree": 2, "paths": 4096}}
+    options = {
+        f"option{i}": {"value": "S", "early_exercise": {"dates": each, "degree": 2, "paths": 4096}}
         for i, each in enumerate(dates)
     }
-    found = simkit.run(HALVED | {"events": {"split": {"at": at, "set": {"S": "S/2"}}}, "observe": rights})
-    for name in rights:
+    result = simkit.run(HALVED | {"events": {"split": {"at": at, "set": {"S": "S/2"}}}, "observe": options})
+    for name in options:
         for kind in ("mean", "in_sample"):
-            error = float(found[f"{name}_stderr" if kind == "mean" else f"{name}_in_sample_stderr"])
-            assert abs(float(found[f"{name}_{kind}"]) - 100) < 5 * error
-        assert abs(float(found[f"{name}_upper_bound"]) - 100) < 0.01
-    assert float(found["S_mean"][-1]) == pytest.approx(50, abs=1)
+            error = float(result[f"{name}_stderr" if kind == "mean" else f"{name}_in_sample_stderr"])
+            assert abs(float(result[f"{name}_{kind}"]) - 100) < 5 * error
+        assert abs(float(result[f"{name}_upper_bound"]) - 100) < 0.01
+    assert float(result["S_mean"][-1]) == pytest.approx(50, abs=1)
 
 
 def test_what_a_decision_sees_at_an_event():
     """The state and the path so far before it, and curves as they are from then on."""
     payments = {"x": 1, "max(x)": 1, "mean(x)": 1, "integral(x)": 0.5, "c*x": 10, "max(c*x)": 10, "t*x": 0.5}
-    rights = {
-        f"right{i}": {"value": value, "early_exercise": {"dates": [0.5], "degree": 1}}
+    options = {
+        f"option{i}": {"value": value, "early_exercise": {"dates": [0.5], "degree": 1}}
         for i, value in enumerate(payments)
     }
     curve = {"times": [0.0, 0.5], "values": [2.0, 10.0], "interpolation": "previous", "outside": "hold"}
-    found = simkit.run(
+    result = simkit.run(
         {
             "curves": {"c": curve},
             "model": {"ode": {"x": "0*c"}},
             "initial": {"x": 1.0},
             "time": {"t1": 1.0, "steps": 4},
             "events": {"more": {"at": 0.5, "set": {"x": "x + 30"}}},
-            "observe": rights,
+            "observe": options,
         }
     )
-    for name, (value, payment) in zip(rights, payments.items(), strict=True):
-        assert float(found[f"{name}_mean"]) == payment, value
-        assert float(found[f"{name}_in_sample"]) == payment, value
-    assert float(found["x_mean"][-1]) == 31
+    for name, (value, payment) in zip(options, payments.items(), strict=True):
+        assert float(result[f"{name}_mean"]) == payment, value
+        assert float(result[f"{name}_in_sample"]) == payment, value
+    assert float(result["x_mean"][-1]) == 31
 
 
 def test_dates_of_exercise_are_times_wherever_a_run_begins():
-    found = simkit.run(
+    result = simkit.run(
         {
             "model": {"ode": {"x": 0}},
             "initial": {"x": 1.0},
             "time": {"t0": 2.0, "t1": 3.0, "steps": 4},
-            "observe": {"right": {"value": "t*x", "early_exercise": {"dates": [2.25], "degree": 1}}},
+            "observe": {"option": {"value": "t*x", "early_exercise": {"dates": [2.25], "degree": 1}}},
         }
     )
-    assert float(found["right_mean"]) == float(found["right_in_sample"]) == 2.25
+    assert float(result["option_mean"]) == float(result["option_in_sample"]) == 2.25
 
 
 @pytest.mark.more
@@ -194,13 +194,13 @@ def test_an_american_call_is_exercised_just_before_dividends():
     days = ["91/365", "274/365"]
     value = "exp(-0.05*t) * maximum(S - 100, 0)"
     early = {"dates": [*days, 1], "degree": 5, "paths": 32768}
-    found = simkit.run(
+    result = simkit.run(
         HALVED
         | {"model": {"type": "GBM", "mu": 0.05, "sigma": 0.3}, "time": {"t1": 1.0, "steps": 365}}
         | {"events": {"dividend": {"at": days, "set": {"S": "maximum(S - 4, 0)"}}}}
         | {"observe": {"call": {"value": value, "early_exercise": early}}}
         | {"ensemble": {"paths": 65536, "seed": 5, "devices": 1}}
     )
-    mean, error = float(found["call_mean"]), float(found["call_stderr"])
+    mean, error = float(result["call_mean"]), float(result["call_stderr"])
     assert abs(mean - 10.79496) < 4 * error
-    assert 0 < float(found["call_upper_bound"]) - 10.79496 < 0.012 * 10.79496
+    assert 0 < float(result["call_upper_bound"]) - 10.79496 < 0.012 * 10.79496

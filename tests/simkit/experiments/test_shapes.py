@@ -173,13 +173,21 @@ def test_noise_of_its_kind_is_taken(kind, how):
             r"noise: TypeError: .*; it is noise\(self, t, y, dW\), with the variables y\.x, ",
         ),
         ("general", "absent", r"noise: AttributeError: .* 'W3'; it is noise\(self, t, y, dW\), with the var"),
-        ("general", "branching", r"noise: `if`, `and`, `or` and `not` know no value yet; write jnp\.where\("),
+        (
+            "general",
+            "branching",
+            r"noise: `if`, `and`, `or` and `not` need a concrete value; write jnp\.where\(",
+        ),
         (
             "general",
             "of numpy",
-            r"noise: numpy, math and float\(\) know no value yet; take the same function",
+            r"noise: numpy, math and float\(\) need a concrete value; use the jax\.numpy function",
         ),
-        ("general", "of math", r"noise: numpy, math and float\(\) know no value yet; take the same function"),
+        (
+            "general",
+            "of math",
+            r"noise: numpy, math and float\(\) need a concrete value; use the jax\.numpy function",
+        ),
     ],
 )
 def test_other_noise_is_refused_with_the_reason(kind, how, reason):

@@ -34,12 +34,12 @@ def test_a_size_is_a_class_like_the_registered_one(model):
     default = next(n for n in range(smallest, largest) if of_size(model, n) is model)
     assert len(SIZED) == 4
     for size in (smallest, default, default + 1, largest):
-        found = of_size(model, size)
-        assert found is of_size(model, size)
-        assert found.__name__ == model.__name__
-        assert not inspect.isabstract(found)
-        assert len(found.State._fields) * default == len(model.State._fields) * size
-        described = [*parameters_of(found).values(), *variables_of(found).values()]
+        result = of_size(model, size)
+        assert result is of_size(model, size)
+        assert result.__name__ == model.__name__
+        assert not inspect.isabstract(result)
+        assert len(result.State._fields) * default == len(model.State._fields) * size
+        described = [*parameters_of(result).values(), *variables_of(result).values()]
         assert all(entry.unit and entry.description for entry in described)
     parts = model.parts(default)
     assert dict(parts.parameters).keys() == parameters_of(model).keys()
@@ -76,7 +76,7 @@ def test_kuramoto_pulls_each_pair_alike(size):
 
 
 @pytest.mark.parametrize("size", [2, 3, 5])
-def test_assets_have_the_correlations_asked_for(size):
+def test_assets_have_the_requested_correlations(size):
     model = of_size(MODELS["MultiAssetGBM"], size)
     rho = np.corrcoef(np.random.default_rng(size).standard_normal((size, 2 * size)))
     sigma, pairs = 0.1 * np.arange(1, size + 1), list(itertools.combinations(range(size), 2))
@@ -107,18 +107,18 @@ def test_bodies_fall_towards_each_other(size):
     check_parameters(problem)
     y = state(model)
     places = np.asarray(y)[: 2 * size].reshape(size, 2)
-    apart = places[None] - places[:, None]
-    distance = np.sqrt((apart**2).sum(-1) + 0.3**2)
-    force = (2 * masses[:, None, None] * masses[None, :, None] * apart / distance[..., None] ** 3).sum(1)
-    found = np.asarray(jax.tree.leaves(problem.drift(0.0, y)))
-    np.testing.assert_allclose(found[2 * size :].reshape(size, 2), force, rtol=1e-10, atol=1e-12)
+    separation = places[None] - places[:, None]
+    distance = np.sqrt((separation**2).sum(-1) + 0.3**2)
+    force = (2 * masses[:, None, None] * masses[None, :, None] * separation / distance[..., None] ** 3).sum(1)
+    result = np.asarray(jax.tree.leaves(problem.drift(0.0, y)))
+    np.testing.assert_allclose(result[2 * size :].reshape(size, 2), force, rtol=1e-10, atol=1e-12)
 
 
 def test_all_sites_at_the_forcing_rest():
-    found = simkit.run({**lorenz({"x": 8.0}, size=5), "solver": "Euler"})
-    assert found.attrs["state_variables"] == "x1 x2 x3 x4 x5"
-    for name in found.attrs["state_variables"].split():
-        np.testing.assert_allclose(found[f"{name}_mean"], 8.0, rtol=1e-12)
+    result = simkit.run({**lorenz({"x": 8.0}, size=5), "solver": "Euler"})
+    assert result.attrs["state_variables"] == "x1 x2 x3 x4 x5"
+    for name in result.attrs["state_variables"].split():
+        np.testing.assert_allclose(result[f"{name}_mean"], 8.0, rtol=1e-12)
 
 
 def test_one_value_or_a_list_stands_for_numbered_names():
@@ -162,7 +162,7 @@ def test_one_value_or_a_list_stands_for_numbered_names():
         ),
     ],
 )
-def test_mistakes_in_sizes_and_lists(settings, message):
+def test_errors_in_sizes_and_lists(settings, message):
     with pytest.raises(InputError, match=message):
         load(settings)
 
@@ -188,7 +188,7 @@ def test_correlations_that_cannot_be_or_are_not_used_are_refused(given, message)
         load(assets(3, **given))
 
 
-def test_an_unknown_name_beside_many_shows_some_of_them():
+def test_an_unknown_name_among_many_shows_some_of_them():
     with pytest.raises(
         InputError, match=r"unknown name 'S4' \(column 1 of the expression\); known: S1, S2, S3, mu1, .*, …$"
     ):
@@ -203,13 +203,13 @@ def test_one_correlation_or_a_matrix_stands_for_all_pairs():
     mixed = load(assets(3, rho=0.3, rho13=-0.1)).problem
     assert (mixed.rho12, mixed.rho13, mixed.rho23) == (0.3, -0.1, 0.3)
     full = load(assets(12, rho=rho.tolist()))
-    found = full.problem
+    result = full.problem
     assert all(
-        getattr(found, pair_name("rho", i + 1, j + 1)) == rho[i, j]
+        getattr(result, pair_name("rho", i + 1, j + 1)) == rho[i, j]
         for i, j in itertools.combinations(range(12), 2)
     )
     again = load(full.experiment.resolved()).problem
-    assert jax.tree.leaves(again) == jax.tree.leaves(found)
+    assert jax.tree.leaves(again) == jax.tree.leaves(result)
     for given in (0.3, rho.tolist()):
         jsonschema.validate(assets(12, rho=given), experiment_schema())
     named = {"constants": {"c": 0.4}, **assets(2, rho=[[1, "c"], ["c", 1]])}
@@ -219,7 +219,7 @@ def test_one_correlation_or_a_matrix_stands_for_all_pairs():
 @pytest.mark.parametrize(
     "size", [1, pytest.param(12, marks=pytest.mark.more), pytest.param(40, marks=pytest.mark.more)]
 )
-def test_many_assets_have_the_correlations_asked_for(size):
+def test_many_assets_have_the_requested_correlations(size):
     """Also where their matrix is singular: the last two are one and the same."""
     rho = np.atleast_2d(np.corrcoef(np.random.default_rng(size).standard_normal((size, 2 * size))))
     if size > 1:
@@ -253,12 +253,12 @@ def test_many_assets_have_the_correlations_asked_for(size):
         ({"rho": 0.3, "mu": [[1, 2], [1, 2]]}, r"^model\.mu: must be one value, or a list of values"),
     ],
 )
-def test_mistakes_in_correlations(given, message):
+def test_errors_in_correlations(given, message):
     with pytest.raises(InputError, match=message):
         load(assets(2, **given))
 
 
-def test_correlations_that_cannot_be_and_that_are_missing_are_told_once():
+def test_impossible_and_missing_correlations_are_reported_once():
     with pytest.raises(InputError, match=r"rho12, rho13, .*, …, rho11_12: .* must be >= 0, got -4\.5;"):
         load(assets(12, rho=-0.5))
     with pytest.raises(InputError) as error:

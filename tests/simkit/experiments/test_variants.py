@@ -108,10 +108,10 @@ def test_where_paths_failed_only_whole_pairs_are_compared(together):
     ends = {name: {key: each[name][f"{key}_path"].values for key in ("gain",)} for name in each}
     ends = {name: {**ends[name], "x": each[name]["x_path"].values[:, -1].copy()} for name in each}
     ends["wide"]["x"][:500] = np.nan
-    found = combined(each, ends, "")
+    result = combined(each, ends, "")
     pairs = ends["wide"]["x"][500:] - ends["base"]["x"][500:]
-    assert float(found["x_difference"][1]) == pytest.approx(pairs.mean())
-    assert float(found["x_difference_stderr"][1]) == pytest.approx(pairs.std(ddof=1) / math.sqrt(1500))
+    assert float(result["x_difference"][1]) == pytest.approx(pairs.mean())
+    assert float(result["x_difference_stderr"][1]) == pytest.approx(pairs.std(ddof=1) / math.sqrt(1500))
 
 
 def test_the_configuration_repeats_all_variants(together):
@@ -126,20 +126,20 @@ def test_an_exact_value_of_some_variants_is_missing_in_the_others(together):
 
 
 def test_chosen_variants_keep_their_order_and_their_numbers(together):
-    found = simkit.run(TEXT, variants=["wide", "base"])
-    assert list(found["variant"].values) == ["base", "wide"]
-    np.testing.assert_array_equal(found["x_path"][1], together["x_path"][2])
+    result = simkit.run(TEXT, variants=["wide", "base"])
+    assert list(result["variant"].values) == ["base", "wide"]
+    np.testing.assert_array_equal(result["x_path"][1], together["x_path"][2])
 
 
 def test_a_changed_section_is_replaced_where_there_was_a_value_and_merged_where_there_were_keys():
     text = with_variants(
         "variants:\n"
-        "  law: {initial: {x: {uniform: [1, 2]}}}\n"
+        "  distribution: {initial: {x: {uniform: [1, 2]}}}\n"
         "  solver: {solver: {type: Milstein}}\n"
         "  item: {save.quantiles: [0.1, 0.9], time: {steps: null, rtol: 1e-3, atol: 1e-3}, solver: SRIW1}\n"
     )
-    law, solver, item = (load_one(text, variant=name) for name in ("law", "solver", "item"))
-    assert law.experiment.resolved()["initial"]["x"] == {"uniform": [1.0, 2.0]}
+    distribution, solver, item = (load_one(text, variant=name) for name in ("distribution", "solver", "item"))
+    assert distribution.experiment.resolved()["initial"]["x"] == {"uniform": [1.0, 2.0]}
     assert solver.experiment.solver.type == "Milstein"
     assert item.experiment.time.steps is None
     assert item.experiment.save.quantiles == [0.1, 0.9]
@@ -179,7 +179,7 @@ def test_a_changed_section_is_replaced_where_there_was_a_value_and_merged_where_
         ("variants: {' a': {}}", r"must be a name of at most 40 characters"),
     ],
 )
-def test_mistakes_name_the_variant_and_the_place(text, message):
+def test_errors_name_the_variant_and_the_place(text, message):
     with pytest.raises(InputError, match=message) as caught:
         load_variants(with_variants(text + "\n"))
     assert len(caught.value.problems) == 1
@@ -210,7 +210,7 @@ class TestWhatEveryVariantSets:
             load_variants(text)
 
 
-def test_a_mistake_of_the_file_is_told_once_and_of_no_variant():
+def test_an_error_of_the_file_is_reported_once_and_of_no_variant():
     with pytest.raises(InputError) as caught:
         load_variants(TEXT.replace("m*x", "q*x"))
     (problem,) = caught.value.problems

@@ -58,9 +58,9 @@ def chance(sigma):
 
 
 def test_a_derivative_follows_the_path_where_no_slope_jumps(example):
-    found, stderr, estimator, _ = derivative(section("squared_increments(log(S))"), "model.sigma", "q")
+    estimate, stderr, estimator, _ = derivative(section("squared_increments(log(S))"), "model.sigma", "q")
     assert estimator == "pathwise"
-    assert abs(found - (2 * 0.2 - 2 * (0.05 - 0.02) * 0.2 / 12)) < 5 * stderr
+    assert abs(estimate - (2 * 0.2 - 2 * (0.05 - 0.02) * 0.2 / 12)) < 5 * stderr
 
 
 def test_a_functional_whose_slope_may_jump_anywhere_is_not_smoothed(example):
@@ -68,9 +68,9 @@ def test_a_functional_whose_slope_may_jump_anywhere_is_not_smoothed(example):
     careful = type("Careful", (example["SquaredIncrements"],), {"kink": AbstractFunctional.kink})
     FUNCTIONALS[careful.name] = careful
     value = "squared_increments(log(S)) > 0.04"
-    found, stderr, estimator, _ = derivative(section(value), "model.sigma", "q")
+    estimate, stderr, estimator, _ = derivative(section(value), "model.sigma", "q")
     assert estimator == "score"
-    assert abs(found - (chance(0.2 + 1e-5) - chance(0.2 - 1e-5)) / 2e-5) < 5 * stderr
+    assert abs(estimate - (chance(0.2 + 1e-5) - chance(0.2 - 1e-5)) / 2e-5) < 5 * stderr
 
 
 def test_a_careful_default_refuses_runs_that_it_does_not_know(example):

@@ -139,10 +139,10 @@ def test_programs_from_the_folder_give_the_same_bits(tmp_path):
             check=True,
         )
         assert done.stderr == ""
-        found = json.loads(done.stdout)
-        for name in [name for name in found if name.endswith("_s") or "per_s" in name]:
-            del found[name]
-        return found
+        result = json.loads(done.stdout)
+        for name in [name for name in result if name.endswith("_s") or "per_s" in name]:
+            del result[name]
+        return result
 
     expected = run("off")
     assert not folder.exists()

@@ -43,13 +43,13 @@ def test_other_systems_keep_the_default(tmp_path, monkeypatch, system, machine):
 
 
 @pytest.mark.usefixtures("avx512_machine")
-def test_wide_vectors_are_asked_for_on_avx512():
+def test_wide_vectors_are_requested_on_avx512():
     assert xla_flags.prefer_wide_vectors() is True
     assert os.environ["XLA_FLAGS"] == "--xla_cpu_prefer_vector_width=512"
 
 
 @pytest.mark.usefixtures("avx512_machine")
-def test_flags_of_the_user_are_kept_beside_the_vector_width(monkeypatch):
+def test_flags_of_the_user_are_kept_with_the_vector_width(monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=4")
     for _ in range(2):
         assert xla_flags.prefer_wide_vectors() is True

@@ -54,7 +54,7 @@ def exact(r, vol, B, start=0.0):
 @pytest.mark.parametrize("every", [1, 3, 8])
 def test_first_times_are_what_they_are_defined_to_be(every):
     given = {"at": "each", "every": every}
-    found = rows(
+    result = rows(
         simulation(
             {
                 "value": {"value": "first(x*y + 1, x < 2)", **given},
@@ -66,15 +66,15 @@ def test_first_times_are_what_they_are_defined_to_be(every):
     )
     t = 0.5 + np.arange(STEPS + 1) * 2 / STEPS
     steps = np.arange(STEPS + 1)
-    met = (found["x"] < 2) & (steps % every == 0)
+    met = (result["x"] < 2) & (steps % every == 0)
     assert met.any()
     first = np.argmax(met)
     assert 0 < first < STEPS
     after = steps >= first
-    np.testing.assert_allclose(found["time"], np.where(after, t[first], t), rtol=1e-15)
-    np.testing.assert_allclose(found["value"], np.where(after, (found["x"] * found["y"])[first] + 1, 0))
-    np.testing.assert_allclose(found["never"], t, rtol=1e-15)
-    np.testing.assert_array_equal(found["begun"], 3.0)
+    np.testing.assert_allclose(result["time"], np.where(after, t[first], t), rtol=1e-15)
+    np.testing.assert_allclose(result["value"], np.where(after, (result["x"] * result["y"])[first] + 1, 0))
+    np.testing.assert_allclose(result["never"], t, rtol=1e-15)
+    np.testing.assert_array_equal(result["begun"], 3.0)
 
 
 def test_the_value_at_a_time_is_that_of_its_step():
@@ -85,13 +85,13 @@ def test_the_value_at_a_time_is_that_of_its_step():
         "ended": {"value": "at(x, 2.5) - x", "at": "each"},
         "both": {"value": "max(x) - at(x, 1.5) + at(y, 2)", "at": "each", "every": 3},
     }
-    found = rows(simulation(observe))
-    x, y, k = found["x"], found["y"], np.arange(STEPS + 1)
-    np.testing.assert_allclose(found["half"], (x * y)[np.minimum(k, 6)], rtol=1e-14)
-    np.testing.assert_array_equal(found["begun"], x[0])
-    np.testing.assert_array_equal(found["ended"], 0)
+    result = rows(simulation(observe))
+    x, y, k = result["x"], result["y"], np.arange(STEPS + 1)
+    np.testing.assert_allclose(result["half"], (x * y)[np.minimum(k, 6)], rtol=1e-14)
+    np.testing.assert_array_equal(result["begun"], x[0])
+    np.testing.assert_array_equal(result["ended"], 0)
     most = np.array([x[: i + 1 : 3].max() for i in k])
-    np.testing.assert_allclose(found["both"], most - x[np.minimum(k, 12)] + y[np.minimum(k, 18)], rtol=1e-14)
+    np.testing.assert_allclose(result["both"], most - x[np.minimum(k, 12)] + y[np.minimum(k, 18)], rtol=1e-14)
 
 
 def test_grids_of_other_steps_keep_the_times():
@@ -108,7 +108,7 @@ def test_grids_of_other_steps_keep_the_times():
 
 
 def test_events_are_seen_before_and_after_by_first_times_and_after_by_values_at_times():
-    found = simkit.run(
+    result = simkit.run(
         {
             "model": {"ode": {"x": 1}},
             "initial": {"x": 0.0},
@@ -123,15 +123,15 @@ def test_events_are_seen_before_and_after_by_first_times_and_after_by_values_at_
             },
         }
     )
-    assert [float(found[f"{n}_mean"]) for n in ("high", "low", "there", "before")] == [2, 2, -8, 1]
+    assert [float(result[f"{n}_mean"]) for n in ("high", "low", "there", "before")] == [2, 2, -8, 1]
 
 
-def test_first_times_have_their_law_and_keep_their_dates_on_more_steps():
-    found, wanted = simkit.run(WATCHED), exact(**MARKET)
+def test_first_times_have_their_distribution_and_keep_their_dates_on_more_steps():
+    result, wanted = simkit.run(WATCHED), exact(**MARKET)
     for name, value in wanted.items():
-        z = (float(found[f"{name}_mean"]) - value) / float(found[f"{name}_stderr"])
+        z = (float(result[f"{name}_mean"]) - value) / float(result[f"{name}_stderr"])
         assert abs(z) < LIMIT, name
-        assert float(found[f"{name}_bias"]) == pytest.approx(0, abs=1e-7)  # the same dates on more steps
+        assert float(result[f"{name}_bias"]) == pytest.approx(0, abs=1e-7)  # the same dates on more steps
 
 
 @pytest.mark.more
@@ -141,11 +141,11 @@ def test_derivatives_of_first_times(wrt):
     name = wrt.removeprefix("initial.").replace("x", "start")
     numbers, step = {"start": 0.0, **MARKET}, 1e-4
     up, down = (exact(**{**numbers, name: numbers[name] + h}) for h in (step, -step))
-    found = sensitivity({**WATCHED, "sensitivity": {"wrt": [wrt], "of": list(up)}})
+    result = sensitivity({**WATCHED, "sensitivity": {"wrt": [wrt], "of": list(up)}})
     for of in up:
         wanted = (up[of] - down[of]) / (2 * step)
-        value, error = last(found, f"{of}_derivative"), last(found, f"{of}_derivative_stderr")
-        assert found[f"{of}_derivative_estimator"].values.item() in ("smoothing", "score")
+        value, error = last(result, f"{of}_derivative"), last(result, f"{of}_derivative_stderr")
+        assert result[f"{of}_derivative_estimator"].values.item() in ("smoothing", "score")
         assert abs(value - wanted) < LIMIT * error
         assert error < 0.15 * abs(wanted)
 
@@ -153,18 +153,18 @@ def test_derivatives_of_first_times(wrt):
 def test_what_is_made_of_a_first_time_jumps_with_it_too():
     """A difference that compares it is no place to smooth at."""
     late = {**WATCHED, "observe": {"late": "hitting_time(x > B) > 0.6"}}
-    found, error, estimator, _ = derivative(late, "B", "late")
+    estimate, error, estimator, _ = derivative(late, "B", "late")
     assert estimator in ("score", "finite differences")
     wanted = (survival(0.1501) - survival(0.1499)) / 2e-4
-    assert abs(found - wanted) < LIMIT * error < 0.2 * wanted
+    assert abs(estimate - wanted) < LIMIT * error < 0.2 * wanted
 
 
 def test_a_start_below_the_level_moves_a_first_time_by_the_noise_alone():
     """So its score is known: of no path does the first time move at once with where it begins."""
     late = {**WATCHED, "observe": {"late": "hitting_time(x > B) > 0.6"}}
-    found, error, *_ = derivative(late, "initial.x", "late", method="score")
+    estimate, error, *_ = derivative(late, "initial.x", "late", method="score")
     wanted = (survival(0.1499) - survival(0.1501)) / 2e-4
-    assert abs(found - wanted) < LIMIT * error
+    assert abs(estimate - wanted) < LIMIT * error
     assert error < 0.02 * abs(wanted)
 
 
@@ -173,8 +173,8 @@ def survival(B):
     from scipy.stats import multivariate_normal
 
     drift, v = MARKET["r"] - MARKET["vol"] ** 2 / 2, MARKET["vol"] ** 2
-    law = multivariate_normal([drift / 4, drift / 2], [[v / 4, v / 4], [v / 4, v / 2]])
-    return law.cdf([B, B])
+    distribution = multivariate_normal([drift / 4, drift / 2], [[v / 4, v / 4], [v / 4, v / 2]])
+    return distribution.cdf([B, B])
 
 
 FORWARD = {
@@ -193,17 +193,17 @@ def forward_start(S=100.0, vol=0.3):
 
 
 def test_a_forward_start_option():
-    found = simkit.run(FORWARD)
-    assert abs(float(found.forward_mean) - forward_start()) < LIMIT * float(found.forward_stderr)
+    result = simkit.run(FORWARD)
+    assert abs(float(result.forward_mean) - forward_start()) < LIMIT * float(result.forward_stderr)
 
 
 @pytest.mark.parametrize("wrt", ["initial.S", "vol"])
 def test_derivatives_go_through_the_value_at_a_time(wrt):
-    found, error, estimator, _ = derivative(FORWARD, wrt, "forward")
+    estimate, error, estimator, _ = derivative(FORWARD, wrt, "forward")
     assert estimator == "pathwise"
     sides = [forward_start(**{wrt[-1:] if "." in wrt else wrt: x}) for x in POINTS[wrt]]
     wanted = (sides[1] - sides[0]) / (POINTS[wrt][1] - POINTS[wrt][0])
-    assert abs(found - wanted) < LIMIT * error
+    assert abs(estimate - wanted) < LIMIT * error
     assert error < 0.05 * wanted
 
 
@@ -211,23 +211,23 @@ POINTS = {"initial.S": (99.9, 100.1), "vol": (0.2999, 0.3001)}
 
 
 def test_a_digital_at_an_earlier_time_is_no_place_to_smooth_at():
-    found, error, estimator, _ = derivative(FORWARD, "initial.S", "digital")
+    estimate, error, estimator, _ = derivative(FORWARD, "initial.S", "digital")
     wanted = CLOSED_FORMS["digital_delta"](S=100, K=100, r=0.05, sigma=0.3, T=0.5) * math.exp(0.025)
     assert estimator == "score"
-    assert abs(found - wanted) < LIMIT * error
+    assert abs(estimate - wanted) < LIMIT * error
     assert error < 0.1 * wanted
 
 
 @pytest.mark.parametrize("wrt", ["T1", "time.t1"])
 def test_a_time_that_moves_is_refused(wrt):
-    with pytest.raises(InputError, match=r"moves the time of at\(S, T1\) against the steps"):
+    with pytest.raises(InputError, match=r"shifts the time of at\(S, T1\) relative to the step grid"):
         derivative(FORWARD, wrt, "forward")
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("at(S, 0.3)", r"at\(S, 0.3\): the time 0.3 is inside one of the 4 steps; take steps: 10"),
+        ("at(S, 0.3)", r"at\(S, 0.3\): the time 0.3 is inside one of the 4 steps; use steps: 10"),
         ("at(S, 2)", r"the time must be from t0 = 0 to t1 = 1, got 2"),
         ("at(S, S)", r"the time is an expression of constants, and S is none"),
         ("at(S)", "at takes 2 arguments, got 1"),
@@ -251,7 +251,7 @@ def test_every_says_nothing_to_a_value_at_a_time():
     [
         ("first(S, S > 1)", r"first\(…\) monitors the path step by step"),
         ("hitting_time(S > 1)", r"hitting_time\(…\) monitors the path step by step"),
-        ("at(S, 0.3)", r"the time 0.3 is inside one of the 1 saved intervals; take points: 10"),
+        ("at(S, 0.3)", r"the time 0.3 is inside one of the 1 saved intervals; use points: 10"),
     ],
 )
 def test_adaptive_steps_of_stochastic_equations_have_no_first_times(text, message):
@@ -268,20 +268,20 @@ def test_paths_that_still_wait_at_the_end_are_counted():
     observe = {"when": "hitting_time( x > B )", "same": "(hitting_time((x > 1.5e-1)))", "met": "max(x) > B"}
     observe |= {"late": "hitting_time(x > B and t >= 1)", "above": "x > B"}
     observe |= {"later": "1 + hitting_time(x > B)", "begun": "hitting_time(x > -1)"}
-    found = simkit.run(WATCHED | {"observe": observe})
+    result = simkit.run(WATCHED | {"observe": observe})
     for name, condition in {"when": "met", "same": "met", "late": "above"}.items():
-        part, error = float(found[f"{name}_censored"]), float(found[f"{name}_censored_stderr"])
-        assert part == pytest.approx(1 - float(found[f"{condition}_mean"]), abs=1e-12), name
-        assert error == pytest.approx(float(found[f"{condition}_stderr"]), rel=1e-3), name
-    waiting = [str(name) for name in found if str(name).endswith("_censored")]
+        part, error = float(result[f"{name}_censored"]), float(result[f"{name}_censored_stderr"])
+        assert part == pytest.approx(1 - float(result[f"{condition}_mean"]), abs=1e-12), name
+        assert error == pytest.approx(float(result[f"{condition}_stderr"]), rel=1e-3), name
+    waiting = [str(name) for name in result if str(name).endswith("_censored")]
     assert sorted(waiting) == ["late_censored", "same_censored", "when_censored"]
     file = io.StringIO()
-    print_table(found, file)
-    part, error = float(found["when_censored"]), float(found["when_censored_stderr"])
-    told = (
+    print_table(result, file)
+    part, error = float(result["when_censored"]), float(result["when_censored_stderr"])
+    row = (
         f"when: {100 * part:.1f} ± {100 * error:.1f} % of the paths had not met the condition before the end"
     )
-    assert told in file.getvalue()
+    assert row in file.getvalue()
 
 
 @pytest.mark.parametrize("devices", [1, pytest.param(2, marks=pytest.mark.more)])
@@ -294,16 +294,16 @@ def test_paths_that_fail_are_not_waiting(devices):
         "ensemble": {"paths": 90, "seed": 2, "devices": devices, "failures": "exclude"},
         "observe": {"when": "hitting_time(x > 1)", "met": "first(1, x > 1)"},
     }
-    found = simkit.run(failing)
-    assert found.attrs["failed_paths"] > 5
-    assert found["when_censored"].attrs["n"] == 90 - found.attrs["failed_paths"]
-    assert float(found["when_censored"]) == pytest.approx(1 - float(found["met_mean"]), abs=1e-12)
+    result = simkit.run(failing)
+    assert result.attrs["failed_paths"] > 5
+    assert result["when_censored"].attrs["n"] == 90 - result.attrs["failed_paths"]
+    assert float(result["when_censored"]) == pytest.approx(1 - float(result["met_mean"]), abs=1e-12)
 
 
 def test_that_all_paths_wait_has_an_error_where_others_could():
     never = {"observe": {"when": "hitting_time(x > 9)"}, "ensemble": {"paths": 64, "devices": 1}}
-    found = simkit.run(WATCHED | never)
-    assert (float(found["when_censored"]), float(found["when_censored_stderr"])) == (1.0, 1 / 64)
-    still = {"model": {"ode": {"x": "0*x"}}, "time": {"t1": 1.0, "steps": 4}, "initial": {"x": 0.0}}
-    found = simkit.run(still | never | {"ensemble": {"paths": 1, "devices": 1}})
-    assert (float(found["when_censored"]), float(found["when_censored_stderr"])) == (1.0, 0.0)
+    result = simkit.run(WATCHED | never)
+    assert (float(result["when_censored"]), float(result["when_censored_stderr"])) == (1.0, 1 / 64)
+    constant = {"model": {"ode": {"x": "0*x"}}, "time": {"t1": 1.0, "steps": 4}, "initial": {"x": 0.0}}
+    result = simkit.run(constant | never | {"ensemble": {"paths": 1, "devices": 1}})
+    assert (float(result["when_censored"]), float(result["when_censored_stderr"])) == (1.0, 0.0)

@@ -43,10 +43,10 @@ def test_first_times_of_an_oscillator_are_as_good_as_what_is_said_of_them(solver
     for name, wanted in EXACT.items():
         error = abs(float(result[f"{name}_mean"]) - wanted)
         if f"{name}_bias_bound" in result and np.isfinite(result[f"{name}_bias_bound"]):
-            told = float(result[f"{name}_bias_bound"])
+            claimed = float(result[f"{name}_bias_bound"])
         else:
-            told = abs(float(result[f"{name}_bias"])) + LIMIT * float(result[f"{name}_bias_stderr"])
-        assert error <= 2 * told + 1e-14, name
+            claimed = abs(float(result[f"{name}_bias"])) + LIMIT * float(result[f"{name}_bias_stderr"])
+        assert error <= 2 * claimed + 1e-14, name
         assert error < 1000 * RTOL, name
 
 
@@ -91,10 +91,10 @@ def test_derivatives_of_times_and_of_values_at_times():
     """x = sin(w t): it passes 1/2 at asin(1/2)/w, and its slope by w is t cos(w t)."""
     observe = {"rising": "hitting_time(x > 0.5)", "then": "at(x, 0.3)"}
     experiment = {**OSCILLATOR, "observe": observe}
-    found = sensitivity({**experiment, "sensitivity": {"wrt": ["w"], "of": list(observe)}})
-    assert last(found, "rising_derivative") == pytest.approx(-HALF, rel=1e-5)
-    assert last(found, "then_derivative") == pytest.approx(0.3 * math.cos(0.3), rel=1e-6)
-    assert found.then_derivative_estimator.values.item() == "pathwise"
+    result = sensitivity({**experiment, "sensitivity": {"wrt": ["w"], "of": list(observe)}})
+    assert last(result, "rising_derivative") == pytest.approx(-HALF, rel=1e-5)
+    assert last(result, "then_derivative") == pytest.approx(0.3 * math.cos(0.3), rel=1e-6)
+    assert result.then_derivative_estimator.values.item() == "pathwise"
 
 
 def test_values_at_saved_times_of_adaptive_stochastic_steps():

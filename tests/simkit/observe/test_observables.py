@@ -14,36 +14,36 @@ from simkit.observe.observer import Observer
 
 def reference(kind, x, dt, every):
     """The functional at each step k = 0, …, from its definition."""
-    found = []
+    results = []
     for k in range(len(x)):
         seen = x[: k + 1 : every]
         match kind:
             case "mean":
-                found.append(np.mean(seen[1:]) if len(seen) > 1 else x[k])
+                results.append(np.mean(seen[1:]) if len(seen) > 1 else x[k])
             case "max":
-                found.append(np.max(seen))
+                results.append(np.max(seen))
             case "min":
-                found.append(np.min(seen))
+                results.append(np.min(seen))
             case "integral":
-                found.append(np.sum((seen[1:] + seen[:-1]) / 2) * every * dt)
-    return np.array(found)
+                results.append(np.sum((seen[1:] + seen[:-1]) / 2) * every * dt)
+    return np.array(results)
 
 
 @pytest.mark.parametrize("every", [1, 2, 3, 8])
 def test_functionals_are_what_they_are_defined_to_be(every):
     kinds = ("mean", "max", "min", "integral")
     observe = {f"q_{kind}": {"value": f"{kind}(x*y - c*t)", "at": "each", "every": every} for kind in kinds}
-    found = rows(simulation(observe))
+    result = rows(simulation(observe))
     t = 0.5 + np.arange(STEPS + 1) * 2 / STEPS
     for kind in kinds:
-        expected = reference(kind, found["x"] * found["y"] - 0.5 * t, 2 / STEPS, every)
-        np.testing.assert_allclose(found[f"q_{kind}"], expected, rtol=1e-12, atol=1e-13, err_msg=kind)
+        expected = reference(kind, result["x"] * result["y"] - 0.5 * t, 2 / STEPS, every)
+        np.testing.assert_allclose(result[f"q_{kind}"], expected, rtol=1e-12, atol=1e-13, err_msg=kind)
 
 
 def test_no_touch_is_the_product_of_bridges():
     """Each with the volatility at its beginning, and 0 from where x is not above 0."""
     near, far = "no_touch(x - 1, 1 + y**2 + t)", "no_touch(x + 9, 0*x)"
-    found = rows(
+    result = rows(
         simulation(
             {
                 "q": {"value": near, "at": "each", "every": 3},
@@ -54,16 +54,16 @@ def test_no_touch_is_the_product_of_bridges():
     )
     t, dt = 0.5 + np.arange(STEPS + 1) * 2 / STEPS, 2 / STEPS
     for name, x, s, every in (
-        ("q", found["x"] - 1, 1 + found["y"] ** 2 + t, 3),
-        ("p", found["x"] + 3, 2 + found["y"] ** 2, 1),
+        ("q", result["x"] - 1, 1 + result["y"] ** 2 + t, 3),
+        ("p", result["x"] + 3, 2 + result["y"] ** 2, 1),
     ):
         a, b, v = x[:-every:every], x[every::every], s[:-every:every] ** 2 * every * dt
         bridges = np.where((a > 0) & (b > 0), 1 - np.exp(-2 * a * b / v), 0)
         wanted = np.concatenate([[1.0], np.cumprod(bridges)])[np.arange(STEPS + 1) // every]
-        np.testing.assert_allclose(found[name], wanted, rtol=1e-9, atol=1e-14)
-    assert np.all(found["still"] == 1)
-    assert 1e-3 < found["p"][-1] < 0.999
-    assert found["q"][-1] == 0 < found["q"][3]
+        np.testing.assert_allclose(result[name], wanted, rtol=1e-9, atol=1e-14)
+    assert np.all(result["still"] == 1)
+    assert 1e-3 < result["p"][-1] < 0.999
+    assert result["q"][-1] == 0 < result["q"][3]
     observer = simulation({"q": near}).observer
     assert observer.coarsened(2).observables[0].every is None
 
@@ -73,16 +73,16 @@ def test_no_touch_goes_up_to_what_is_there_before_an_event_and_on_from_what_is_a
     event = {"fall": {"at": 1.5, "set": {"x": "x - 1", "y": "y/2"}}}
     levels = {"p": 1.2, "q": 0.5}
     observe = {name: {"value": f"no_touch(x + {c}, 1 + abs(y))", "at": "each"} for name, c in levels.items()}
-    found = rows(simulation(observe, events=event))
-    before = found["x"] + np.where(np.arange(STEPS + 1) == 12, 1, 0)
+    result = rows(simulation(observe, events=event))
+    before = result["x"] + np.where(np.arange(STEPS + 1) == 12, 1, 0)
     for name, c in levels.items():
-        a, b, v = found["x"][:-1] + c, before[1:] + c, (1 + abs(found["y"][:-1])) ** 2 * 2 / STEPS
+        a, b, v = result["x"][:-1] + c, before[1:] + c, (1 + abs(result["y"][:-1])) ** 2 * 2 / STEPS
         bridges = np.where((a > 0) & (b > 0), 1 - np.exp(-2 * a * b / v), 0)
-        bridges[11] *= found["x"][12] + c > 0
-        np.testing.assert_allclose(found[name], [1.0, *np.cumprod(bridges)], rtol=1e-9, atol=1e-14)
-    assert found["p"][-1] > 1e-6
-    assert found["x"][12] + 0.5 < 0 < before[12] + 0.5
-    assert found["q"][11] > 0
+        bridges[11] *= result["x"][12] + c > 0
+        np.testing.assert_allclose(result[name], [1.0, *np.cumprod(bridges)], rtol=1e-9, atol=1e-14)
+    assert result["p"][-1] > 1e-6
+    assert result["x"][12] + 0.5 < 0 < before[12] + 0.5
+    assert result["q"][11] > 0
 
 
 def test_rows_do_not_depend_on_how_many_are_saved():
@@ -93,15 +93,15 @@ def test_rows_do_not_depend_on_how_many_are_saved():
 
 
 def test_t0_counts_for_extremes_and_not_for_the_mean():
-    found = rows(simulation({"top": "max(10 - t)", "average": "mean(where(t < 0.55, 1000, 1))"}))
-    assert found["top"][-1] == 9.5
-    assert found["average"][-1] == 1.0
+    result = rows(simulation({"top": "max(10 - t)", "average": "mean(where(t < 0.55, 1000, 1))"}))
+    assert result["top"][-1] == 9.5
+    assert result["average"][-1] == 1.0
 
 
 def test_rows_hold_the_state_and_the_observables():
-    found = rows(simulation({"b": "x + y", "a": {"value": "x > 0", "at": "each"}}))
-    assert set(found) == {"x", "y", "b", "a"}
-    np.testing.assert_array_equal(found["a"], np.where(found["x"] > 0, 1.0, 0.0))
+    result = rows(simulation({"b": "x + y", "a": {"value": "x > 0", "at": "each"}}))
+    assert set(result) == {"x", "y", "b", "a"}
+    np.testing.assert_array_equal(result["a"], np.where(result["x"] > 0, 1.0, 0.0))
 
 
 def test_equal_functionals_share_an_accumulator():
@@ -113,8 +113,8 @@ def test_equal_functionals_share_an_accumulator():
 
 def test_float32_throughout():
     observe = {"q": "mean(x)/c + max(x)**2 + integral(where(x > a, 1, 0))", "p": 1}
-    found = rows(simulation(observe), jnp.float32)
-    assert {array.dtype for array in found.values()} == {np.dtype("float32")}
+    result = rows(simulation(observe), jnp.float32)
+    assert {array.dtype for array in result.values()} == {np.dtype("float32")}
 
 
 @pytest.mark.parametrize("kind", ["mean", "integral"])

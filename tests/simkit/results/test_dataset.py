@@ -57,7 +57,7 @@ def test_provenance_and_counts_are_attributes():
     assert all(isinstance(value, str | int | float) for value in dataset.attrs.values())
 
 
-def test_the_models_exact_moments_stand_beside_the_estimates():
+def test_the_models_exact_moments_stand_next_to_the_estimates():
     dataset = gbm_dataset()
     t = dataset["time"].values
     np.testing.assert_allclose(dataset["S_exact"], 100 * np.exp(0.05 * t), rtol=1e-12)
@@ -110,7 +110,7 @@ def test_z_allows_for_a_step_bias_that_is_known_less_well_than_the_mean():
     assert float(dataset["call_z"]) == pytest.approx(off / (math.sqrt(10) * stderr), rel=1e-12)
 
 
-def test_a_few_paths_are_always_there_and_as_many_as_were_asked_for():
+def test_a_few_paths_are_always_there_and_as_many_as_were_requested():
     assert gbm_dataset().sizes["path"] == 20
     stored = gbm_dataset(stored=50)
     assert stored.sizes["path"] == 50
@@ -149,11 +149,11 @@ def test_observables_may_be_called_what_they_like(tmp_path):
         "observe": {name: f"S + {i}" for i, name in enumerate(ODD)},
         "variants": {"low": {}, "high": {"model.sigma": 0.3}},
     }
-    found = simkit.run(experiment, out=tmp_path / "odd.zarr")
+    result = simkit.run(experiment, out=tmp_path / "odd.zarr")
     again = read_dataset(tmp_path / "odd.zarr")
     for i, name in enumerate(ODD):
-        np.testing.assert_allclose(found[f"{name}_mean"], found["S_mean"][:, -1] + i, rtol=1e-12)
-        np.testing.assert_array_equal(found[f"{name}_mean"], again[f"{name}_mean"])
+        np.testing.assert_allclose(result[f"{name}_mean"], result["S_mean"][:, -1] + i, rtol=1e-12)
+        np.testing.assert_array_equal(result[f"{name}_mean"], again[f"{name}_mean"])
     alone = {key: value for key, value in experiment.items() if key != "variants"}
     slopes = sensitivity({**alone, "sensitivity": {"wrt": ["initial.S"], "of": list(ODD)}})
     for name in ODD:

@@ -52,12 +52,12 @@ def with_seed(seed):
 @pytest.mark.more
 def test_errors_are_honest_over_seeds():
     """Mean z² is 1 within what 40 seeds allow; without the covariance that of `held` would be 0.14."""
-    found = [simkit.run(with_seed(seed)) for seed in range(SEEDS)]
+    results = [simkit.run(with_seed(seed)) for seed in range(SEEDS)]
     for name in ("vol", "held", "ratio", "log_mean"):
-        z = np.array([float(each[f"{name}_z"]) for each in found])
+        z = np.array([float(each[f"{name}_z"]) for each in results])
         assert 0.25 < np.mean(z**2) < 2.4, name
         assert abs(np.mean(z)) < 4.9 / math.sqrt(SEEDS), name
-    square = np.array([[float(each[f"square_{key}"]) for key in ("value", "stderr")] for each in found])
+    square = np.array([[float(each[f"square_{key}"]) for key in ("value", "stderr")] for each in results])
     assert 0.3 < np.mean(square[:, 0] ** 2) / np.mean(square[:, 1] ** 2) < 1.5
 
 
@@ -79,8 +79,8 @@ def test_the_mean_square_error_is_exact_of_quadratic_forms():
     w = np.outer(weights, weights) / (2 * math.pi)
     x, y = np.tensordot(np.linalg.cholesky(covariance), np.stack([u, v]), 1)
     wanted = np.sum(w * (x**2 + 3 * x * y + 2 * x) ** 2)
-    found = mean_square_error(np.array([2.0, 0]), np.array([[2.0, 3.0], [3.0, 0]]), covariance)
-    assert found == pytest.approx(wanted, rel=1e-12)
+    actual = mean_square_error(np.array([2.0, 0]), np.array([[2.0, 3.0], [3.0, 0]]), covariance)
+    assert actual == pytest.approx(wanted, rel=1e-12)
 
 
 def test_step_biases_go_along():
@@ -141,7 +141,7 @@ def test_table_json_csv_and_variants_show_them(tmp_path, capsys):
     assert "no vol of none:" in capsys.readouterr().out
 
 
-def test_a_figure_without_a_value_is_told(capsys):
+def test_a_figure_without_a_value_is_reported(capsys):
     derived = {
         "vol": "implied_volatility(price=call/100, S=100, K=K, r=r, T=1)",
         "log_of": "log(-call)",

@@ -54,7 +54,7 @@ def test_a_payoff_is_not_dwarfed_by_the_paths_that_pay_nothing():
     ]
 
 
-def test_a_bar_that_is_cut_off_beside_the_fan_says_how_long_it_is():
+def test_a_bar_that_is_cut_off_next_to_the_fan_says_how_long_it_is():
     dataset = gbm_dataset().copy(deep=True)
     assert not plot_dataset(dataset).axes[1].texts
     dataset["S_histogram"][:] = np.eye(100, dtype=int)[0] * 1400 + 6
@@ -80,9 +80,9 @@ def test_a_single_path_is_a_curve():
 
 
 def asking(dataset, **attributes):
-    found = dataset.copy()
-    found.attrs = dataset.attrs | attributes
-    return found
+    copy = dataset.copy()
+    copy.attrs = dataset.attrs | attributes
+    return copy
 
 
 def test_the_plot_section_says_what_stands_over_time():
@@ -119,7 +119,7 @@ def test_several_pairs_share_a_portrait_each_in_its_colour():
     assert_nothing_overlaps(figure)
 
 
-def test_of_a_truth_only_the_share_is_drawn():
+def test_of_a_condition_only_the_fraction_is_drawn():
     dataset = gbm_dataset().copy(deep=True)
     dataset["level_path"][:] = dataset["level_path"] > 1
     dataset["level_min"][:] = 0
@@ -137,18 +137,18 @@ def test_failed_paths_are_in_the_title():
 def many(dataset, states, observables):
     """The same dataset with its quantities under more names."""
     copies = {"S": states, "call": observables}
-    found = dataset
+    result = dataset
     for name, count in copies.items():
         for number in range(count):
             old = [str(key) for key in dataset.variables if str(key).startswith(f"{name}_")]
-            found = found.merge(
+            result = result.merge(
                 dataset[old].rename({key: key.replace(name, f"{name}{number}", 1) for key in old})
             )
-    found.attrs = dataset.attrs | {
+    result.attrs = dataset.attrs | {
         "state_variables": " ".join(f"S{number}" for number in range(states)),
         "observables": " ".join(f"call{number}" for number in range(observables)),
     }
-    return found
+    return result
 
 
 @pytest.mark.parametrize(("states", "observables", "axes"), [(2, 0, 4), (6, 20, 8 + 9), (1, 4, 2 + 4)])

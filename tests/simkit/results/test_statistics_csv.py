@@ -31,7 +31,7 @@ def lines_of(path):
 
 def test_a_run_has_a_line_for_each_quantity_and_time(tmp_path):
     path = tmp_path / "prices.csv"
-    found = simkit.run(RUN, out=path)
+    result = simkit.run(RUN, out=path)
     lines = lines_of(path)
     assert [(line["quantity"], line["time"]) for line in lines] == [
         *(("S", time) for time in ("0.0", "0.5", "1.0")),
@@ -41,53 +41,53 @@ def test_a_run_has_a_line_for_each_quantity_and_time(tmp_path):
     assert [line["unit"] for line in lines] == ["currency"] * 3 + ["EUR"] + [""] * 3
     for i, line in enumerate(lines[:3]):
         for name in ("mean", "stderr", "variance", "min", "max"):
-            assert float(line[name]) == float(found[f"S_{name}"][i])
-        for j, level in enumerate(found["quantile"].values):
-            assert float(line[f"quantile_{level:g}"]) == float(found.S_quantile[i, j])
+            assert float(line[name]) == float(result[f"S_{name}"][i])
+        for j, level in enumerate(result["quantile"].values):
+            assert float(line[f"quantile_{level:g}"]) == float(result.S_quantile[i, j])
     assert [line["bias"] != "" for line in lines] == [False, False, True, True, False, False, True]
     for name in ("mean", "stderr", "bias", "bias_stderr", "exact", "z"):
-        assert float(lines[3][name]) == float(found[f"call_{name}"])
+        assert float(lines[3][name]) == float(result[f"call_{name}"])
 
 
 def test_variants_are_a_column(tmp_path):
-    found = simkit.run({**RUN, "variants": {"low": {}, "high": {"model.sigma": 0.3}}})
-    write_dataset(found, tmp_path / "both.csv")
+    result = simkit.run({**RUN, "variants": {"low": {}, "high": {"model.sigma": 0.3}}})
+    write_dataset(result, tmp_path / "both.csv")
     lines = lines_of(tmp_path / "both.csv")
     assert [line["variant"] for line in lines] == ["low"] * 7 + ["high"] * 7
-    assert float(lines[10]["mean"]) == float(found.call_mean[1])
-    assert float(lines[10]["difference_stderr"]) == float(found.call_difference_stderr[1])
+    assert float(lines[10]["mean"]) == float(result.call_mean[1])
+    assert float(lines[10]["difference_stderr"]) == float(result.call_difference_stderr[1])
 
 
 def test_sensitivities_and_studies_are_tables_too(tmp_path):
-    found = sensitivity(
+    dataset = sensitivity(
         {**RUN, "sensitivity": {"wrt": ["model.sigma", "initial.S"], "of": ["call", "square"]}}
     )
-    write_dataset(found, tmp_path / "greeks.csv")
+    write_dataset(dataset, tmp_path / "greeks.csv")
     lines = {(x["quantity"], x["figure"], x["wrt"], x["time"]): x for x in lines_of(tmp_path / "greeks.csv")}
     assert len(lines) == 1 + 2 + 3 + 2 * 3
     delta = lines["call", "derivative", "initial.S", "1.0"]
-    assert float(delta["value"]) == float(found.call_derivative[1])
-    assert float(delta["stderr"]) == float(found.call_derivative_stderr[1])
+    assert float(delta["value"]) == float(dataset.call_derivative[1])
+    assert float(delta["stderr"]) == float(dataset.call_derivative_stderr[1])
     assert delta["estimator"] == "pathwise"
     assert float(lines["square", "derivative", "model.sigma", "0.5"]["value"]) == float(
-        found.square_derivative[0, 1]
+        dataset.square_derivative[0, 1]
     )
 
-    laws = {"a": {"uniform": [0, 1]}, "b": {"uniform": [0, 1]}}
+    distributions = {"a": {"uniform": [0, 1]}, "b": {"uniform": [0, 1]}}
     experiment = {
-        "constants": laws,
+        "constants": distributions,
         "model": {"ode": {"x": "a + 2*b - x"}},
         "initial": {"x": 0.0},
         "time": {"t1": 1.0, "steps": 4},
         "observe": {"end": "x"},
         "uncertainty": {"method": "sobol", "points": 32},
     }
-    found = uncertainty(experiment)
-    write_dataset(found, tmp_path / "study.csv")
+    dataset = uncertainty(experiment)
+    write_dataset(dataset, tmp_path / "study.csv")
     lines = {(x["measure"], x["parameter"]): x for x in lines_of(tmp_path / "study.csv")}
-    for i, name in enumerate(laws):
-        assert float(lines["total", name]["value"]) == float(found.total[0, i])
-        assert float(lines["total", name]["halfwidth"]) == float(found.total_halfwidth[0, i])
+    for i, name in enumerate(distributions):
+        assert float(lines["total", name]["value"]) == float(dataset.total[0, i])
+        assert float(lines["total", name]["halfwidth"]) == float(dataset.total_halfwidth[0, i])
 
 
 def test_what_a_table_cannot_hold_is_refused_before_the_run(tmp_path):
@@ -97,7 +97,7 @@ def test_what_a_table_cannot_hold_is_refused_before_the_run(tmp_path):
 
 
 @pytest.mark.parametrize("command", ["run", "sensitivity", "uncertainty"])
-def test_no_command_drops_paths_that_are_asked_for(command, tmp_path, monkeypatch):
+def test_no_command_drops_requested_paths(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     section = {"sensitivity": {"wrt": ["a"], "of": ["X"]}}
     constants = {"a": 1.0}
@@ -123,12 +123,12 @@ def test_no_command_drops_paths_that_are_asked_for(command, tmp_path, monkeypatc
 
 def test_statistics_are_no_initial_values(tmp_path):
     simkit.run(RUN, out=tmp_path / "prices.csv")
-    begun = {**RUN, "initial": {"S": {"file": str(tmp_path / "prices.csv")}}}
-    begun.pop("ensemble", None)
+    from_file = {**RUN, "initial": {"S": {"file": str(tmp_path / "prices.csv")}}}
+    from_file.pop("ensemble", None)
     with pytest.raises(
         InputError, match=r"holds the statistics of a run, and none of its paths; write the run"
     ):
-        simkit.run(begun)
+        simkit.run(from_file)
 
 
 def test_a_table_is_replaced_as_other_results_are(tmp_path):

@@ -16,7 +16,7 @@ STABLE = {name for name, info in SOLVERS.items() if "ode" in info.problem and in
 def test_whoever_takes_a_stiff_solver_is_not_advised_another(solver):
     dataset = xr.Dataset(attrs={"kind": "ode", "solver": solver, "dt": 0.1})
     advice = more_steps(dataset, {"x": 200})
-    assert advice.startswith("take 200 steps or more")
+    assert advice.startswith("use 200 steps or more")
     assert advice.endswith("or Rodas5P if the problem is stiff") == (solver not in STABLE)
 
 

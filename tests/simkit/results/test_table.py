@@ -61,21 +61,21 @@ def test_every_figure_is_in_its_row():
     )
 
 
-def test_a_step_bias_with_a_bound_alone_is_told_in_what_the_run_was_given():
+def test_a_step_bias_with_a_bound_alone_is_reported_in_the_units_of_the_run():
     """Long steps, or tolerances: of the one kind of run nobody chose the other."""
     dataset = gbm_dataset()
     dataset["S_bias_bound"] = 0.25
-    assert "the steps are too long for an estimate of the step bias (S): it does not shrink" in printed(
+    assert "the steps are too long for an estimate of the step bias (S): it does not decrease" in printed(
         dataset
     )
     del dataset.attrs["dt"]
     text = printed(dataset.assign_attrs(rtol=1e-6, atol=1e-8))
-    assert "no estimate of the step bias (S): it does not shrink with the tolerances as" in text
-    assert text.count("take smaller rtol and atol") == 1
+    assert "no estimate of the step bias (S): it does not decrease with the tolerances at any order" in text
+    assert text.count("use smaller rtol and atol") == 1
     assert "steps are too long" not in text
 
 
-def test_failed_paths_stand_beside_every_mean():
+def test_failed_paths_stand_next_to_every_mean():
     lines = printed(gbm_dataset(failed=37)).splitlines()
     rows = [line for line in lines if "±" in line]
     assert len(rows) == 3
@@ -111,7 +111,7 @@ def test_an_error_of_zero_is_shown_as_one():
 @pytest.mark.parametrize(
     ("exact", "said"), [(12.0, "-17 %"), (5.0, "+100 %"), (10.0, "equal"), (0.0, "+10 abs"), (-2.0, "+600 %")]
 )
-def test_a_mean_without_spread_is_off_by_a_share_of_the_exact_value(exact, said):
+def test_a_mean_without_spread_is_off_by_a_fraction_of_the_exact_value(exact, said):
     dataset = gbm_dataset()
     for key, value in (("mean", 10.0), ("stderr", 0.0), ("z", math.nan), ("exact", exact)):
         dataset[f"call_{key}"][...] = value
@@ -205,11 +205,11 @@ def test_a_single_path_has_the_digits_that_its_step_bias_leaves():
     assert f" {round(float(dataset['X_mean'][-1]), 4):.10g} " in row
 
 
-def test_who_accepts_figures_that_are_no_result_is_not_told_to_do_so():
+def test_who_accepts_figures_that_are_no_result_gets_no_advice_to_do_so():
     dataset = gbm_dataset()
     dataset.attrs |= {"unresolved": "S 48", "configuration": "ensemble:\n  paths: 2000\n  unresolved: stop\n"}
-    assert "take 48 steps or more" in printed(dataset)
+    assert "use 48 steps or more" in printed(dataset)
     assert "accept it by ensemble" in printed(dataset)
     dataset.attrs["configuration"] = dataset.attrs["configuration"].replace("stop", "keep")
-    assert "take 48 steps or more" in printed(dataset)
+    assert "use 48 steps or more" in printed(dataset)
     assert "accept it" not in printed(dataset)

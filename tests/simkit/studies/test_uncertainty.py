@@ -1,4 +1,4 @@
-"""Uncertain parameters of functions: known indices, honest intervals, published formulas, laws."""
+"""Uncertain parameters of functions: known indices, honest intervals, published formulas, distributions."""
 
 import dataclasses
 import math
@@ -102,8 +102,8 @@ def within_three(dataset, name, exact, least=0.0):
 
 
 def method(function_dimension, groups=None, **options):
-    laws = {f"x{i}": Uniform(-PI, PI) for i in range(function_dimension)}
-    return Sobol(laws, groups or {name: [i] for i, name in enumerate(laws)}, **options)
+    distributions = {f"x{i}": Uniform(-PI, PI) for i in range(function_dimension)}
+    return Sobol(distributions, groups or {name: [i] for i, name in enumerate(distributions)}, **options)
 
 
 def measured(sobol, function, points=64, replicates=8, seed=0):
@@ -115,23 +115,23 @@ def measured(sobol, function, points=64, replicates=8, seed=0):
 class TestSobol:
     @pytest.mark.parametrize("estimator", ["saltelli", "jansen", "janon"])
     def test_ishigami(self, estimator):
-        found = sobol_indices(ishigami, CUBE, order=2, estimator=estimator, **SMALL)
-        assert within_three(found, "first", ISHIGAMI["first"])
-        assert within_three(found, "total", ISHIGAMI["total"])
-        pairs, half = (found[key].values[0] for key in ("second", "second_halfwidth"))
+        study = sobol_indices(ishigami, CUBE, order=2, estimator=estimator, **SMALL)
+        assert within_three(study, "first", ISHIGAMI["first"])
+        assert within_three(study, "total", ISHIGAMI["total"])
+        pairs, half = (study[key].values[0] for key in ("second", "second_halfwidth"))
         exact = np.zeros((3, 3))
         exact[0, 2] = exact[2, 0] = ISHIGAMI["pair"]
         off = ~np.eye(3, dtype=bool)
         assert np.all(np.abs(pairs - exact)[off] <= 3 * half[off])
         assert np.all(np.isnan(np.diag(pairs)))
-        assert np.max(found["first_halfwidth"]) < 0.02
-        assert found.attrs["runs"] == 8 * 1024 * 8
+        assert np.max(study["first_halfwidth"]) < 0.02
+        assert study.attrs["runs"] == 8 * 1024 * 8
 
     @pytest.mark.parametrize("estimator", ["saltelli", "jansen", "janon"])
     def test_g_function(self, estimator):
-        found = sobol_indices(g_function, [{"uniform": [0, 1]}] * 8, estimator=estimator, **SMALL)
-        assert within_three(found, "first", G["first"], 1e-6)  # the published digits
-        assert within_three(found, "total", G["total"], 1e-6)
+        study = sobol_indices(g_function, [{"uniform": [0, 1]}] * 8, estimator=estimator, **SMALL)
+        assert within_three(study, "first", G["first"], 1e-6)  # the published digits
+        assert within_three(study, "total", G["total"], 1e-6)
 
     def test_intervals_are_honest(self):
         """Of 200 repetitions 90 to 98 % of the intervals hold the exact index."""
@@ -141,8 +141,8 @@ class TestSobol:
             inputs = kinds[0].inputs(0, 64, seed, 8)
             values = Values(on_numpy(inputs.base[:, :, kinds[0].design.take]))
             for sobol in kinds:
-                found, _ = sobol.measured(values, inputs)
-                intervals = ((name, *found[name][1].interval(0.95)) for name in ("first", "total"))
+                measures, _ = sobol.measured(values, inputs)
+                intervals = ((name, *measures[name][1].interval(0.95)) for name in ("first", "total"))
                 inside.append([np.abs(value - ISHIGAMI[name]) <= half for name, value, half in intervals])
         coverage = np.mean(np.reshape(inside, (200, 2, 2, 3)), (0, 3))
         assert np.all((coverage >= 0.90) & (coverage <= 0.98)), coverage  # 600 intervals each
@@ -152,14 +152,14 @@ class TestSobol:
     @pytest.mark.parametrize("points", [256, 1024])
     @pytest.mark.parametrize("name", ["ishigami", "g"])
     def test_intervals_of_all_estimators_are_honest(self, name, points, estimator):
-        """The same of all indices together, and of each alone as far as 200 intervals can tell."""
+        """The same of all indices together, and of each alone as far as 200 intervals can show."""
         d, function, exact = {"ishigami": (3, on_numpy, ISHIGAMI), "g": (8, g_on_cube, G_EXACT)}[name]
         sobol = method(d, estimator=estimator)
         held = {"first": [], "total": []}
         for seed in range(200):
-            found, _ = measured(sobol, function, points, 16, 1000 + seed)
+            measures, _ = measured(sobol, function, points, 16, 1000 + seed)
             for index, each in held.items():
-                value, half = found[index][1].interval(0.95)
+                value, half = measures[index][1].interval(0.95)
                 each.append(np.abs(value - exact[index]) <= half)
         for index, each in held.items():
             coverage = np.mean(each, 0)
@@ -172,7 +172,7 @@ class TestSobol:
         sobol = method(3, order=2)
         inputs = sobol.inputs(0, 256, 3, 2)
         values = on_numpy(inputs.base[:, :, sobol.design.take])
-        found, _ = sobol.measured(Values(values), inputs)
+        measures, _ = sobol.measured(Values(values), inputs)
         for replicate, Y in enumerate(values):
             Y = (Y - Y.mean()) / Y.std()
             A, B, AB, BA = Y[:, 0], Y[:, 1], Y[:, 2:5], Y[:, 5:8]
@@ -180,18 +180,18 @@ class TestSobol:
             S = np.mean(B[:, None] * (AB - A[:, None]), 0) / scale
             T = 0.5 * np.mean((A[:, None] - AB) ** 2, 0) / scale
             for name, exact in (("first", S), ("total", T)):
-                measure = found[name][1]
+                measure = measures[name][1]
                 assert measure.values[replicate] / measure.over[replicate] == pytest.approx(exact, abs=1e-12)
             pair = np.mean(BA[:, 0] * AB[:, 2] - A * B) / scale - S[0] - S[2]
-            second = found["second"][1]
+            second = measures["second"][1]
             assert second.values[replicate, 0, 2] / second.over[replicate, 0, 2] == pytest.approx(
                 pair, abs=1e-12
             )
 
     def test_what_salib_gives_on_the_same_points(self):
-        found = self.on_given_points()
+        result = self.on_given_points()
         for name, theirs in SALIB.items():
-            mine = np.ravel(found[name])
+            mine = np.ravel(result[name])
             known = ~np.isnan(theirs)
             assert mine[known] == pytest.approx(np.asarray(theirs)[known], abs=1e-10), name
 
@@ -210,10 +210,10 @@ class TestSobol:
         return (PI * (2 * base - 1))[:, method(3, order=2).design.take]
 
     def on_given_points(self):
-        found, _ = method(3, order=2).measured(
+        measures, _ = method(3, order=2).measured(
             Values(on_numpy(self.given_points())[None]), DesignRows(np.empty(0))
         )
-        return {name: found[name][1].values[0] / found[name][1].over[0] for name in SALIB}
+        return {name: measures[name][1].values[0] / measures[name][1].over[0] for name in SALIB}
 
     @given(
         scale=st.sampled_from([-1e6, -2.0, 1e-6, 3.0]),
@@ -222,7 +222,7 @@ class TestSobol:
         weights=st.lists(st.floats(-2, 2), min_size=4, max_size=4),
     )
     @settings(max_examples=20)
-    def test_laws(self, scale, shift, estimator, weights):
+    def test_distributions(self, scale, shift, estimator, weights):
         """Units change nothing, what is not used is exactly 0, all together are 1, sums lie about 1."""
         a, b, c, d = (*weights[:2], 1 + abs(weights[2]), weights[3])
 
@@ -230,9 +230,9 @@ class TestSobol:
             return a * x[..., 0] + b * np.sin(x[..., 1]) + c * x[..., 2] + d * x[..., 0] * x[..., 2]
 
         sobol = method(4, estimator=estimator, order=2)
-        found, notes = measured(sobol, f)
+        measures, notes = measured(sobol, f)
         other, _ = measured(sobol, lambda x: scale * f(x) + scale * shift)
-        estimates = {name: measure.interval(0.95) for name, (_, measure) in found.items()}
+        estimates = {name: measure.interval(0.95) for name, (_, measure) in measures.items()}
         for name in ("first", "total", "second"):
             np.testing.assert_allclose(other[name][1].interval(0.95)[0], estimates[name][0], atol=1e-6)
         for name in ("first", "total"):
@@ -247,30 +247,30 @@ class TestSobol:
             assert abs(value[0] - 1) <= 3 * half[0] + 1e-9
 
     def test_of_a_sum_first_and_total_are_one(self):
-        found, _ = measured(method(3), lambda x: x @ np.array([1.0, 2.0, 3.0]), points=256)
+        measures, _ = measured(method(3), lambda x: x @ np.array([1.0, 2.0, 3.0]), points=256)
         for name in ("first", "total"):
-            value, half = found[name][1].interval(0.95)
+            value, half = measures[name][1].interval(0.95)
             assert np.all(np.abs(value - np.array([1, 4, 9]) / 14) <= 3 * half)
             assert np.max(half) < 0.02
 
     def test_a_group_has_what_its_members_and_their_pairs_have(self):
-        found = sobol_indices(
+        study = sobol_indices(
             lambda a, b, c: ishigami([a, b, c]),
             dict(zip("abc", CUBE, strict=True)),
             groups={"ac": ["a", "c"]},
             **SMALL,
         )
-        assert list(found["parameter"].values) == ["ac", "b"]
+        assert list(study["parameter"].values) == ["ac", "b"]
         both = ISHIGAMI["first"][0] + ISHIGAMI["pair"]
-        assert within_three(found, "first", [both, ISHIGAMI["first"][1]])
-        assert within_three(found, "total", [both, ISHIGAMI["total"][1]])
+        assert within_three(study, "first", [both, ISHIGAMI["first"][1]])
+        assert within_three(study, "total", [both, ISHIGAMI["total"][1]])
 
     def test_an_output_that_never_changes_is_zero_with_the_reason(self):
-        found = sobol_indices(lambda x: {"y": 3.0 + 0 * x[0], "z": x[1]}, CUBE, points=64, replicates=4)
-        assert list(found["note"].values[0]) == [NEVER_CHANGES] * 3
-        assert np.all(found["first"].values[0] == 0)
-        assert float(found["mean"][0]) == 3.0
-        assert list(found["note"].values[1]) == [NO_INFLUENCE, "", NO_INFLUENCE]
+        study = sobol_indices(lambda x: {"y": 3.0 + 0 * x[0], "z": x[1]}, CUBE, points=64, replicates=4)
+        assert list(study["note"].values[0]) == [NEVER_CHANGES] * 3
+        assert np.all(study["first"].values[0] == 0)
+        assert float(study["mean"][0]) == 3.0
+        assert list(study["note"].values[1]) == [NO_INFLUENCE, "", NO_INFLUENCE]
 
 
 class TestNoise:
@@ -289,48 +289,48 @@ class TestNoise:
     def test_variance_is_split_without_bias(self):
         sobol = method(3)
         values, inputs = self.values(sobol, 800, 32, 2, 1)
-        found, _ = sobol.measured(values, inputs)
+        measures, _ = sobol.measured(values, inputs)
         exact = {"parameter_variance": 5 * PI**2 / 3, "noise_variance": 9.0}
         for name, value in exact.items():
-            each = found[name][1].values
+            each = measures[name][1].values
             z = (each.mean() - value) / (each.std(ddof=1) / np.sqrt(len(each)))
             # A variance of 32 scrambled points, not of independent ones, is biased by far less than 1/32.
             assert abs(z) < 4.9 or abs(each.mean() / value - 1) < 0.01, (name, z)
-        fraction, _ = found["noise_fraction"][1].interval(0.95)
+        fraction, _ = measures["noise_fraction"][1].interval(0.95)
         assert fraction == pytest.approx(9 / (9 + 5 * PI**2 / 3), rel=0.02)
 
     def test_the_noise_of_few_runs_is_taken_off_without_bias(self):
         """Of four points about their own mean it adds seven eighths of itself, with A and B together."""
         A, B = np.random.default_rng(0).standard_normal((2, 10_000, 4))
         noisy = Evaluated(A, B, A[..., None], None, np.ones_like(A), np.ones_like(B))
-        found = variance(noisy)
-        assert abs(found.mean()) < 4 * found.std() / 100
-        found = Values(A[..., None], np.ones_like(A)[..., None]).split()["parameters"]
-        assert abs(found.mean()) < 4 * found.std() / 100
+        result = variance(noisy)
+        assert abs(result.mean()) < 4 * result.std() / 100
+        result = Values(A[..., None], np.ones_like(A)[..., None]).split()["parameters"]
+        assert abs(result.mean()) < 4 * result.std() / 100
 
     def test_indices_are_those_of_the_conditional_mean(self):
         sobol = method(3, estimator="jansen")
         values, inputs = self.values(sobol, 400, 64, 2, 2, interaction=1.0)
         for estimator in ("saltelli", "jansen", "janon"):
             own = Sobol(sobol.distributions, sobol.groups, estimator)
-            found, _ = own.measured(values, inputs)
+            measures, _ = own.measured(values, inputs)
             for name in ("first", "total"):
-                value, half = found[name][1].interval(0.999999)
+                value, half = measures[name][1].interval(0.999999)
                 assert np.all(np.abs(value - [0.2, 0.8, 0.0]) <= half + 0.005), (estimator, name, value, half)
                 assert np.max(half) < 0.08
 
     def test_effects_lose_the_noise(self):
-        laws = {name: Uniform(0, 1) for name in ("a", "b")}
-        morris = Morris(laws, {"a": [0], "b": [1]})
+        distributions = {name: Uniform(0, 1) for name in ("a", "b")}
+        morris = Morris(distributions, {"a": [0], "b": [1]})
         inputs = morris.inputs(0, 500, 0, 4)
         x = inputs.base[:, :, morris.design.take]
         Z = np.random.default_rng(0).standard_normal((4, 500, 1, 4))
-        found, _ = morris.measured(
+        measures, _ = morris.measured(
             Values.of((2 * x[..., 0])[..., None] + x[..., 1:2] * Z, True, True), inputs
         )
-        assert found["mu"][1].interval(0.95)[0][0] == pytest.approx(2)
-        assert found["sigma"][1].interval(0.95)[0][1] < 0.12
-        assert found["effect_noise"][1].interval(0.95)[0][1] == pytest.approx(0.5, rel=0.05)
+        assert measures["mu"][1].interval(0.95)[0][0] == pytest.approx(2)
+        assert measures["sigma"][1].interval(0.95)[0][1] < 0.12
+        assert measures["effect_noise"][1].interval(0.95)[0][1] == pytest.approx(0.5, rel=0.05)
 
     @pytest.mark.parametrize("shape", [lambda u: u, lambda u: np.exp(6 * u), lambda u: u**4])
     def test_rank_correlations_lose_the_noise(self, shape):
@@ -341,14 +341,14 @@ class TestNoise:
             inputs = rank.inputs(0, 256, seed, 8)
             mean = shape(inputs.base[..., 0])[..., None, None]
             noise = 4 * shape(np.linspace(0, 1, 100)).std() * rng.standard_normal((8, 256, 1, 16))
-            found, _ = rank.measured(Values.of(mean + noise, True, True), inputs)
-            value, half = found["spearman"][1].interval(0.95)
+            measures, _ = rank.measured(Values.of(mean + noise, True, True), inputs)
+            value, half = measures["spearman"][1].interval(0.95)
             covered.append(np.abs(value - [1, 0]) <= half)
             assert np.all(half < 0.5)
         assert np.all(np.mean(covered, 0) >= 0.85)
 
     def test_rank_correlations_lose_what_noise_does_to_expected_ranks(self):
-        """Where an output is nearly flat over much of its range noise smooths its ranks, as quarters tell.
+        """Where an output is nearly flat over much of its range noise smooths its ranks, as quarters show.
 
         The ranks of halves alone say 0.94 where 1 is right, and their interval does not hold it.
         """
@@ -358,8 +358,8 @@ class TestNoise:
             inputs = rank.inputs(0, 256, seed, 8)
             mean = np.exp(6 * inputs.base[..., 0])[..., None, None]
             noise = np.exp(6 * np.linspace(0, 1, 100)).std() * rng.standard_normal((8, 256, 1, 16))
-            found, _ = rank.measured(Values.of(mean + noise, True, True), inputs)
-            value, half = found["spearman"][1].interval(0.95)
+            measures, _ = rank.measured(Values.of(mean + noise, True, True), inputs)
+            value, half = measures["spearman"][1].interval(0.95)
             covered.append(abs(value[0] - 1) <= half[0])
             values.append(value[0])
         assert np.mean(covered) > 0.85
@@ -368,9 +368,9 @@ class TestNoise:
     def test_of_noise_alone_no_rank_correlation_is_known(self):
         rank = Rank({"a": Uniform(0, 1)}, {"a": [0]})
         noise = np.random.default_rng(0).standard_normal((8, 64, 1, 16))
-        found, _ = rank.measured(Values.of(noise, True, True), rank.inputs(0, 64, 0, 8))
+        measures, _ = rank.measured(Values.of(noise, True, True), rank.inputs(0, 64, 0, 8))
         for name in ("spearman", "partial"):
-            value, half = found[name][1].interval(0.95)
+            value, half = measures[name][1].interval(0.95)
             assert (value[0], half[0]) == (0, 1)
 
     def test_squared_derivatives_lose_the_noise(self):
@@ -383,20 +383,20 @@ class TestNoise:
         each = x + 2 * Z
         noise = each.var(-1, ddof=1) / 2
         values = dataclasses.replace(values, gradient=each.mean(-1), gradient_noise=noise)
-        found, _ = derivatives.measured(values, inputs)
-        value, half = found["nu"][1].interval(0.999999)
+        measures, _ = derivatives.measured(values, inputs)
+        value, half = measures["nu"][1].interval(0.999999)
         assert abs(value[0] - 1) <= half[0] < 0.7
 
 
 class TestOtherMethods:
     def test_elementary_effects(self):
         """Of a linear function exact; of Ishigami's as SALib writes it, on the same walks."""
-        laws = [{"uniform": [0, 2]}, {"normal": [0, 1]}, {"uniform": [-1, 0]}]
-        found = elementary_effects(lambda x: 3 * x[0] - 2 * x[2] + 0 * x[1], laws, walks=8)
-        assert found["mu"].values[0] == pytest.approx([6, 0, -2])
-        assert found["mu_star"].values[0] == pytest.approx([6, 0, 2])
-        assert list(found["sigma"].values[0]) == [0, 0, 0]  # differences of rounding are none
-        assert list(found["note"].values[0]) == ["", NO_INFLUENCE, ""]
+        distributions = [{"uniform": [0, 2]}, {"normal": [0, 1]}, {"uniform": [-1, 0]}]
+        study = elementary_effects(lambda x: 3 * x[0] - 2 * x[2] + 0 * x[1], distributions, walks=8)
+        assert study["mu"].values[0] == pytest.approx([6, 0, -2])
+        assert study["mu_star"].values[0] == pytest.approx([6, 0, 2])
+        assert list(study["sigma"].values[0]) == [0, 0, 0]  # differences of rounding are none
+        assert list(study["note"].values[0]) == ["", NO_INFLUENCE, ""]
         morris = Morris({f"x{i}": Uniform(-PI, PI) for i in range(3)}, {f"x{i}": [i] for i in range(3)})
         inputs = morris.inputs(0, 20, 5, 2)
         Y = on_numpy(inputs.base[:, :, morris.design.take])
@@ -417,16 +417,18 @@ class TestOtherMethods:
             assert sigma == pytest.approx(exact.std(1, ddof=1), abs=1e-10)
 
     def test_derivatives_bound_the_total_index(self):
-        found = derivative_measures(ishigami, CUBE, points=256, replicates=8)
-        assert within_three(found, "nu", ISHIGAMI["nu"], 1e-6)
-        assert np.all(found["bound"].values[0] >= ISHIGAMI["total"])
+        study = derivative_measures(ishigami, CUBE, points=256, replicates=8)
+        assert within_three(study, "nu", ISHIGAMI["nu"], 1e-6)
+        assert np.all(study["bound"].values[0] >= ISHIGAMI["total"])
         weights = np.array([1.0, 2.0, 3.0])
-        laws = [{"normal": [0, 1]}, {"normal": [5, 2]}, {"normal": [0, 0.5]}]
-        linear = derivative_measures(lambda x: jnp.dot(x, weights), laws, points=256, replicates=8)
-        shares = (weights * [1, 2, 0.5]) ** 2 / np.sum((weights * [1, 2, 0.5]) ** 2)
-        assert linear["bound"].values[0] == pytest.approx(shares, rel=0.01)  # sharp for normal laws
+        distributions = [{"normal": [0, 1]}, {"normal": [5, 2]}, {"normal": [0, 0.5]}]
+        linear = derivative_measures(lambda x: jnp.dot(x, weights), distributions, points=256, replicates=8)
+        fractions = (weights * [1, 2, 0.5]) ** 2 / np.sum((weights * [1, 2, 0.5]) ** 2)
+        assert linear["bound"].values[0] == pytest.approx(
+            fractions, rel=0.01
+        )  # sharp for normal distributions
 
-    @pytest.mark.parametrize("law", [{"uniform": [0, 1]}, {"normal": [0.5, 0.3]}])
+    @pytest.mark.parametrize("distribution", [{"uniform": [0, 1]}, {"normal": [0.5, 0.3]}])
     @pytest.mark.parametrize("points", [64, 1024])
     @pytest.mark.parametrize(
         "jumping",
@@ -438,11 +440,13 @@ class TestOtherMethods:
             lambda a: 2 * a - jnp.floor(2 * a),  # whose jumps have no correlation with its changes
         ],
     )
-    def test_a_jump_is_refused(self, jumping, points, law):
-        with pytest.raises(InputError, match=r"^value jumps as a moves, by .*; take sobol_indices"):
-            derivative_measures(lambda a, b: jumping(a) + b, {"b": law, "a": law}, points=points)
+    def test_a_jump_is_refused(self, jumping, points, distribution):
+        with pytest.raises(InputError, match=r"^value jumps as a moves, by .*; use sobol_indices"):
+            derivative_measures(
+                lambda a, b: jumping(a) + b, {"b": distribution, "a": distribution}, points=points
+            )
 
-    @pytest.mark.parametrize("law", [{"uniform": [0, 1]}, {"normal": [0.5, 0.3]}])
+    @pytest.mark.parametrize("distribution", [{"uniform": [0, 1]}, {"normal": [0.5, 0.3]}])
     @pytest.mark.parametrize(
         ("continuous", "slope"),
         [
@@ -454,59 +458,63 @@ class TestOtherMethods:
             (lambda a: jnp.abs(a - 0.4) ** 0.75, lambda a: 0.75 * jnp.abs(a - 0.4) ** -0.25),
         ],
     )
-    def test_kinks_and_steep_slopes_are_not_jumps(self, continuous, slope, law):
-        found = derivative_measures(lambda a, b: continuous(a) + b, {"a": law, "b": law}, points=4096)
+    def test_kinks_and_steep_slopes_are_not_jumps(self, continuous, slope, distribution):
+        study = derivative_measures(
+            lambda a, b: continuous(a) + b, {"a": distribution, "b": distribution}, points=4096
+        )
         u = (np.arange(2**20) + 0.5) / 2**20
-        a = u if "uniform" in law else 0.5 + 0.3 * stats.norm.ppf(u)
+        a = u if "uniform" in distribution else 0.5 + 0.3 * stats.norm.ppf(u)
         exact = float(np.mean(np.square(slope(a))))
-        assert found["nu"].values[0] == pytest.approx([exact, 1.0], rel=0.02)
+        assert study["nu"].values[0] == pytest.approx([exact, 1.0], rel=0.02)
 
     def test_rank_correlations(self):
         rng = np.random.default_rng(1)
         x, y = rng.standard_normal((2, 200, 3)), rng.standard_normal((2, 200))
         y = np.round(y + np.exp(x[..., 0]) - x[..., 1], 1)  # with ties
-        laws = {name: Normal(0, 1) for name in "abc"}
-        rank = Rank(laws, {name: [i] for i, name in enumerate(laws)})
+        distributions = {name: Normal(0, 1) for name in "abc"}
+        rank = Rank(distributions, {name: [i] for i, name in enumerate(distributions)})
         inputs = rank.inputs(0, 256, 0, 2)._replace(base=x)
-        found, _ = rank.measured(Values(y[..., None]), inputs)
+        measures, _ = rank.measured(Values(y[..., None]), inputs)
         for replicate in range(2):
             for i in range(3):
                 exact = stats.spearmanr(x[replicate, :, i], y[replicate]).statistic
-                assert found["spearman"][1].values[replicate, i] == pytest.approx(exact, abs=1e-12)
+                assert measures["spearman"][1].values[replicate, i] == pytest.approx(exact, abs=1e-12)
                 ranks = np.stack([stats.rankdata(c) for c in (*x[replicate].T, y[replicate])], -1)
                 others = np.column_stack([np.ones(200), np.delete(ranks[:, :3], i, 1)])
                 left = [r - others @ np.linalg.lstsq(others, r)[0] for r in (ranks[:, i], ranks[:, 3])]
                 partial = np.corrcoef(*left)[0, 1]
-                assert found["partial"][1].values[replicate, i] == pytest.approx(partial, abs=1e-10)
+                assert measures["partial"][1].values[replicate, i] == pytest.approx(partial, abs=1e-10)
         monotone = rank_correlations(lambda a, b: jnp.exp(a) + 0 * b, {"a": CUBE[0], "b": CUBE[1]}, points=64)
         assert monotone["spearman"].values[0, 0] == pytest.approx(1)
 
     def test_propagation(self):
-        laws = {"a": {"normal": [1, 0.5]}, "b": {"lognormal": [0, 0.25]}}
-        found = propagate(lambda a, b: {"sum": 2 * a - 1, "log": jnp.log(b)}, laws, points=1024, replicates=8)
+        distributions = {"a": {"normal": [1, 0.5]}, "b": {"lognormal": [0, 0.25]}}
+        study = propagate(
+            lambda a, b: {"sum": 2 * a - 1, "log": jnp.log(b)}, distributions, points=1024, replicates=8
+        )
         for name, (mean, sd) in {"sum": (1, 1), "log": (0, 0.25)}.items():
-            own = found.sel(observable=name)
+            own = study.sel(observable=name)
             assert abs(own["mean"] - mean) <= 3 * own["mean_halfwidth"]
             assert abs(own["sd"] - sd) <= 3 * own["sd_halfwidth"]
-            exact = stats.norm(mean, sd).ppf(found["quantile"].values)
+            exact = stats.norm(mean, sd).ppf(study["quantile"].values)
             assert own["quantiles"].values == pytest.approx(exact, abs=0.02 * sd)
-        mass = found["histogram"].values * np.diff(found["histogram_edge"].values)
+        mass = study["histogram"].values * np.diff(study["histogram_edge"].values)
         assert np.sum(mass, 1) == pytest.approx(0.998, abs=1e-3)
 
-    def test_atoms_are_drawn_as_shares_of_the_runs(self):
-        """Those true and false, each of a count, and those that pay nothing, with their share as a number."""
+    def test_atoms_are_drawn_as_fractions_of_the_runs(self):
+        """Those true and false, each of a count, and those that pay nothing, with the fraction in digits."""
         outputs = {
             "above": lambda a: jnp.where(a > 0.8, 1.0, 0.0),
             "count": lambda a: jnp.floor(10 * a),
             "pays": lambda a: jnp.maximum(a - 0.8, 0),
         }
-        found = propagate(
+        study = propagate(
             lambda a: {name: f(a) for name, f in outputs.items()},
             {"a": {"uniform": [0, 1]}},
             points=1024,
             replicates=4,
         )
-        figure = plot_study(found)
+        figure = plot_study(study)
         above, count, pays = figure.axes
         bars = {
             axes.get_title("left"): next(p for p in axes.patches if isinstance(p, StepPatch)).get_data()
@@ -523,7 +531,7 @@ class TestOtherMethods:
         assert_nothing_overlaps(figure)
 
 
-LAW_EXAMPLES = {
+DISTRIBUTION_EXAMPLES = {
     Normal(1, 2): stats.norm(1, 2),
     LogNormal(0.1, 0.5): stats.lognorm(0.5, scale=math.exp(0.1)),
     Uniform(-1, 3): stats.uniform(-1, 4),
@@ -535,36 +543,38 @@ LAW_EXAMPLES = {
 }
 
 
-@pytest.mark.parametrize(("law", "reference"), LAW_EXAMPLES.items(), ids=lambda x: type(x).__name__)
+@pytest.mark.parametrize(
+    ("distribution", "reference"), DISTRIBUTION_EXAMPLES.items(), ids=lambda x: type(x).__name__
+)
 class TestLaws:
-    def test_quantiles(self, law, reference):
+    def test_quantiles(self, distribution, reference):
         u = np.r_[1e-12, 1e-3, np.linspace(0.01, 0.99, 25), 1 - 1e-9]
-        np.testing.assert_allclose(law.quantile(u), reference.ppf(u), rtol=1e-9, atol=1e-12)
-        assert distribution_of(plain(law)) == law
-        assert reference.cdf(law.median) == pytest.approx(0.5, abs=0.2)
+        np.testing.assert_allclose(distribution.quantile(u), reference.ppf(u), rtol=1e-9, atol=1e-12)
+        assert distribution_of(plain(distribution)) == distribution
+        assert reference.cdf(distribution.median) == pytest.approx(0.5, abs=0.2)
 
-    def test_slope_bounds_the_variance(self, law, reference):
-        """Poincaré's inequality for several functions; x itself makes it sharp for normal laws."""
+    def test_slope_bounds_the_variance(self, distribution, reference):
+        """Poincaré's inequality for several functions; x itself makes it sharp for normal distributions."""
         u = (np.arange(20_000) + 0.5) / 20_000
-        x = law.quantile(u)
-        w = law.poincare_slope(x)
+        x = distribution.quantile(u)
+        w = distribution.poincare_slope(x)
         for f, slope in ((x, 1.0), (x**2, 2 * x), (np.sin(x), np.cos(x))):
             assert np.var(f) <= np.mean((w * slope) ** 2) * (1 + 1e-3)
-        if isinstance(law, Normal):
+        if isinstance(distribution, Normal):
             assert np.var(x) == pytest.approx(np.mean(w**2), rel=1e-3)
 
 
 def test_discrete_values_have_their_probabilities():
-    law = distribution_of({"discrete": {"values": [3, 1, 2], "probabilities": [0.5, 0.25, 0.25]}})
+    distribution = distribution_of({"discrete": {"values": [3, 1, 2], "probabilities": [0.5, 0.25, 0.25]}})
     u = scrambled_sobol(1, 0, 1024, 0, 0)[:, 0]
-    values, counts = np.unique(law.quantile(u), return_counts=True)
+    values, counts = np.unique(distribution.quantile(u), return_counts=True)
     assert dict(zip(values, counts, strict=True)) == {1: 256, 2: 256, 3: 512}
-    assert law.quantile(np.array([0.0, 1.0])).tolist() == [1, 3]
+    assert distribution.quantile(np.array([0.0, 1.0])).tolist() == [1, 3]
     assert distribution_of({"discrete": [1, 2]}) == Discrete((1.0, 2.0))
-    assert distribution_of(plain(law)) == law
+    assert distribution_of(plain(distribution)) == distribution
 
 
-def test_the_numbers_of_a_law_may_be_expressions():
+def test_the_numbers_of_a_distribution_may_be_expressions():
     assert distribution_of({"uniform": ["-pi", "pi/2"]}) == Uniform(-math.pi, math.pi / 2)
     assert distribution_of({"discrete": ["-w", 1]}, {"w": 2.0}) == Discrete((-2.0, 1.0))
 
@@ -596,7 +606,7 @@ def test_the_numbers_of_a_law_may_be_expressions():
         ({"normal": 3}, r"normal: must be its numbers, got 3"),
     ],
 )
-def test_wrong_laws_are_refused(given, message):
+def test_wrong_distributions_are_refused(given, message):
     with pytest.raises(InputError, match=message):
         sobol_indices(ishigami, [given, *CUBE[1:]])
 
@@ -632,14 +642,14 @@ def test_functions_that_cannot_be_studied_are_refused():
         propagate(lambda: 1.0, {})
     with pytest.raises(InputError, match=r"^a: must be a distribution such as \{uniform: \[0, 1\]\}, got 3"):
         propagate(lambda a: a, {"a": 3.0})
-    law = {"uniform": [0, 1]}
+    distribution = {"uniform": [0, 1]}
     with pytest.raises(InputError, match=r"is called by name with a, b, and takes \(a\): got an unexpected"):
-        propagate(lambda a: a, {"a": law, "b": law})
+        propagate(lambda a: a, {"a": distribution, "b": distribution})
     with pytest.raises(InputError, match=r"is called with one array, and takes \(a, b\): missing a required"):
-        propagate(lambda a, b: a, [law, law])
+        propagate(lambda a, b: a, [distribution, distribution])
     for function in (math.sin, lambda a: a if a > 0.5 else -a):
         with pytest.raises(InputError, match=r"must be written for JAX, with jax.numpy in place of math"):
-            propagate(lambda a, f=function: f(a), {"a": law}, points=64)
+            propagate(lambda a, f=function: f(a), {"a": distribution}, points=64)
 
 
 def counting(function, sizes):
@@ -652,17 +662,17 @@ def counting(function, sizes):
 
 @pytest.mark.parametrize("kind", [Sobol, Morris, Propagate])
 def test_points_are_added_until_intervals_are_narrow(kind):
-    laws = {f"x{i}": Uniform(-PI, PI) for i in range(3)}
-    each = kind(laws, {name: [i] for i, name in enumerate(laws)})
+    distributions = {f"x{i}": Uniform(-PI, PI) for i in range(3)}
+    each = kind(distributions, {name: [i] for i, name in enumerate(distributions)})
     sizes = []
     width = {Sobol: 0.1, Morris: 0.05, Propagate: 0.02}[kind]
-    found = run_study(each, Plan(16, 8, width=width), counting(on_numpy, sizes))
-    assert found.stopped == "width"
-    assert found.widest <= width
-    assert found.points > 32
+    result = run_study(each, Plan(16, 8, width=width), counting(on_numpy, sizes))
+    assert result.stopped == "width"
+    assert result.widest <= width
+    assert result.points > 32
     assert sizes == [(0, 16), *((16 << i, 16 << i) for i in range(len(sizes) - 1))]
-    at_once = run_study(each, Plan(found.points, 8), counting(on_numpy, []))
-    for name, estimate in found.estimates["y"].items():
+    at_once = run_study(each, Plan(result.points, 8), counting(on_numpy, []))
+    for name, estimate in result.estimates["y"].items():
         assert np.array_equal(estimate.value, at_once.estimates["y"][name].value), name
     short = run_study(each, Plan(16, 8, width=1e-9, budget=10_000), counting(on_numpy, []))
     assert short.stopped == "budget"
@@ -672,11 +682,13 @@ def test_points_are_added_until_intervals_are_narrow(kind):
 @pytest.mark.parametrize("points", [64, 1024])
 def test_a_variance_on_sobol_points_is_not_that_of_independent_ones(points):
     """Their mean is nearly exact, and a division by n - 1 would be too large by a thousand half-intervals."""
-    law = {"uniform": [0, 1]}
-    spread = propagate(lambda a: a, {"a": law}, points=points)
+    distribution = {"uniform": [0, 1]}
+    spread = propagate(lambda a: a, {"a": distribution}, points=points)
     away = abs(float(spread["sd"].item()) - 12**-0.5)
     assert away < 2.5 * float(spread["sd_halfwidth"].item()) < 0.002
-    bound = derivative_measures(lambda a: jnp.cos(jnp.pi * a), {"a": law}, points=points)  # equal to S_T = 1
+    bound = derivative_measures(
+        lambda a: jnp.cos(jnp.pi * a), {"a": distribution}, points=points
+    )  # equal to S_T = 1
     assert abs(bound["bound"].item() - 1) < 2.5 * bound["bound_halfwidth"].item()
 
 
@@ -690,22 +702,22 @@ def test_a_budget_below_the_first_runs_is_refused():
 
 
 def test_names_of_points_at_one_place_are_not_printed_over_each_other():
-    laws = {name: {"uniform": [0, 1]} for name in ("a", "idle", "b", "too")}
-    found = elementary_effects(lambda a, idle, b, too: a + 3 * b + 0 * (idle + too), laws, walks=8)
-    (axes,) = plot_study(found).axes
+    distributions = {name: {"uniform": [0, 1]} for name in ("a", "idle", "b", "too")}
+    study = elementary_effects(lambda a, idle, b, too: a + 3 * b + 0 * (idle + too), distributions, walks=8)
+    (axes,) = plot_study(study).axes
     assert [each.get_text() for each in axes.texts] == ["a", "idle, too", "b"]
 
 
 @pytest.mark.parametrize("count", [3, 5])
 def test_the_largest_pairs_are_drawn_below_the_parameters(count):
     names = "abcde"[:count]
-    laws = {name: {"uniform": [-1, 1]} for name in names}
+    distributions = {name: {"uniform": [-1, 1]} for name in names}
 
     def function(**x):
         return 4 * x["a"] * x["b"] + 2 * x["a"] * x["c"] + x["c"]
 
-    found = sobol_indices(function, laws, points=64, order=2)
-    figure = plot_study(found)
+    study = sobol_indices(function, distributions, points=64, order=2)
+    figure = plot_study(study)
     (axes,) = figure.axes
     rows = [label.get_text() for label in axes.get_yticklabels()]
     drawn = rows[count:]
@@ -713,7 +725,7 @@ def test_the_largest_pairs_are_drawn_below_the_parameters(count):
     assert drawn[:2] == ["a × b", "a × c"]
     assert len(drawn) == min(count * (count - 1) // 2, 6)
     bars = {round(bar.get_y() + bar.get_height() / 2): bar.get_width() for bar in axes.patches[2 * count :]}
-    index = found["second"].isel(observable=0)
+    index = study["second"].isel(observable=0)
     for place, pair in enumerate(drawn, count):
         assert bars[place] == index.sel(
             dict(zip(("parameter", "parameter_2"), pair.split(" × "), strict=True))
@@ -741,7 +753,7 @@ def test_each_replicate_is_its_own_scrambling():
         assert sorted(np.floor(column * 64).astype(int)) == list(range(64))
 
 
-def test_laws_have_their_keys_in_the_file():
+def test_distributions_have_their_keys_in_the_file():
     from simkit.config.settings import DISTRIBUTIONS
 
     assert tuple(BY_KEY) == DISTRIBUTIONS

@@ -50,7 +50,7 @@ uncertainty: {method: propagate, points: 64}
 """
 
 
-def test_the_step_bias_at_the_centre_of_the_parameters_is_beside_the_measures():
+def test_the_step_bias_at_the_centre_of_the_parameters_is_next_to_the_measures():
     """With x0 = 2 and k = 1 four Euler steps give 2 (3/4)^4 instead of 2/e, which no interval covers."""
     dataset, file = uncertainty(EULER), io.StringIO()
     bias, error = (float(dataset[key].sel(observable="x")) for key in ("step_bias", "step_bias_stderr"))
@@ -129,23 +129,23 @@ def test_neither_devices_nor_chunks_change_a_bit(sobol, changes):
 
 def test_derivatives_along_paths_are_exact():
     """dy/dk = x and dy/dtheta = k; E[E[x|theta]²] = 1.25 without the noise in x."""
-    found = uncertainty(NOISY, overrides={"uncertainty.method": "derivatives", "uncertainty.of": "[y, z]"})
-    assert within(found, "nu", "y", 1.25, parameter="k")
-    assert within(found, "nu", "y", 4 + 1 / 3, parameter="theta")
-    assert within(found, "derivative", "y", 2.0, parameter="theta")
-    assert float(found["nu"].sel(observable="z", parameter="theta")) == pytest.approx(1, abs=1e-12)
-    assert float(found["nu"].sel(observable="z", parameter="k")) == 0
-    assert np.all(found["bound"].sel(observable="y") >= 0)
+    study = uncertainty(NOISY, overrides={"uncertainty.method": "derivatives", "uncertainty.of": "[y, z]"})
+    assert within(study, "nu", "y", 1.25, parameter="k")
+    assert within(study, "nu", "y", 4 + 1 / 3, parameter="theta")
+    assert within(study, "derivative", "y", 2.0, parameter="theta")
+    assert float(study["nu"].sel(observable="z", parameter="theta")) == pytest.approx(1, abs=1e-12)
+    assert float(study["nu"].sel(observable="z", parameter="k")) == 0
+    assert np.all(study["bound"].sel(observable="y") >= 0)
 
 
 def test_propagation_through_an_ordinary_equation_is_exact():
-    found = uncertainty(GROWTH)
+    study = uncertainty(GROWTH)
     variance = math.exp(0.6 + 0.04) * math.expm1(0.04)
-    assert within(found, "mean", "x", math.exp(0.3 + 0.02))
-    assert within(found, "sd", "x", math.sqrt(variance))
-    assert found["quantiles"].values[0, 2] == pytest.approx(math.exp(0.3), rel=1e-3)
-    assert "noise_fraction" not in found
-    assert found.attrs["runs"] == 8 * 1024
+    assert within(study, "mean", "x", math.exp(0.3 + 0.02))
+    assert within(study, "sd", "x", math.sqrt(variance))
+    assert study["quantiles"].values[0, 2] == pytest.approx(math.exp(0.3), rel=1e-3)
+    assert "noise_fraction" not in study
+    assert study.attrs["runs"] == 8 * 1024
 
 
 @pytest.mark.user_code
@@ -175,12 +175,12 @@ initial: {X: start}
 time: {t1: 1}
 uncertainty: {points: 64, replicates: 4, paths: 4}
 """
-    found = uncertainty(reactions)
+    study = uncertainty(reactions)
     gone = math.exp(-1)
-    assert within(found, "mean", "X", 20 * (1 - gone) + 10 * gone, times=4)
-    assert within(found, "parameter_variance", "X", (1 - gone) ** 2 * 400 / 12 + gone**2 * 25, times=4)
+    assert within(study, "mean", "X", 20 * (1 - gone) + 10 * gone, times=4)
+    assert within(study, "parameter_variance", "X", (1 - gone) ** 2 * 400 / 12 + gone**2 * 25, times=4)
     mean_variance = 20 * (1 - gone) + 10 * gone * (1 - gone)
-    assert within(found, "noise_variance", "X", mean_variance, times=4)
+    assert within(study, "noise_variance", "X", mean_variance, times=4)
 
 
 @pytest.mark.slow
@@ -203,9 +203,9 @@ class TestFiles:
             "initial": {"S": 100},
             "time": {"t1": 1, "steps": 4},
         }
-        found = load_uncertain(named)
-        assert list(found.distributions) == ["sigma"]
-        assert found.simulation.experiment.constants == {"sigma": 0.2}
+        result = load_uncertain(named)
+        assert list(result.distributions) == ["sigma"]
+        assert result.simulation.experiment.constants == {"sigma": 0.2}
 
     def test_the_resolved_configuration_gives_the_same_study(self, sobol):
         loaded = load_uncertain(sobol.attrs["configuration"])
@@ -256,7 +256,7 @@ class TestFiles:
         refused = run(app, ["run", "noisy.yaml"])
         assert (refused.exit_code, "simkit uncertainty" in refused.output) == (2, True)
 
-    def test_a_study_that_cannot_be_written_is_not_begun(self, tmp_path):
+    def test_a_study_that_cannot_be_written_is_not_started(self, tmp_path):
         with pytest.raises(OutputError, match="does not exist"):
             uncertainty(NOISY, out=tmp_path / "none" / "x.nc")
 
@@ -266,17 +266,17 @@ class TestFiles:
         from simkit.studies.table import print_table
 
         changes = {"uncertainty.method": method, "uncertainty.points": 32, "uncertainty.of": "[y, z]"}
-        found = uncertainty(NOISY, overrides=changes)
-        save_picture(found, tmp_path / "picture.png")
+        study = uncertainty(NOISY, overrides=changes)
+        save_picture(study, tmp_path / "picture.png")
         assert (tmp_path / "picture.png").stat().st_size > 10_000
         with (tmp_path / "table.txt").open("w", encoding="ascii") as file:
-            print_table(found, file)
+            print_table(study, file)
         text = (tmp_path / "table.txt").read_text()
         assert {"morris": "mean |effect|", "rank": "partial", "propagate": "0.95 quantile"}[method] in text
         if method != "propagate":
             assert (
                 float(
-                    found[{"morris": "mu", "rank": "spearman"}[method]].sel(observable="y", parameter="spare")
+                    study[{"morris": "mu", "rank": "spearman"}[method]].sel(observable="y", parameter="spare")
                 )
                 == 0
             )
@@ -294,11 +294,11 @@ uncertainty: {method: rank, points: 256, paths: 64}
 
 def test_noise_does_not_lower_rank_correlations():
     """E[S] grows with mu and does not depend on sigma: 1 and 0, where ranks of noisy means give 0.75."""
-    found = uncertainty(PRICED).sel(observable="stock")
-    value, half = found["spearman"].values, found["spearman_halfwidth"].values
+    study = uncertainty(PRICED).sel(observable="stock")
+    value, half = study["spearman"].values, study["spearman_halfwidth"].values
     assert np.all(np.abs(value - [1, 0]) <= half)
     assert np.all(half < 0.2)
-    assert abs(float(found["partial"][0]) - 1) <= float(found["partial_halfwidth"][0]) < 0.1
+    assert abs(float(study["partial"][0]) - 1) <= float(study["partial_halfwidth"][0]) < 0.1
     with pytest.raises(
         InputError, match=r"paths: must be at least 4 where paths differ, whose quarters .* 3"
     ):
@@ -309,12 +309,12 @@ def test_effects_that_may_be_noise_say_so():
     """sigma does not change the mean of S; mu does."""
     from simkit.studies.table import print_table
 
-    found = uncertainty(PRICED, overrides={"uncertainty": "{method: morris, points: 16, paths: 64}"})
-    assert list(found["note"].values[0]) == ["", ONLY_NOISE]
+    study = uncertainty(PRICED, overrides={"uncertainty": "{method: morris, points: 16, paths: 64}"})
+    assert list(study["note"].values[0]) == ["", ONLY_NOISE]
     with io.StringIO() as file:
-        print_table(found, file)
+        print_table(study, file)
         text = file.getvalue()
-    noise = float(found["effect_noise"].sel(observable="stock", parameter="sigma"))
+    noise = float(study["effect_noise"].sel(observable="stock", parameter="sigma"))
     assert "noise of effects" in text
     assert f"{noise:.4f}"[:4] in text
 
@@ -324,8 +324,8 @@ def test_a_distribution_may_use_constants_that_are_not_uncertain():
         "constants: {a: {uniform: [-pi*turns, half]}, turns: 2, half: turns/2, b: {normal: [EXPR, 1]}}\n"
         "model: {ode: {x: 0}}\ninitial: {x: 0}\ntime: {t1: 1, steps: 1}\nobserve: {f: a + b}\n"
     )
-    laws = load_uncertain(text.replace("EXPR", "half")).distributions
-    assert laws == {"a": Uniform(-2 * math.pi, 1.0), "b": Normal(1.0, 1.0)}
+    distributions = load_uncertain(text.replace("EXPR", "half")).distributions
+    assert distributions == {"a": Uniform(-2 * math.pi, 1.0), "b": Normal(1.0, 1.0)}
     with pytest.raises(InputError, match=r"constants.b: normal: mean must be .* unknown name 'a'"):
         load_uncertain(text.replace("EXPR", "a"))
 

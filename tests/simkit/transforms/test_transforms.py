@@ -47,16 +47,16 @@ def test_one_device_or_several_give_the_same_bits(count, devices):
     expected = pipeline(energy, Grad(), Vmap((0, None)), Jit())(x, 0.3)
     sharded = pipeline(energy, Grad(), Shard((0, None), devices=devices), Jit())
     for layout in (sharded, pipeline(energy, Grad(), Pmap((0, None), devices=devices))):
-        found = layout(x, 0.3)
-        np.testing.assert_array_equal(found, expected, strict=True)
+        actual = layout(x, 0.3)
+        np.testing.assert_array_equal(actual, expected, strict=True)
 
 
 def test_axes_go_where_they_are_said_to():
     x = points(8)
     expected = jnp.stack([x[:, 0] * x[:, 1], jnp.exp(0.3 * x[:, 2])], axis=1)
     for layout in (Vmap, Shard):
-        found = pipeline(field, layout((1, None), 1), Jit())(x.T, 0.3)
-        np.testing.assert_allclose(found, expected.T, rtol=1e-15)
+        actual = pipeline(field, layout((1, None), 1), Jit())(x.T, 0.3)
+        np.testing.assert_allclose(actual, expected.T, rtol=1e-15)
     sharded = pipeline(field, Shard((0, None)), Jit())(x, 0.3)
     assert len(sharded.sharding.device_set) == 4
 
@@ -77,7 +77,7 @@ def test_the_order_is_the_one_that_is_stated():
 
 
 def test_programs_ahead_of_time():
-    """One trace serves the warmed-up calls; static values are compiled in; the cost is told."""
+    """One trace serves the warmed-up calls; static values are compiled in; the cost is reported."""
     traces = []
 
     def power(x, n):
@@ -120,8 +120,8 @@ def test_pmap_compiles_once_and_ahead_of_time():
 def test_devices_and_donated_memory():
     add = pipeline(lambda x, y: x + y, Jit(donate=(0,), device="cpu:2"))
     x = jax.device_put(jnp.ones(1000), jax.devices("cpu")[2])
-    found = add(x, jnp.ones(1000))
-    assert found.devices() == {jax.devices("cpu")[2]}
+    total = add(x, jnp.ones(1000))
+    assert total.devices() == {jax.devices("cpu")[2]}
     assert x.is_deleted()
 
 
@@ -207,15 +207,15 @@ def test_the_choice_counts_and_weighs():
     assert derivative(cubes, budget=chosen.residual_bytes).choice(many).strategy == "reverse"
     assert derivative(endless).choice(many).reason.endswith("the function has no reverse mode")
     np.testing.assert_array_equal(derivative(endless)(many), 16.0)
-    with pytest.raises(InputError, match='has no reverse mode; take strategy="forward"'):
+    with pytest.raises(InputError, match='has no reverse mode; use strategy="forward"'):
         derivative(endless, strategy="reverse")(many)
 
 
 def test_second_order():
     x, v = points(1)[0], jnp.asarray([0.3, -1.0, 2.0])
     expected = jnp.prod(x) / jnp.outer(x, x) * (1 - jnp.eye(3)) + jnp.diag(2 * 0.3**2 * jnp.cos(0.6 * x))
-    found = jax.jit(lambda x: [hessian(energy, inner=inner)(x, 0.3) for inner in ("reverse", "forward")])(x)
-    np.testing.assert_allclose(found, [expected] * 2, rtol=1e-12)
+    actual = jax.jit(lambda x: [hessian(energy, inner=inner)(x, 0.3) for inner in ("reverse", "forward")])(x)
+    np.testing.assert_allclose(actual, [expected] * 2, rtol=1e-12)
     product = jax.jit(hessian_vector_product(energy))(v, x, 0.3)
     np.testing.assert_allclose(product, expected @ v, rtol=1e-12)
 

@@ -38,8 +38,8 @@ def test_a_ball_comes_down_when_it_should():
             lambda h, v: (first(h, v), jax.jvp(lambda h: first(h, v), (h,), (jnp.ones_like(h),))[1])
         )
 
-    for found, expected in zip(slopes(landing)(*thrown), slopes(exact_landing)(*thrown), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-11)
+    for actual, expected in zip(slopes(landing)(*thrown), slopes(exact_landing)(*thrown), strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-11)
     forward = user_jit(jax.jacfwd(landing))(*thrown)
     np.testing.assert_allclose(forward, jax.grad(exact_landing)(*thrown), rtol=1e-13)
 

@@ -89,12 +89,12 @@ def program(estimator, method, coupling: Coupling = "split"):
             noise = JumpNoise.of(KEY, path)
             if estimator == "girsanov":
                 return girsanov(*given, noise, Functions(), DIRECTIONS)
-            found = [
+            results = [
                 finite_difference(*given, noise, Functions(), each, step * rate, coupling)
                 for each, rate in zip(DIRECTIONS, parameters.values(), strict=True)
             ]
-            slopes = tuple(each.derivatives[0] for each in found)
-            return Differentiated(found[0].rows, slopes, jnp.maximum(found[0].status, found[1].status))
+            slopes = tuple(each.derivatives[0] for each in results)
+            return Differentiated(results[0].rows, slopes, jnp.maximum(results[0].status, results[1].status))
 
         return jax.vmap(one)(ids)
 
@@ -110,7 +110,7 @@ def paths_of(estimator, method, coupling="split", rates=RATES, start=START, step
 
 def exact(rates=RATES, start=START):
     """Values and derivatives by alpha and mu at the saved times: a binomial number of those at the start
-    beside a Poisson number of others."""
+    in addition to a Poisson number of others."""
     t = np.arange(POINTS + 1) / POINTS * END
     alpha, mu = rates.values()
     alive = np.exp(-mu * t)
@@ -120,8 +120,8 @@ def exact(rates=RATES, start=START):
     def high(alpha, mu):
         few, others = start, alpha / mu * -np.expm1(-mu * t)
         k = np.arange(few + 1)[:, None]
-        share = stats.binom.pmf(k, few, np.exp(-mu * t))
-        return (share * stats.poisson.sf(LEVEL - k, others)).sum(0)
+        fraction = stats.binom.pmf(k, few, np.exp(-mu * t))
+        return (fraction * stats.poisson.sf(LEVEL - k, others)).sum(0)
 
     def square(alpha, mu):
         few, p = start, np.exp(-mu * t)
@@ -138,8 +138,8 @@ def exact(rates=RATES, start=START):
     return {"X": mean}, by
 
 
-def assert_near(found, error, wanted, limit=LIMIT):
-    z = (np.asarray(found) - wanted) / np.maximum(np.asarray(error), 1e-12)
+def assert_near(estimate, error, wanted, limit=LIMIT):
+    z = (np.asarray(estimate) - wanted) / np.maximum(np.asarray(error), 1e-12)
     assert np.abs(z).max() < limit, z
 
 
@@ -152,25 +152,25 @@ def assert_derivatives(run, wanted, limit=LIMIT):
 
 @pytest.mark.parametrize("method", ["DirectMethod", pytest.param("NextReaction", marks=pytest.mark.slow)])
 def test_scores_give_the_derivatives_of_immigration_and_death(method):
-    found = paths_of("girsanov", method)
+    result = paths_of("girsanov", method)
     values, wanted = exact()
-    assert_near(found.run.rows["X"].mean(0), found.run.rows["X"].std(0) / PATHS**0.5, values["X"])
-    for score, explicit, slopes in zip(found.run.scores, found.explicit, wanted, strict=True):
+    assert_near(result.run.rows["X"].mean(0), result.run.rows["X"].std(0) / PATHS**0.5, values["X"])
+    for score, explicit, slopes in zip(result.run.scores, result.explicit, wanted, strict=True):
         assert_near(score.mean(0), score.std(0) / PATHS**0.5, 0.0)
         for name, slope in slopes.items():
-            estimate, error = likelihood_ratio(found.run.rows[name], score, explicit[name])
+            estimate, error = likelihood_ratio(result.run.rows[name], score, explicit[name])
             assert_near(estimate, error, slope)
-            plain = found.run.rows[name] * score + explicit[name]
+            plain = result.run.rows[name] * score + explicit[name]
             assert (np.asarray(error)[1:] < plain.std(0)[1:] / PATHS**0.5).all()  # than without centring
 
 
 @pytest.mark.more
 def test_one_event_more_gives_the_derivatives_of_immigration_and_death():
-    found = paths_of("weak", "DirectMethod")
+    result = paths_of("weak", "DirectMethod")
     by_alpha, by_mu = exact()[1]
-    assert_derivatives(found, [by_alpha, {name: x - by_mu[name] for name, x in by_alpha.items()}])
+    assert_derivatives(result, [by_alpha, {name: x - by_mu[name] for name, x in by_alpha.items()}])
     scores = paths_of("girsanov", "DirectMethod")
-    assert found.derivatives[0]["X"].var(0)[-1] < 0.1 * scores.derivatives[0]["X"].var(0)[-1]
+    assert result.derivatives[0]["X"].var(0)[-1] < 0.1 * scores.derivatives[0]["X"].var(0)[-1]
 
 
 @pytest.mark.parametrize(
@@ -178,16 +178,16 @@ def test_one_event_more_gives_the_derivatives_of_immigration_and_death():
     [("DirectMethod", "split"), pytest.param("CommonReactionPaths", "noise", marks=pytest.mark.slow)],
 )
 def test_coupled_differences_give_the_derivatives(method, coupling):
-    found = paths_of("difference", method, coupling)
+    actual = paths_of("difference", method, coupling)
     values, wanted = exact()
-    assert_near(found.rows["X"].mean(0), found.rows["X"].std(0) / PATHS**0.5, values["X"], 5)
-    assert_derivatives(found, wanted, 5)  # of which the bias is 1 at most
-    assert (found.status <= WAITING).all()
+    assert_near(actual.rows["X"].mean(0), actual.rows["X"].std(0) / PATHS**0.5, values["X"], 5)
+    assert_derivatives(actual, wanted, 5)  # of which the bias is 1 at most
+    assert (actual.status <= WAITING).all()
 
 
 def variance(method, coupling, step):
-    found = paths_of("difference", method, coupling, step=step)
-    return np.array([each["X"][:, -1].var() for each in found.derivatives])
+    result = paths_of("difference", method, coupling, step=step)
+    return np.array([each["X"][:, -1].var() for each in result.derivatives])
 
 
 INDEPENDENT = 2 * 19.5  # the variance of a difference of two, of counts whose own is 19.5
@@ -216,10 +216,10 @@ def test_common_reaction_paths_are_what_common_numbers_should_be():
 def test_no_likelihood_where_a_rate_is_zero():
     """A path without arrivals says nothing of one with some; an event more does."""
     none = {"alpha": 0.0, "mu": 1.0}
-    found = paths_of("girsanov", "DirectMethod", rates=none, paths=GROUP)
-    assert (found.run.status == NO_RATIO).all()
-    assert np.isnan(found.run.rows["X"][:, 1:]).all()
-    assert np.isnan(found.run.scores[0][:, 1:]).all()
+    result = paths_of("girsanov", "DirectMethod", rates=none, paths=GROUP)
+    assert (result.run.status == NO_RATIO).all()
+    assert np.isnan(result.run.rows["X"][:, 1:]).all()
+    assert np.isnan(result.run.scores[0][:, 1:]).all()
     weak = paths_of("weak", "DirectMethod", rates=none, paths=PATHS)
     slope = weak.derivatives[0]["X"]
     assert_near(slope.mean(0), slope.std(0) / PATHS**0.5, exact(none)[1][0]["X"])
@@ -227,9 +227,9 @@ def test_no_likelihood_where_a_rate_is_zero():
 
 def test_scores_of_nothing_left_are_finite():
     """At no molecules nothing dies, whatever the rate, and its score rests."""
-    found = paths_of("girsanov", "DirectMethod", rates={"alpha": 1e-6, "mu": 9.0}, start=1, paths=GROUP)
-    assert np.isfinite(np.stack(found.run.scores)).all()
-    assert (found.run.counts.X[:, -1] == 0).all()
+    result = paths_of("girsanov", "DirectMethod", rates={"alpha": 1e-6, "mu": 9.0}, start=1, paths=GROUP)
+    assert np.isfinite(np.stack(result.run.scores)).all()
+    assert (result.run.counts.X[:, -1] == 0).all()
 
 
 def test_a_path_is_the_same_with_its_scores():
@@ -246,13 +246,13 @@ def test_a_path_is_the_same_with_its_scores():
             )
         )
     )(jnp.arange(GROUP, dtype=jnp.uint32))
-    found = paths_of("girsanov", "DirectMethod", paths=GROUP).run
-    np.testing.assert_array_equal(plain.counts.X, found.counts.X)
-    np.testing.assert_array_equal(plain.steps, found.steps)
+    result = paths_of("girsanov", "DirectMethod", paths=GROUP).run
+    np.testing.assert_array_equal(plain.counts.X, result.counts.X)
+    np.testing.assert_array_equal(plain.steps, result.steps)
     assert plain.scores == ()
 
 
-class Dose(AbstractChange):
+class AddMolecules(AbstractChange):
     size: float
 
     def __call__(self, problem, t, y):
@@ -262,7 +262,7 @@ class Dose(AbstractChange):
 def planned(values, times, size, when) -> Any:
     """Arrivals at a rate that jumps, and a dose."""
     curve = Curve(times, values, "previous")
-    dose = (Event(Dose(size), when),)
+    dose = (Event(AddMolecules(size), when),)
     return scheduled(
         ImmigrationDeath(alpha=jnp.asarray(0.0), mu=jnp.asarray(1.0)), {"alpha": curve}, {}, dose
     )
@@ -317,19 +317,19 @@ def test_scores_of_rates_that_jump():
 
 @pytest.mark.parametrize("moved", [{"times": (0.0, 1.0)}, {"size": 1.0}, {"when": 1.0}])
 def test_scores_do_not_see_events_that_move(moved):
-    found = planned_scores(planned_direction(**moved), jnp.arange(PATHS, dtype=jnp.uint32))
-    assert (found.run.status == MOVED_EVENT).all()
-    assert np.isnan(found.run.rows["X"][:, -1]).all()
+    result = planned_scores(planned_direction(**moved), jnp.arange(PATHS, dtype=jnp.uint32))
+    assert (result.run.status == MOVED_EVENT).all()
+    assert np.isnan(result.run.rows["X"][:, -1]).all()
 
 
 @pytest.mark.slow
 def test_tau_leaping_has_scores_of_its_own():
     """Of leaps, of the events in them that are seen and of critical reactions alike."""
-    found = paths_of("girsanov", "TauLeaping", rates={"alpha": 300.0, "mu": 1.0}, paths=PATHS)
+    result = paths_of("girsanov", "TauLeaping", rates={"alpha": 300.0, "mu": 1.0}, paths=PATHS)
     wanted = exact({"alpha": 300.0, "mu": 1.0})[1]
-    for score, slopes in zip(found.run.scores, wanted, strict=True):
+    for score, slopes in zip(result.run.scores, wanted, strict=True):
         assert_near(score.mean(0), score.std(0) / PATHS**0.5, 0.0)
-        estimate, error = likelihood_ratio(found.run.rows["X"], score)
+        estimate, error = likelihood_ratio(result.run.rows["X"], score)
         error = np.asarray(error) + 0.02 * np.abs(slopes["X"])  # its own bias
         assert_near(estimate, error, slopes["X"])
 
@@ -360,7 +360,7 @@ class Payoffs(States):
 
 @pytest.mark.parametrize("model", [Merton, pytest.param(Kou, marks=pytest.mark.slow)])
 def test_one_jump_more_is_what_the_derivative_along_a_path_lacks(model):
-    """By the rate of jumps, and by the share of upward ones; the mean does not depend on either."""
+    """By the rate of jumps, and by the fraction of upward ones; the mean does not depend on either."""
     paths, solver, names = 16384, make_solver("ExactSampling"), JUMPY[model]
     grid = Grid(0.0, 1.0, 1, 1)
     numbers = {name: jnp.asarray(x) for name, x in model.example.items()}
@@ -401,7 +401,7 @@ def test_a_jump_more_counts_with_the_sign_of_its_rate():
     ids = jnp.arange(64, dtype=jnp.uint32)
     numbers = {name: jnp.asarray(x) for name, x in Kou.example.items()}
     forward, back = (
-        Direction(Kou(**{name: share * (name == "p") for name in numbers})) for share in (1.0, -1.0)
+        Direction(Kou(**{name: sign * (name == "p") for name in numbers})) for sign in (1.0, -1.0)
     )
 
     @jax.jit
@@ -421,8 +421,8 @@ def test_the_likelihood_ratio_of_few_paths_leaves_each_out_of_its_own_mean(n):
     """The sum of (f_i - the mean of the others) Z_i over n, which is without bias at any n."""
     values, scores, explicit = np.random.default_rng(n).standard_normal((3, n, 4))
     others = (values.sum(0) - values) / (n - 1)
-    found, error = likelihood_ratio(jnp.asarray(values), jnp.asarray(scores), jnp.asarray(explicit))
-    assert np.asarray(found) == pytest.approx(((values - others) * scores + explicit).mean(0), abs=1e-12)
+    estimate, error = likelihood_ratio(jnp.asarray(values), jnp.asarray(scores), jnp.asarray(explicit))
+    assert np.asarray(estimate) == pytest.approx(((values - others) * scores + explicit).mean(0), abs=1e-12)
     assert (np.asarray(error) > 0).all()
 
 

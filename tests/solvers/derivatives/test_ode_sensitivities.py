@@ -54,7 +54,7 @@ class Swing(AbstractODE):
     State = SwingState
     stiffness: Scalar = parameter("1/time^2", "of the spring")
     friction: Scalar = parameter("1/time", "of the damper")
-    pendulum: Scalar = parameter("1", "share of the sine in the force", at_least=0)
+    pendulum: Scalar = parameter("1", "fraction of the sine in the force", at_least=0)
 
     def drift(self, t, y):
         force = self.pendulum * jnp.sin(y.x) + (1 - self.pendulum) * y.x
@@ -99,9 +99,9 @@ def test_forward_sensitivities_of_an_oscillator_are_exact():
     given, t, h = [2.0, 0.3, 1.0, 0.5], np.array([0.0, 2.0, 4.0]), 1e-5
     steps = []
     for rtol in (1e-6, 1e-9):
-        found = run(rtol)
-        steps.append(int(found.accepted))
-        for i, slopes in enumerate(found.derivatives):
+        result = run(rtol)
+        steps.append(int(result.accepted))
+        for i, slopes in enumerate(result.derivatives):
             up, down = ([x + s * h * (j == i) for j, x in enumerate(given)] for s in (1, -1))
             pairs = zip(("x", "energy"), damped(*up, t), damped(*down, t), strict=True)
             for name, high, low in pairs:
@@ -127,9 +127,9 @@ def backwards():
 @pytest.mark.slow
 def test_backsolve_is_right_or_refused():
     """Back along a weak friction the state returns, along a strong one rounding errors grow."""
-    found, h = backwards()(0.3, 4.0), 1e-5
-    assert 0 < found.returned < RETURNS_WITHIN
-    for i, slope in enumerate((found.problem.stiffness, found.problem.friction, found.y0.x, found.y0.v)):
+    result, h = backwards()(0.3, 4.0), 1e-5
+    assert 0 < result.returned < RETURNS_WITHIN
+    for i, slope in enumerate((result.problem.stiffness, result.problem.friction, result.y0.x, result.y0.v)):
         up, down = ([x + s * h * (j == i) for j, x in enumerate([2.0, 0.3, 1.0, 0.5])] for s in (1, -1))
         wanted = (damped(*up, 4.0)[0] - damped(*down, 4.0)[0]) / (2 * h)
         assert float(slope) == pytest.approx(wanted, abs=1e-5)
@@ -182,15 +182,15 @@ def test_a_pendulum_s_period_has_the_derivative_of_the_elliptic_integral():
         return jax.jvp(of, (jnp.asarray(1.2),), (jnp.asarray(1.0),))
 
     for rtol in (1e-5, 1e-9):
-        found, slopes = run(rtol, 5.0)
-        assert float(found.time) == pytest.approx(time, abs=10 * rtol)
+        result, slopes = run(rtol, 5.0)
+        assert float(result.time) == pytest.approx(time, abs=10 * rtol)
         assert float(slopes.time) == pytest.approx(slope, abs=20 * rtol)
-        assert abs(float(found.state.x)) < 10 * rtol
+        assert abs(float(result.state.x)) < 10 * rtol
         assert abs(float(slopes.state.x)) < 20 * rtol
         # The energy at the bottom is that at the top: v = -2 sin(A/2), dv/dA = -cos(A/2).
         assert float(slopes.state.v) == pytest.approx(-math.cos(0.6), abs=20 * rtol)
     early, slopes = run(1e-5, 1.0)
-    assert not bool(early.found)
+    assert not bool(early.occurred)
     assert np.isnan([float(early.time), float(early.state.v)]).all()
     assert float(slopes.time) == float(slopes.state.v) == 0
 
@@ -218,8 +218,8 @@ def test_bounces_of_a_ball():
         t, y = jnp.zeros_like(height), SwingState(height, jnp.zeros_like(height))
         for _ in range(3):
             whole = AdaptiveGrid(t, t + 10.0, Tolerances(1e-8, 1e-8), max_steps=256)
-            found = crossing(Falling(gravity), diffrax.Tsit5(), y, whole, passes_below, upwards=False)
-            t, y = found.time, SwingState(1e-12 + 0.0 * found.state.x, -kept * found.state.v)
+            result = crossing(Falling(gravity), diffrax.Tsit5(), y, whole, passes_below, upwards=False)
+            t, y = result.time, SwingState(1e-12 + 0.0 * result.state.x, -kept * result.state.v)
         return t
 
     def exact(gravity, height, kept):
@@ -241,7 +241,7 @@ def test_a_stiff_problem_s_sensitivities(solver):
     first = next(iter(rates))
     direction = Direction(made(Robertson, {name: x * float(name == first) for name, x in rates.items()}))
     whole = AdaptiveGrid(0.0, 40.0, Tolerances(1e-7, 1e-12), max_steps=4096)
-    found = forward_sensitivities(
+    result = forward_sensitivities(
         made(Robertson, rates), make_solver(solver), start, whole, States(), (direction,)
     ).derivatives[0]
     fine = AdaptiveGrid(0.0, 40.0, Tolerances(1e-12, 1e-17), max_steps=16384)
@@ -257,7 +257,7 @@ def test_a_stiff_problem_s_sensitivities(solver):
     up, down = (end(rates[first] * (1 + s * h)) for s in (1, -1))
     for name in start._fields:
         wanted = (up[name][-1] - down[name][-1]) / (2 * h)
-        assert float(found[name][-1]) == pytest.approx(float(wanted), rel=1e-4)
+        assert float(result[name][-1]) == pytest.approx(float(wanted), rel=1e-4)
 
 
 def test_a_scheduled_problem_is_refused():
@@ -278,11 +278,11 @@ def test_a_stationary_mean_of_an_autoregression():
     x, scores = signal.lfilter([1.0], [1.0, -a], e), np.cumsum(e, axis=1)
     errors = []
     for window in (2, 5, 20, 40):
-        found = stationary_derivative(x, scores, window, discard=100)
+        result = stationary_derivative(x, scores, window, discard=100)
         wanted = (1 - a**window) / (1 - a)
-        assert abs(float(found.derivative) - wanted) < 4 * float(found.derivative_se)
-        errors.append(float(found.derivative_se))
-    assert abs(float(found.mean)) < 4 * float(found.mean_se)
+        assert abs(float(result.derivative) - wanted) < 4 * float(result.derivative_se)
+        errors.append(float(result.derivative_se))
+    assert abs(float(result.mean)) < 4 * float(result.mean_se)
     assert errors == sorted(errors)
     # Of independent halves the estimates differ as their errors say.
     halves = [stationary_derivative(x[i::2], scores[i::2], 20, 100) for i in range(2)]
@@ -328,8 +328,8 @@ def test_stationary_averages_of_ornstein_uhlenbeck_and_a_double_well():
         (1, x**2, 1.0),
         (2, x**2, 2 * spread / sigma),
     ):
-        found = stationary_derivative(values, rows[f"score {k}"], 30, 25)
-        assert abs(float(found.derivative) - wanted) < 4 * float(found.derivative_se)
+        result = stationary_derivative(values, rows[f"score {k}"], 30, 25)
+        assert abs(float(result.derivative) - wanted) < 4 * float(result.derivative_se)
 
     numbers = {each: jnp.asarray(value) for each, value in DoubleWell.example.items()}
     watch = WithScores(States(), (unit(DoubleWell, "b"),))
@@ -340,9 +340,9 @@ def test_stationary_averages_of_ornstein_uhlenbeck_and_a_double_well():
         weight = np.exp(-b * (grid_x**2 - 1) ** 2)
         return (grid_x**2 * weight).sum() / weight.sum()
 
-    found = stationary_derivative(rows["x"] ** 2, rows["score 0"], 30, 50)
+    result = stationary_derivative(rows["x"] ** 2, rows["score 0"], 30, 50)
     wanted = (square(1 + 1e-4) - square(1 - 1e-4)) / 2e-4
-    assert abs(float(found.derivative) - wanted) < 4 * float(found.derivative_se) + 0.02  # of the step
+    assert abs(float(result.derivative) - wanted) < 4 * float(result.derivative_se) + 0.02  # of the step
 
 
 @pytest.mark.slow
@@ -357,16 +357,16 @@ def test_stationary_means_of_immigration_and_death():
         noise = JumpNoise.of(KEY, path)
         return girsanov(network, make_solver("DirectMethod"), y0, whole, noise, States(), directions)
 
-    found = run(jnp.arange(128, dtype=jnp.uint32)).run
+    result = run(jnp.arange(128, dtype=jnp.uint32)).run
     for k, wanted in enumerate((1.0, -10.0)):
-        slope = stationary_derivative(found.rows["X"], found.scores[k], 30, 20)
+        slope = stationary_derivative(result.rows["X"], result.scores[k], 30, 20)
         assert abs(float(slope.derivative) - wanted) < 4 * float(slope.derivative_se)
 
 
 def test_a_constant_more_changes_no_stationary_derivative_nor_its_error():
     rng = np.random.default_rng(1)
     x, scores = rng.normal(size=(4, 400)), np.cumsum(rng.normal(0.1, 1.0, size=(4, 400)), axis=1)
-    found, moved = (stationary_derivative(each, scores, 5, 10) for each in (x, x + 1e3))
-    assert float(moved.mean - found.mean) == pytest.approx(1e3)
-    assert float(moved.derivative) == pytest.approx(float(found.derivative), abs=1e-9)
-    assert float(moved.derivative_se) == pytest.approx(float(found.derivative_se), abs=1e-9)
+    result, moved = (stationary_derivative(each, scores, 5, 10) for each in (x, x + 1e3))
+    assert float(moved.mean - result.mean) == pytest.approx(1e3)
+    assert float(moved.derivative) == pytest.approx(float(result.derivative), abs=1e-9)
+    assert float(moved.derivative_se) == pytest.approx(float(result.derivative_se), abs=1e-9)

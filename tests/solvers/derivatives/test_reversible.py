@@ -35,7 +35,7 @@ class DrivenState(NamedTuple):
     v: Scalar
 
 
-class Driven(AbstractODE):
+class DrivenVanDerPol(AbstractODE):
     """Van der Pol's oscillator under a force that changes with time."""
 
     State = DrivenState
@@ -70,11 +70,11 @@ def weighed(end, *point):
 def test_gradients_are_those_of_the_run_that_keeps_its_states(solver):
     numbers = [jnp.asarray(1.0)]
     point = numbers, START, jnp.asarray(0.0), jnp.asarray(0.02)
-    found = [
+    results = [
         user_jit(jax.value_and_grad(functools.partial(weighed, end), (0, 1, 3)))(*point)
         for end in ends(solver, 500)
     ]
-    for one, other in zip(*map(jax.tree.leaves, found), strict=True):
+    for one, other in zip(*map(jax.tree.leaves, results), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10)
 
 
@@ -95,7 +95,7 @@ def test_memory_is_the_same_for_any_number_of_steps():
     [
         # An odd number of steps, of which two share a block of noise.
         (lambda *x: in_calculus(GBM(*x), "stratonovich"), GBM.State(1.2), (0.3, 0.4), 101),
-        (Driven, DrivenState(1.0, 0.5), (1.5,), 200),
+        (DrivenVanDerPol, DrivenState(1.0, 0.5), (1.5,), 200),
     ],
     ids=["stochastic", "ordinary"],
 )
@@ -115,7 +115,7 @@ def test_reversible_heun_finds_its_copy_and_its_noise_again(make, begin, numbers
 
     point = tuple(map(jnp.asarray, numbers)), begin, jnp.asarray(0.0), jnp.asarray(0.01)
     paths = jnp.arange(3, dtype=jnp.uint32)
-    found = [
+    results = [
         jax.jit(
             jax.vmap(
                 jax.value_and_grad(functools.partial(end, reversible), (0, 1, 2, 3)),
@@ -124,7 +124,7 @@ def test_reversible_heun_finds_its_copy_and_its_noise_again(make, begin, numbers
         )(*point, paths)
         for reversible in (True, False)
     ]
-    for one, other in zip(*map(jax.tree.leaves, found), strict=True):
+    for one, other in zip(*map(jax.tree.leaves, results), strict=True):
         # The normals are float32, and those of one program differ from the other's in their last digit.
         np.testing.assert_allclose(one, other, rtol=2e-6, atol=1e-9)
 

@@ -66,14 +66,14 @@ def test_every_saved_row_is_as_accurate_as_the_tolerances_ask(name, exact):
     rtol = 10.0 ** -min(3 + order, 9)
     run = jax.jit(lambda rtol: driven(make_solver(name), rtol, rtol))
     for factor in (1.0, 0.1):
-        found = run(rtol * factor)
-        errors = np.abs([found.rows["x"] - exact[0], found.rows["v"] - exact[1]])
+        result = run(rtol * factor)
+        errors = np.abs([result.rows["x"] - exact[0], result.rows["v"] - exact[1]])
         # The implicit Euler method estimates the error of the very value it gives, which adds up.
         limit = 300 * rtol * factor if order > 1 else 3 * (rtol * factor) ** 0.5
         assert errors.max() < limit
-        assert found.rows["x"][0] == START.x
-        assert found.reached == T1
-        assert found.accepted >= POINTS / 2
+        assert result.rows["x"][0] == START.x
+        assert result.reached == T1
+        assert result.accepted >= POINTS / 2
 
 
 def test_a_solver_without_dense_output_of_its_order_steps_to_the_only_time_between_the_ends():
@@ -111,10 +111,10 @@ def test_a_step_that_fails_and_cannot_be_shortened_ends_the_run():
     @jax.jit
     @jax.vmap
     def jolted(size):
-        found = integrate_adaptive(
+        result = integrate_adaptive(
             Jolted(size), diffrax.Tsit5(), JoltedState(jnp.zeros_like(size)), grid, States()
         )
-        return found.accepted + found.rejected, found.rows["x"][-1]
+        return result.accepted + result.rejected, result.rows["x"][-1]
 
     sizes = jnp.geomspace(10, 1e6, 24, dtype=jnp.float32)
     steps, ends = jolted(sizes)
@@ -153,17 +153,17 @@ def test_times_tolerances_and_parameters_compile_nothing():
     ],
 )
 def test_float32_keeps_its_type_and_a_late_start_its_steps(name):
-    """At t = 2e6 float32 tells no times apart that differ by less than an eighth; the steps need less."""
+    """At t = 2e6 float32 times differ by an eighth at least; the steps need less."""
     late = 2.0**21
     # The dense output of KenCarp3 is in float64, whatever the state is.
     with jax.numpy_dtype_promotion("standard" if name == "KenCarp3" else "strict"):
-        found = jax.jit(lambda t0: driven(make_solver(name), 1e-5, 1e-7, jnp.float32, t0))(late)
-    assert found.rows["x"].dtype == jnp.float32
-    assert np.isfinite(found.rows["x"]).all()
-    assert found.reached == np.float32(late + T1 - T0)
+        result = jax.jit(lambda t0: driven(make_solver(name), 1e-5, 1e-7, jnp.float32, t0))(late)
+    assert result.rows["x"].dtype == jnp.float32
+    assert np.isfinite(result.rows["x"]).all()
+    assert result.reached == np.float32(late + T1 - T0)
 
 
-class Pulled(AbstractODE):
+class StiffTracking(AbstractODE):
     """Towards a moving place, at a rate of 10⁵: an explicit method needs 5·10⁴ steps."""
 
     State = PairState
@@ -176,18 +176,18 @@ class Pulled(AbstractODE):
 def test_implicit_explicit_methods_treat_the_drift_implicitly():
     y0 = PairState(jnp.asarray(0.0), jnp.asarray(1.0))
     grid = AdaptiveGrid(0.0, 1.0, Tolerances(1e-5, 1e-7), max_steps=2000)
-    found = integrate_adaptive(Pulled(), make_solver("KenCarp3"), y0, grid, States())
-    np.testing.assert_allclose(found.rows["x"][-1], np.cos(1.0), rtol=1e-4)
-    np.testing.assert_allclose(found.rows["v"][-1], np.exp(-1), rtol=1e-4)
+    result = integrate_adaptive(StiffTracking(), make_solver("KenCarp3"), y0, grid, States())
+    np.testing.assert_allclose(result.rows["x"][-1], np.cos(1.0), rtol=1e-4)
+    np.testing.assert_allclose(result.rows["v"][-1], np.exp(-1), rtol=1e-4)
 
 
-def test_a_late_float32_run_is_as_long_as_it_was_asked_for():
+def test_a_late_float32_run_has_the_requested_length():
     """0.4 after t = 738000.3, where float32 times are a sixteenth apart."""
     y0 = PairState(*(jnp.asarray(x, jnp.float32) for x in (0.4, -0.9)))
     grid = AdaptiveGrid(738000.3, 738000.7, Tolerances(1e-5, 1e-7))
-    found = integrate_adaptive(Turning(), make_solver("Tsit5"), y0, grid, States())
+    result = integrate_adaptive(Turning(), make_solver("Tsit5"), y0, grid, States())
     np.testing.assert_allclose(
-        [found.rows["x"][-1], found.rows["v"][-1]],
+        [result.rows["x"][-1], result.rows["v"][-1]],
         [0.4 * np.cos(0.4) - 0.9 * np.sin(0.4), -0.4 * np.sin(0.4) - 0.9 * np.cos(0.4)],
         rtol=1e-5,
     )
@@ -222,12 +222,12 @@ def test_a_failed_path_is_nan_from_the_first_time_it_did_not_reach():
         problem, solver = Exploding(), diffrax.Tsit5()
         return jax.vmap(lambda *y: integrate_adaptive(problem, solver, PairState(*y), grid, States()))(x, v)
 
-    found = run(jnp.array([1.6, 0.1, 0.1]), jnp.array([1.0, -1.0, 1.0]))
-    finite = np.isfinite(found.rows["x"])
+    result = run(jnp.array([1.6, 0.1, 0.1]), jnp.array([1.0, -1.0, 1.0]))
+    finite = np.isfinite(result.rows["x"])
     np.testing.assert_array_equal(finite, [[1, 1, 1, 0, 0], [1, 0, 0, 0, 0], [1, 1, 1, 1, 1]])
-    np.testing.assert_allclose(found.rows["x"][2], 1 / (10 - np.arange(5) / 4), rtol=1e-7)
-    np.testing.assert_allclose(found.reached, [1 / 1.6, 0.0, 1.0], rtol=1e-6)
-    assert int((found.accepted + found.rejected).max()) < 2000
+    np.testing.assert_allclose(result.rows["x"][2], 1 / (10 - np.arange(5) / 4), rtol=1e-7)
+    np.testing.assert_allclose(result.reached, [1 / 1.6, 0.0, 1.0], rtol=1e-6)
+    assert int((result.accepted + result.rejected).max()) < 2000
     few = AdaptiveGrid(0.0, 1.0, Tolerances(1e-8, 1e-8), points=4, max_steps=3)
     short = integrate_adaptive(Exploding(), diffrax.Tsit5(), as_state(jnp.float64, 0.9, 1.0), few, States())
     assert int(short.accepted + short.rejected) == 3
@@ -261,18 +261,18 @@ def test_dense_output_and_events_are_diffrax_own():
     event = diffrax.Event(lambda t, y, args, **rest: y.x, optx.Newton(1e-10, 1e-10))
     dense = diffrax.SaveAt(t1=True, dense=True)
     y0 = as_state(jnp.float64, *START)
-    found = jax.jit(lambda: solution(Driven(), diffrax.Tsit5(), y0, grid, saveat=dense, event=event))()
-    passed = found.ts[-1]
+    result = jax.jit(lambda: solution(Driven(), diffrax.Tsit5(), y0, grid, saveat=dense, event=event))()
+    passed = result.ts[-1]
     crossed = solve_ivp(slope, (T0, T1), START, "DOP853", events=lambda t, y: y[0], rtol=1e-11, atol=1e-12)
     assert float(passed) == pytest.approx(crossed.t_events[0][0] - T0, abs=1e-7)
-    assert abs(found.ys.x[-1]) < 1e-8
+    assert abs(result.ys.x[-1]) < 1e-8
     whole = driven(diffrax.Tsit5(), 1e-10, 1e-10)
-    np.testing.assert_allclose(found.evaluate(0.5).x, whole.rows["x"][1], rtol=1e-8)
+    np.testing.assert_allclose(result.evaluate(0.5).x, whole.rows["x"][1], rtol=1e-8)
 
 
 @pytest.mark.parametrize("name", ["Euler", "SemiImplicitEuler"])
 def test_a_solver_without_error_estimate_is_refused(name):
-    message = f"solver {name} has no error estimate to choose steps by; take Tsit5, or Rodas5P"
+    message = f"solver {name} has no error estimate to choose steps by; use Tsit5, or Rodas5P"
     with pytest.raises(ValueError, match=message):
         check_adaptive(make_solver(name), Driven())
     check_adaptive(diffrax.HalfSolver(diffrax.Euler()), Driven())
@@ -306,7 +306,7 @@ class GrowingState(NamedTuple):
 
 
 class Growing(AbstractODE):
-    """$dx_i/dt = x_i^2$, infinite at $1/x_i(0)$, beside numbers that rest."""
+    """$dx_i/dt = x_i^2$, infinite at $1/x_i(0)$, together with numbers that rest."""
 
     State = GrowingState
 

@@ -1,4 +1,4 @@
-"""Adaptive steps of stochastic equations: the path keeps its law, and errors fall with the tolerance."""
+"""Adaptive steps of stochastic equations: distributions of paths, and errors against tolerances."""
 
 import functools
 from typing import NamedTuple
@@ -36,6 +36,7 @@ from solver_problems import (
     Diagonal,
     General,
     Given,
+    OneNoise,
     PairNoise,
     PairState,
     ScalarNoise,
@@ -53,8 +54,8 @@ KINDS = {
 }
 
 
-def tree_of(path, seed=3, wide=False):
-    return BrownianTree.of(seed_key(seed), path, wide)
+def tree_of(path, seed=3, float64_normals=False):
+    return BrownianTree.of(seed_key(seed), path, float64_normals)
 
 
 def ensemble(one):
@@ -62,8 +63,8 @@ def ensemble(one):
 
     def run(paths, *numbers):
         ids = jnp.arange(paths, dtype=jnp.uint32).reshape(-1, GROUP)
-        found = jax.lax.map(jax.vmap(lambda path: one(path, *numbers)), ids)
-        return jax.tree.map(lambda x: x.reshape(paths, *x.shape[2:]), found)
+        result = jax.lax.map(jax.vmap(lambda path: one(path, *numbers)), ids)
+        return jax.tree.map(lambda x: x.reshape(paths, *x.shape[2:]), result)
 
     compiled = user_jit(run, static_argnums=0)
     return lambda paths, *numbers: jax.tree.map(np.asarray, compiled(paths, *numbers))
@@ -82,8 +83,8 @@ def leaves(tree, components, areas, level):
 
         return jax.lax.fori_loop(0, level, down, root)
 
-    found = jax.vmap(leaf)(jnp.arange(2**level, dtype=jnp.uint32))
-    return jnp.stack([jnp.stack(kind, 1) for kind in found if kind])
+    normals = jax.vmap(leaf)(jnp.arange(2**level, dtype=jnp.uint32))
+    return jnp.stack([jnp.stack(kind, 1) for kind in normals if kind])
 
 
 # The tree
@@ -92,18 +93,18 @@ def leaves(tree, components, areas, level):
 @pytest.mark.parametrize(("components", "areas"), [(1, 0), (2, 1), (1, 2), (2, 2)])
 def test_the_leaves_of_a_tree_join_to_its_root(components, areas):
     tree = tree_of(jnp.uint32(7))
-    found = leaves(tree, components, areas, 4)
-    joined = CoarsenedNoise(Given(found), 16).draws(components, areas, jnp.uint32(0), 1)
+    result = leaves(tree, components, areas, 4)
+    coarse = CoarsenedNoise(Given(result), 16).draws(components, areas, jnp.uint32(0), 1)
     whole = tree.roots.draws(components, areas, jnp.uint32(0), 1)
-    np.testing.assert_allclose(jax.tree.leaves(joined), jax.tree.leaves(whole), rtol=0, atol=1e-13)
+    np.testing.assert_allclose(jax.tree.leaves(coarse), jax.tree.leaves(whole), rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize("wide", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_leaves_are_independent_standard_normals(wide):
+@pytest.mark.parametrize("float64_normals", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_leaves_are_independent_standard_normals(float64_normals):
     """All three kinds on level 3 with two components: 48 numbers of each path."""
     paths = jnp.arange(2**14, dtype=jnp.uint32)
-    found = user_jit(jax.vmap(lambda path: leaves(tree_of(path, 1, wide), 2, 2, 3)))(paths)
-    z = np.asarray(found, float).reshape(len(paths), -1)
+    result = user_jit(jax.vmap(lambda path: leaves(tree_of(path, 1, float64_normals), 2, 2, 3)))(paths)
+    z = np.asarray(result, float).reshape(len(paths), -1)
     assert stats.kstest(z.ravel(), "norm").pvalue > 1e-6
     for array in (z, z**2 - 1):
         second = array.T @ array / np.sqrt(len(z)) / np.mean(array**2)
@@ -112,9 +113,11 @@ def test_leaves_are_independent_standard_normals(wide):
     assert np.abs(np.mean(z**2, axis=0) - 1).max() < 6 * np.sqrt(2 / len(z))
 
 
-@pytest.mark.parametrize(("components", "areas", "wide"), [(1, 0, False), (3, 1, False), (2, 2, True)])
-def test_no_two_places_share_a_counter(components, areas, wide, monkeypatch):
-    tree, used = tree_of(jnp.uint32(0), wide=wide), []
+@pytest.mark.parametrize(
+    ("components", "areas", "float64_normals"), [(1, 0, False), (3, 1, False), (2, 2, True)]
+)
+def test_no_two_places_share_a_counter(components, areas, float64_normals, monkeypatch):
+    tree, used = tree_of(jnp.uint32(0), float64_normals=float64_normals), []
 
     def block(key, interval, counter):
         used.append((int(interval), int(counter)))
@@ -128,32 +131,28 @@ def test_no_two_places_share_a_counter(components, areas, wide, monkeypatch):
         for level, index in [(n, i) for n in range(4) for i in range(2**n)] + deep:
             tree.halves(whole, jnp.uint32(interval), jnp.uint32(level), jnp.uint32(index))
     assert len(set(used)) == len(used)
-    per_word = 1 if wide else 2
+    per_word = 1 if float64_normals else 2
     assert len(used) == 3 * 17 * -(-components * (areas + 1) // per_word)
 
 
 def test_too_many_components_are_refused():
     with pytest.raises(ValueError, match="noise: 20000 components leave a tree of 18 levels, fewer than 20"):
-        tree_of(jnp.uint32(0), wide=False).levels(20000, 0)
+        tree_of(jnp.uint32(0), float64_normals=False).levels(20000, 0)
 
 
-# The law of the path
+# The distribution of the path
 
 
-class WatchedState(NamedTuple):
+class TrackedState(NamedTuple):
     x: Scalar
     w: Scalar
     a: Scalar
 
 
-class OneNoise(NamedTuple):
-    W: Scalar
+class TrackedGBM(AbstractSDE):
+    """dX = mu X dt + sigma X dW, with W itself and its integral over time."""
 
-
-class Watched(AbstractSDE):
-    """dX = mu X dt + sigma X dW beside W itself and its integral over time."""
-
-    State = WatchedState
+    State = TrackedState
     Noise = OneNoise
     calculus = "ito"
     noise_kind = "scalar"
@@ -162,28 +161,28 @@ class Watched(AbstractSDE):
     sigma: Scalar = 0.87
 
     def drift(self, t, y):
-        return WatchedState(self.mu * y.x, 0.0, y.w)
+        return TrackedState(self.mu * y.x, 0.0, y.w)
 
     def noise(self, t, y, dW):
-        return WatchedState(self.sigma * y.x * dW.W, dW.W, 0.0)
+        return TrackedState(self.sigma * y.x * dW.W, dW.W, 0.0)
 
     def exact(self, x0, t, w):
         return x0 * np.exp((self.mu - self.sigma**2 / 2) * t + self.sigma * w)
 
 
-class Bounded(AbstractSDE):
-    """dX = -X (1 - X^2) / 4 dt + (1 - X^2) / 2 dW beside W."""
+class TrackedBounded(AbstractSDE):
+    """dX = -X (1 - X^2) / 4 dt + (1 - X^2) / 2 dW, with W."""
 
-    State = WatchedState
+    State = TrackedState
     Noise = OneNoise
     calculus = "ito"
     noise_kind = "scalar"
 
     def drift(self, t, y):
-        return WatchedState(-0.25 * y.x * (1 - y.x**2), 0.0, 0.0)
+        return TrackedState(-0.25 * y.x * (1 - y.x**2), 0.0, 0.0)
 
     def noise(self, t, y, dW):
-        return WatchedState(0.5 * (1 - y.x**2) * dW.W, dW.W, 0.0)
+        return TrackedState(0.5 * (1 - y.x**2) * dW.W, dW.W, 0.0)
 
     def exact(self, x0, t, w):
         return ((1 + x0) * np.exp(w) + x0 - 1) / ((1 + x0) * np.exp(w) + 1 - x0)
@@ -198,21 +197,21 @@ def watching(solver, model, internal):
 
     def one(path, atol, first_step):
         grid = AdaptiveGrid(0.0, 1.0, Tolerances(0.0, atol), first_step, points=POINTS)
-        y0 = WatchedState(*map(jnp.asarray, (0.5, 0.0, 0.0)))
+        y0 = TrackedState(*map(jnp.asarray, (0.5, 0.0, 0.0)))
         return run(model(), make_solver(solver), y0, grid, tree_of(path), States())
 
     return ensemble(one)
 
 
-def watched(solver, atol, paths=2048, model=Watched, internal=False, first_step=1.0):
+def tracked(solver, atol, paths=2048, model=TrackedGBM, internal=False, first_step=1.0):
     return watching(solver, model, internal)(paths, atol, first_step)
 
 
 @pytest.mark.user_code
 @pytest.mark.more
 def test_the_path_is_that_of_the_tree_whatever_was_rejected():
-    """W and its integral at the saved times follow from the roots, and have their law."""
-    loose, tight = (watched("SRIW1", atol) for atol in (1e-2, 1e-4))
+    """W and its integral at the saved times follow from the roots, and have their distribution."""
+    loose, tight = (tracked("SRIW1", atol) for atol in (1e-2, 1e-4))
     assert np.mean(tight.rejected) > 4 * np.mean(loose.rejected) > 0
     paths = jnp.arange(len(tight.accepted), dtype=jnp.uint32)
     roots = jax.vmap(lambda path: tree_of(path).roots.draws(1, 1, jnp.uint32(0), POINTS))(paths)
@@ -233,18 +232,18 @@ def test_the_path_is_that_of_the_tree_whatever_was_rejected():
 
 def end_errors(solver, model, atol, internal=False):
     """X at the end minus the solution on the same Brownian path."""
-    found = watched(solver, atol, 512, model, internal)
-    return found.rows["x"][:, -1] - model().exact(0.5, 1.0, found.rows["w"][:, -1])
+    result = tracked(solver, atol, 512, model, internal)
+    return result.rows["x"][:, -1] - model().exact(0.5, 1.0, result.rows["w"][:, -1])
 
 
 @pytest.mark.parametrize(
     ("solver", "model", "least"),
     [
-        ("SRIW1", Watched, 0.45),
-        pytest.param("SRIW1", Bounded, 0.45, marks=pytest.mark.slow),
-        pytest.param("Milstein", Watched, 0.45, marks=pytest.mark.slow),
-        pytest.param("Milstein", Bounded, 0.45, marks=pytest.mark.slow),
-        pytest.param("DerivativeFreeMilstein", Watched, 0.3, marks=pytest.mark.slow),
+        ("SRIW1", TrackedGBM, 0.45),
+        pytest.param("SRIW1", TrackedBounded, 0.45, marks=pytest.mark.slow),
+        pytest.param("Milstein", TrackedGBM, 0.45, marks=pytest.mark.slow),
+        pytest.param("Milstein", TrackedBounded, 0.45, marks=pytest.mark.slow),
+        pytest.param("DerivativeFreeMilstein", TrackedGBM, 0.3, marks=pytest.mark.slow),
     ],
 )
 def test_the_strong_error_falls_with_the_tolerance(solver, model, least):
@@ -255,7 +254,7 @@ def test_the_strong_error_falls_with_the_tolerance(solver, model, least):
 
 def test_euler_maruyama_has_a_wrong_limit():
     """Of the squares of the increments whose steps it accepts, which are too small."""
-    loose, tight = (end_errors("EulerMaruyama", Watched, atol, True) for atol in (1e-2, 1e-3))
+    loose, tight = (end_errors("EulerMaruyama", TrackedGBM, atol, True) for atol in (1e-2, 1e-3))
     assert tight.mean() > loose.mean() > 0.1
     assert tight.mean() > 20 * tight.std() / np.sqrt(len(tight))
 
@@ -347,24 +346,24 @@ def test_the_record_knows_whose_area_is_unbiased(name):
         (
             "EulerMaruyama",
             Diagonal(),
-            "can make EulerMaruyama converge to a wrong limit on diagonal noise .*; take Milstein, or",
+            "can make EulerMaruyama converge to a wrong limit on diagonal noise .*; use Milstein, or",
         ),
         (
             "PlatenWeak2",
             General(),
-            "PlatenWeak2 converge .* general noise .* take SPaRK with convert: true, or",
+            "PlatenWeak2 converge .* general noise .* use SPaRK with convert: true, or",
         ),
         ("SlowRK", General(calculus="stratonovich"), "can make SlowRK .* general noise .* SPaRK or Heun, or"),
         ("LeimkuhlerMatthews", Additive(), "can make LeimkuhlerMatthews converge to a wrong limit"),
         (
             "ReversibleHeun",
             General(calculus="stratonovich"),
-            "ReversibleHeun carries more than the state .*; take SPaRK or Heun, or give steps",
+            "ReversibleHeun carries more than the state .*; use SPaRK or Heun, or give steps",
         ),
         (
             "Milstein",
             General(),
-            "is for additive, scalar, diagonal or commutative noise, .*; take SPaRK with convert: true",
+            "is for additive, scalar, diagonal or commutative noise, .*; use SPaRK with convert: true",
         ),
         ("Heun", Diagonal(), "solver Heun converges to the Stratonovich solution"),
     ],
@@ -430,14 +429,14 @@ def test_every_solver_that_fits_comes_closer_to_a_fixed_grid(name, problem):
 def test_times_tolerances_and_parameters_compile_nothing():
     traced = []
 
-    class Counted(Watched):
+    class Counted(TrackedGBM):
         def drift(self, t, y):
             traced.append(t)
             return super().drift(t, y)
 
     @user_jit
     def run(problem, grid):
-        y0 = WatchedState(*map(jnp.asarray, (0.5, 0.0, 0.0)))
+        y0 = TrackedState(*map(jnp.asarray, (0.5, 0.0, 0.0)))
         return integrate_adaptive_sde(problem, make_solver("Milstein"), y0, grid, tree_of(0), States())
 
     first = run(Counted(1.0, 0.8), AdaptiveGrid(0.0, 2.0, Tolerances(1e-2, 1e-3), 0.1))
@@ -452,14 +451,14 @@ def test_times_tolerances_and_parameters_compile_nothing():
 def test_the_first_step_is_the_longest():
     """Where every trial is accepted, coarse intervals are all there is, also where they do not divide."""
     for first_step, intervals in ((0.05, 5), (0.15, 2), (1.0, 1)):
-        found = watched("SRIW1", 1e9, 64, first_step=first_step)
-        assert (found.accepted == POINTS * intervals).all()
-        assert (found.rejected == 0).all()
+        result = tracked("SRIW1", 1e9, 64, first_step=first_step)
+        assert (result.accepted == POINTS * intervals).all()
+        assert (result.rejected == 0).all()
         every = jax.vmap(lambda path, n=intervals: tree_of(path).roots.draws(1, 0, jnp.uint32(0), POINTS * n))
         normals = [draw.W[0] for draw in every(jnp.arange(64, dtype=jnp.uint32))]
         w = np.cumsum(np.stack(normals, 1), 1, dtype=float) / np.sqrt(POINTS * intervals)
         np.testing.assert_allclose(
-            found.rows["w"][:, 1:], w[:, intervals - 1 :: intervals], rtol=0, atol=1e-12
+            result.rows["w"][:, 1:], w[:, intervals - 1 :: intervals], rtol=0, atol=1e-12
         )
 
 
@@ -474,40 +473,40 @@ def test_a_multiple_of_the_first_step_but_for_rounding_is_that_multiple():
 def test_the_error_of_a_step_is_the_mean_square_over_its_numbers_in_tolerances():
     """Each in that of the larger of its values at the two ends."""
     start, coarse, fine = [jnp.asarray(0.0), jnp.asarray([2.0, 1.0])], [5.0, [1.0, 1.0]], [4.0, [1.0, 3.0]]
-    found = _error(
+    result = _error(
         AdaptiveGrid(0.0, 1.0, Tolerances(0.25, 0.5)),
         start,
         *([jnp.asarray(x) for x in end] for end in (coarse, fine)),
     )
     parts = np.array([(5 - 4) / (0.5 + 0.25 * 4), 0.0, (1 - 3) / (0.5 + 0.25 * 3)])
-    assert found == pytest.approx(np.sqrt(np.mean(parts**2)), rel=1e-14)
+    assert result == pytest.approx(np.sqrt(np.mean(parts**2)), rel=1e-14)
 
 
-class Clock(Watched):
+class TimeDrift(TrackedGBM):
     """A drift that knows the time and nothing else."""
 
     def drift(self, t, y):
-        return WatchedState(jnp.cos(5 * t), 0.0, 0.0)
+        return TrackedState(jnp.cos(5 * t), 0.0, 0.0)
 
     def noise(self, t, y, dW):
-        return WatchedState(0.0 * dW.W, dW.W, 0.0)
+        return TrackedState(0.0 * dW.W, dW.W, 0.0)
 
 
 def test_steps_are_at_their_times():
     grid = AdaptiveGrid(0.3, 2.3, Tolerances(0.0, 1e-6), 0.2, points=5)
-    y0 = WatchedState(*map(jnp.asarray, (0.0, 0.0, 0.0)))
-    found = integrate_adaptive_sde(Clock(), make_solver("SRIW1"), y0, grid, tree_of(0), States())
-    np.testing.assert_allclose(found.rows["x"], (np.sin(5 * grid.times) - np.sin(1.5)) / 5, atol=1e-5)
+    y0 = TrackedState(*map(jnp.asarray, (0.0, 0.0, 0.0)))
+    result = integrate_adaptive_sde(TimeDrift(), make_solver("SRIW1"), y0, grid, tree_of(0), States())
+    np.testing.assert_allclose(result.rows["x"], (np.sin(5 * grid.times) - np.sin(1.5)) / 5, atol=1e-5)
 
 
 @pytest.mark.more
 def test_float32_keeps_its_type_and_a_late_start_its_steps():
-    """At t = 2^21 float32 tells no times apart that differ by less than an eighth; the steps need less."""
+    """At t = 2^21 float32 times differ by an eighth at least; the steps need less."""
 
     def run(t0, span=1.0):
-        y0 = WatchedState(*(jnp.asarray(x, jnp.float32) for x in (0.5, 0.0, 0.0)))
+        y0 = TrackedState(*(jnp.asarray(x, jnp.float32) for x in (0.5, 0.0, 0.0)))
         grid = AdaptiveGrid(t0, t0 + span, Tolerances(1e-3, 1e-4), points=4)
-        return integrate_adaptive_sde(Watched(), make_solver("SRIW1"), y0, grid, tree_of(1), States())
+        return integrate_adaptive_sde(TrackedGBM(), make_solver("SRIW1"), y0, grid, tree_of(1), States())
 
     # A span that is no multiple of a sixteenth, as far apart as float32 times are there.
     odd = [run(t0, 0.4).rows["x"] for t0 in (0.0, 738000.3)]
@@ -517,23 +516,23 @@ def test_float32_keeps_its_type_and_a_late_start_its_steps():
     assert late.reached == np.float32(2.0**21 + 1.0)
     np.testing.assert_allclose(late.rows["x"], early.rows["x"], rtol=1e-5)
     np.testing.assert_allclose(
-        early.rows["x"][-1], Watched().exact(0.5, 1.0, float(early.rows["w"][-1])), rtol=0.02
+        early.rows["x"][-1], TrackedGBM().exact(0.5, 1.0, float(early.rows["w"][-1])), rtol=0.02
     )
 
 
-class Exploding(AbstractSDE):
+class ExplodingSDE(AbstractSDE):
     """$dx = x^2 dt + 0.01\\,dW$ becomes infinite near $t = 1/x_0$; w is W, a has no slope unless positive."""
 
-    State = WatchedState
+    State = TrackedState
     Noise = OneNoise
     calculus = "ito"
     noise_kind = "additive"
 
     def drift(self, t, y):
-        return WatchedState(y.x**2, 0.0, jnp.sqrt(y.a) - jnp.sqrt(y.a))
+        return TrackedState(y.x**2, 0.0, jnp.sqrt(y.a) - jnp.sqrt(y.a))
 
     def noise(self, t, y, dW):
-        return WatchedState(0.01 * dW.W, dW.W, 0.0)
+        return TrackedState(0.01 * dW.W, dW.W, 0.0)
 
 
 def test_a_failed_path_is_nan_from_the_first_time_it_did_not_reach():
@@ -543,21 +542,21 @@ def test_a_failed_path_is_nan_from_the_first_time_it_did_not_reach():
     def run(x, a, ids):
         def one(x, a, path):
             grid = AdaptiveGrid(0.0, 1.0, Tolerances(1e-4, 1e-4), points=4)
-            y0 = WatchedState(x, jnp.zeros_like(x), a)
+            y0 = TrackedState(x, jnp.zeros_like(x), a)
             return integrate_adaptive_sde(
-                Exploding(), make_solver("Milstein"), y0, grid, tree_of(path), States()
+                ExplodingSDE(), make_solver("Milstein"), y0, grid, tree_of(path), States()
             )
 
         return jax.vmap(one)(x, a, ids)
 
     ids = jnp.arange(3, dtype=jnp.uint32)
-    found = run(jnp.array([1.6, 0.1, 0.1]), jnp.array([1.0, -1.0, 1.0]), ids)
-    finite = np.isfinite(found.rows["x"])
+    result = run(jnp.array([1.6, 0.1, 0.1]), jnp.array([1.0, -1.0, 1.0]), ids)
+    finite = np.isfinite(result.rows["x"])
     np.testing.assert_array_equal(finite, [[1, 1, 1, 0, 0], [1, 0, 0, 0, 0], [1, 1, 1, 1, 1]])
-    np.testing.assert_allclose(found.reached, [1 / 1.6, 0.0, 1.0], atol=0.02)
-    assert int((found.accepted + found.rejected).max()) < 5000
+    np.testing.assert_allclose(result.reached, [1 / 1.6, 0.0, 1.0], atol=0.02)
+    assert int((result.accepted + result.rejected).max()) < 5000
     well = run(jnp.array([0.1, 0.1, 0.1]), jnp.ones(3), ids[::-1])
-    np.testing.assert_array_equal(well.rows["x"][0], found.rows["x"][2])
+    np.testing.assert_array_equal(well.rows["x"][0], result.rows["x"][2])
 
 
 def test_no_half_is_taken_below_the_last_level(monkeypatch):
@@ -568,33 +567,35 @@ def test_no_half_is_taken_below_the_last_level(monkeypatch):
     @jax.jit
     def run(ids):
         def one(path):
-            y0 = WatchedState(*map(jnp.asarray, (0.5, 0.0, 0.0)))
-            return integrate_adaptive_sde(Watched(), make_solver("SRIW1"), y0, grid, tree_of(path), States())
+            y0 = TrackedState(*map(jnp.asarray, (0.5, 0.0, 0.0)))
+            return integrate_adaptive_sde(
+                TrackedGBM(), make_solver("SRIW1"), y0, grid, tree_of(path), States()
+            )
 
         return jax.vmap(one)(ids)
 
     ids = jnp.arange(256, dtype=jnp.uint32)
-    found = run(ids)
+    result = run(ids)
     whole = jax.vmap(lambda path: tree_of(path).roots.draws(1, 0, jnp.uint32(0), POINTS))(ids)
     w = np.cumsum(np.stack([draw.W[0] for draw in whole], 1), 1, dtype=float) / np.sqrt(POINTS)
-    reached = np.isfinite(found.rows["w"][:, 1:])
+    reached = np.isfinite(result.rows["w"][:, 1:])
     assert 20 < reached[:, -1].sum() < 250
-    np.testing.assert_allclose(np.where(reached, found.rows["w"][:, 1:], w), w, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(np.where(reached, result.rows["w"][:, 1:], w), w, rtol=0, atol=1e-5)
 
 
 def test_a_path_out_of_steps_ends_where_it_is():
     grid = AdaptiveGrid(0.0, 1.0, Tolerances(0.0, 1e-6), points=4, max_steps=20)
-    y0 = WatchedState(*map(jnp.asarray, (0.5, 0.0, 0.0)))
-    found = integrate_adaptive_sde(Watched(), make_solver("Milstein"), y0, grid, tree_of(0), States())
-    assert int(found.accepted + found.rejected) == 20
-    assert 0 < found.reached < 1
-    assert np.isnan(found.rows["x"][-1])
+    y0 = TrackedState(*map(jnp.asarray, (0.5, 0.0, 0.0)))
+    result = integrate_adaptive_sde(TrackedGBM(), make_solver("Milstein"), y0, grid, tree_of(0), States())
+    assert int(result.accepted + result.rejected) == 20
+    assert 0 < result.reached < 1
+    assert np.isnan(result.rows["x"][-1])
 
 
 class SquareRoot(AbstractSDE):
     """$dx = (1 - x) dt + \\sigma \\sqrt x\\,dW$, where too long a step leaves the domain of the root."""
 
-    State = WatchedState
+    State = TrackedState
     Noise = OneNoise
     calculus = "ito"
     noise_kind = "scalar"
@@ -602,10 +603,10 @@ class SquareRoot(AbstractSDE):
     sigma: Scalar = 0.8
 
     def drift(self, t, y):
-        return WatchedState(1 - y.x, 0.0, 0.0)
+        return TrackedState(1 - y.x, 0.0, 0.0)
 
     def noise(self, t, y, dW):
-        return WatchedState(self.sigma * jnp.sqrt(y.x) * dW.W, dW.W, 0.0)
+        return TrackedState(self.sigma * jnp.sqrt(y.x) * dW.W, dW.W, 0.0)
 
 
 @pytest.mark.more
@@ -615,13 +616,13 @@ def test_derivatives_agree_in_both_modes_and_with_differences():
 
     def end(sigma):
         def one(path):
-            y0 = WatchedState(*map(jnp.asarray, (0.05, 0.0, 0.0)))
+            y0 = TrackedState(*map(jnp.asarray, (0.05, 0.0, 0.0)))
             return integrate_adaptive_sde(
                 SquareRoot(sigma), make_solver("Milstein"), y0, grid, tree_of(path), States()
             )
 
-        found = jax.vmap(one)(jnp.arange(8, dtype=jnp.uint32))
-        return found.rows["x"][:, -1].mean(), found.rejected
+        result = jax.vmap(one)(jnp.arange(8, dtype=jnp.uint32))
+        return result.rows["x"][:, -1].mean(), result.rejected
 
     run = jax.jit(end)
     value, rejected = run(0.8)
@@ -641,7 +642,7 @@ class WholeState(NamedTuple):
 
 
 class Whole(AbstractSDE):
-    """`Diagonal`, its variables in one array, beside an array that rests."""
+    """`Diagonal`, its variables in one array, with an array that rests."""
 
     State = WholeState
     Noise = PairNoise
@@ -660,7 +661,7 @@ class Whole(AbstractSDE):
 
 @pytest.mark.more
 def test_variables_may_be_arrays():
-    """They take the steps of scalars, where numbers that rest have their share in the mean of the errors."""
+    """They take the steps of scalars, where numbers that rest have their weight in the mean of the errors."""
     y0, tolerances = PairState(jnp.asarray(0.4), jnp.asarray(-0.9)), np.array([1e-2, 1e-3])
 
     def run(problem, start, given):

@@ -1,4 +1,4 @@
-"""Coupled tau-leaping: each path has the law of tau-leaping, and the two stay close."""
+"""Coupled tau-leaping: each path has the distribution of tau-leaping, and the two stay close."""
 
 import equinox as eqx
 import jax
@@ -33,8 +33,8 @@ PATHS, GROUP = 8192, 64
 def over_paths(one):
     """A function of a path, for many of them."""
     ids = jnp.arange(PATHS, dtype=jnp.uint32).reshape(-1, GROUP)
-    found = jax.jit(lambda ids: jax.lax.map(jax.vmap(one), ids))(ids)
-    return jax.tree.map(lambda x: np.asarray(x).reshape(PATHS, *x.shape[2:]), found)
+    result = jax.jit(lambda ids: jax.lax.map(jax.vmap(one), ids))(ids)
+    return jax.tree.map(lambda x: np.asarray(x).reshape(PATHS, *x.shape[2:]), result)
 
 
 def pairs(network, method, factors, y0, end, max_steps=10**5):
@@ -93,15 +93,15 @@ def stopped():
 
 @pytest.mark.more
 @pytest.mark.parametrize("make", [draining, tangled, stopped])
-def test_leaps_as_long_as_the_method_says_have_its_law(make):
+def test_leaps_as_long_as_the_method_says_have_its_distribution(make):
     network, y0, end = make()
     method = TauLeaping(epsilon=0.9, critical=2)
-    found = pairs(network, method, (0.4, 1.0), y0, end)
-    assert (found.status == RUNNING).all()
+    result = pairs(network, method, (0.4, 1.0), y0, end)
+    assert (result.status == RUNNING).all()
     rows, rejected = alone(network, method, y0, end)
     assert rejected.sum() > 0 or make is not draining
     for name, x in rows.items():
-        assert same_law(found.ends[name][:, 1], x) > 1e-5, name
+        assert same_law(result.ends[name][:, 1], x) > 1e-5, name
 
 
 @pytest.mark.more
@@ -109,10 +109,10 @@ def test_longer_leaps_are_those_of_a_larger_epsilon_where_counts_are_large():
     """Molecules that leave: a leap is the time in which the part epsilon of them does."""
     network, _, _ = draining()
     y0 = network.State(jnp.int32(0), jnp.int32(0), jnp.int32(4000))
-    found = pairs(network, TauLeaping(epsilon=0.1), (1.0, 2.0), y0, 0.5)
+    result = pairs(network, TauLeaping(epsilon=0.1), (1.0, 2.0), y0, 0.5)
     rows, _ = alone(network, TauLeaping(epsilon=0.2), y0, 0.5)
-    assert same_law(found.ends["C"][:, 1], rows["C"]) > 1e-5
-    assert same_law(found.ends["C"][:, 0], rows["C"]) < 1e-9
+    assert same_law(result.ends["C"][:, 1], rows["C"]) > 1e-5
+    assert same_law(result.ends["C"][:, 0], rows["C"]) < 1e-9
 
 
 @pytest.mark.more
@@ -120,9 +120,9 @@ def test_longer_leaps_are_those_of_a_larger_epsilon_where_counts_are_large():
 def test_scores_of_coupled_paths_are_those_of_the_method(make):
     """Their mean is 0, and their covariance with the ends a derivative; longer leaps have nearly the same."""
     network, y0, end = make()
-    still = jax.tree.map(lambda x: jnp.zeros(jnp.shape(x)) if is_real(x) else x, network)
+    zero = jax.tree.map(lambda x: jnp.zeros(jnp.shape(x)) if is_real(x) else x, network)
     name = "k4" if make is draining else "mu"
-    one = eqx.tree_at(lambda n: getattr(n if make is draining else n.original, name), still, jnp.ones(()))
+    one = eqx.tree_at(lambda n: getattr(n if make is draining else n.original, name), zero, jnp.ones(()))
     direction, method = Direction(one, States()), TauLeaping(epsilon=0.3, critical=2)
 
     def coupled(path):
@@ -132,8 +132,8 @@ def test_scores_of_coupled_paths_are_those_of_the_method(make):
 
     def alone(path):
         grid, noise = JumpGrid(jnp.zeros(()), end, 1, 10**5), JumpNoise.of(seed_key(4), path)
-        found = girsanov(network, method, y0, grid, noise, States(), (direction,)).differentiated_rows
-        return {key: x[-1] for key, x in found.rows.items()}, found.weights[0][-1]
+        result = girsanov(network, method, y0, grid, noise, States(), (direction,)).differentiated_rows
+        return {key: x[-1] for key, x in result.rows.items()}, result.weights[0][-1]
 
     run, (rows, weights) = over_paths(coupled), over_paths(alone)
     assert (run.status == RUNNING).all()
@@ -160,4 +160,4 @@ def test_copies_leap_as_far_as_the_shorter_of_their_own_leaps():
     counts = [ImmigrationDeath.State(jnp.int32(x)) for x in (20_000, 20_001)]
     own = [leap_of(network, y) for network, y in zip(networks, counts, strict=True)]
     pair = CoupledNetwork(*networks)
-    assert leap_of(pair, pair.joined(*counts)) == pytest.approx(min(own), rel=1e-9)
+    assert leap_of(pair, pair.paired(*counts)) == pytest.approx(min(own), rel=1e-9)

@@ -31,6 +31,7 @@ from simkit_solvers.grids.grid import LONG
 from simkit_solvers.loops.blocks import method_of
 from simkit_solvers.loops.compensated import AbstractCompensatedStep, can_compensate
 from simkit_solvers.methods.model_solver import AbstractModelSolver
+from solver_problems import Level, OneNoise
 
 import simkit
 from simkit import InputError, load
@@ -44,20 +45,12 @@ def ran(simulation):
     return simulation, run_ensemble(simulation)
 
 
-class Level(NamedTuple):
-    x: Scalar
-
-
-class OneNoise(NamedTuple):
-    W: Scalar
-
-
 class Motion(NamedTuple):
     x: Scalar
     v: Scalar
 
 
-class Growth(AbstractODE):
+class UnitSlope(AbstractODE):
     """x' = 1."""
 
     State = Level
@@ -66,7 +59,7 @@ class Growth(AbstractODE):
         return Level(1.0 + 0.0 * y.x)
 
 
-class Decay(AbstractODE):
+class LinearDecay(AbstractODE):
     State = Level
     a: Scalar = 1.0
 
@@ -89,7 +82,7 @@ class Pushed(AbstractSDE):
         return Motion(x=0.0, v=0.5 * dW.W)
 
 
-class Pulled(AbstractODE):
+class ForcedOscillator(AbstractODE):
     """Separable, and solvable by hand: x'' = 1 - x/4."""
 
     State = Motion
@@ -119,7 +112,7 @@ def case_of(info):
         return OrnsteinUhlenbeck(0.5, 2.0, 0.1), OrnsteinUhlenbeck.State(1.0)
     if info.name == "AndersenQE":
         return Heston(0.05, 1.5, 0.04, 0.3, -0.5), Heston.State(1.0, 0.04)
-    return (Reverting(), Level(0.0)) if "sde" in info.problem else (Pulled(), Motion(0.0, 0.0))
+    return (Reverting(), Level(0.0)) if "sde" in info.problem else (ForcedOscillator(), Motion(0.0, 0.0))
 
 
 def ends(problem, solver, y0, steps, dtype, paths=1):
@@ -146,8 +139,10 @@ def ends(problem, solver, y0, steps, dtype, paths=1):
 )
 def test_an_ode_over_many_steps_is_right_to_the_last_digits(name, steps):
     solver = make_solver(name, {})
-    assert ends(Growth(), solver, Level(0.0), steps, "float32")[0, 0] == pytest.approx(1.0, abs=3 * ULP)
-    single, double = (ends(Decay(), solver, Level(1.0), steps, kind)[0, 0] for kind in ("float32", "float64"))
+    assert ends(UnitSlope(), solver, Level(0.0), steps, "float32")[0, 0] == pytest.approx(1.0, abs=3 * ULP)
+    single, double = (
+        ends(LinearDecay(), solver, Level(1.0), steps, kind)[0, 0] for kind in ("float32", "float64")
+    )
     assert single == pytest.approx(double, rel=3 * ULP)
 
 
@@ -163,9 +158,9 @@ class Doubling(AbstractModelSolver):
 
 def test_a_solver_of_states_keeps_them_whether_it_is_registered_or_not():
     assert not can_compensate(Doubling())
-    assert ends(Decay(), Doubling(), Level(1.0), 3, "float32")[0, 0] == 8
+    assert ends(LinearDecay(), Doubling(), Level(1.0), 3, "float32")[0, 0] == 8
     with pytest.raises(ValueError, match=r"Doubling.* precision: float64"):
-        ends(Decay(), Doubling(), Level(1.0), LONG + 1, "float32")
+        ends(LinearDecay(), Doubling(), Level(1.0), LONG + 1, "float32")
 
 
 @pytest.mark.more
@@ -184,7 +179,7 @@ def test_every_solver_is_right_after_many_steps_or_refuses(name):
 @pytest.mark.more
 @pytest.mark.parametrize("name", [name for name, info in SOLVERS.items() if "jump" in info.problem])
 def test_the_clock_of_a_jump_process_is_right_after_many_events(name):
-    """10^5 events and more, or 10^4 leaps: the number of molecules is that of Poisson's law."""
+    """10^5 events and more, or 10^4 leaps: the number of molecules is that of the Poisson distribution."""
     network, paths = ImmigrationDeath(1e5, 1.0), 8
     solver = make_solver(name, {"epsilon": 1e-4} if name == "TauLeaping" else {})
 
@@ -203,7 +198,7 @@ EXACT_METHODS = [name for name, info in SOLVERS.items() if "jump" in info.proble
 
 @pytest.mark.parametrize("name", EXACT_METHODS)
 def test_times_between_events_may_be_shorter_than_the_clock_resolves(name):
-    """From t = 1 on float32 tells times 1.2e-7 apart, and the events here are 7.5e-9 apart."""
+    """From t = 1 on float32 resolves differences of 1.2e-7 in time, and the events here differ by 7.5e-9."""
     rate, span, paths = 2.0**27, 2.0**-15, 8
     network = ImmigrationDeath(rate, 0.0)
     grid = JumpGrid(jnp.float32(0.0), jnp.float32(1.0 + span), 1, 10**5)
@@ -244,8 +239,8 @@ def test_a_stochastic_equation_over_many_steps_has_the_path_of_float64(problem, 
 @pytest.mark.parametrize(
     ("problem", "steps", "dtype", "wanted"),
     [
-        (Growth(), 16, "float32", True),
-        (Growth(), LONG + 1, "float64", False),
+        (UnitSlope(), 16, "float32", True),
+        (UnitSlope(), LONG + 1, "float64", False),
         (GBM(0.05, 0.2), LONG, "float32", False),
         (GBM(0.05, 0.2), LONG + 1, "float32", True),
     ],
@@ -265,7 +260,9 @@ def test_derivatives_by_both_modes_are_those_of_the_solution():
 
     def end(a):
         grid = Grid(0.0, 1 / steps, steps, steps)
-        return integrate(Decay(a), diffrax.Heun(), Level(jnp.float32(1.0)), grid, None, States())["x"][-1]
+        return integrate(LinearDecay(a), diffrax.Heun(), Level(jnp.float32(1.0)), grid, None, States())["x"][
+            -1
+        ]
 
     forward, reverse = jax.jit(lambda a: (jax.jvp(end, (a,), (jnp.ones_like(a),))[1], jax.grad(end)(a)))(
         jnp.float32(0.7)
@@ -303,11 +300,11 @@ def test_adaptive_steps_of_a_stochastic_equation_lose_nothing(noise):
         "time": {"t1": 1, "rtol": 1e-4, "atol": 1e-6, "first_step": 5e-4},
         "ensemble": {"paths": 8, "devices": 1},
     }
-    found = [
+    results = [
         simkit.run(experiment, overrides={"precision": kind})["x_mean"].values.ravel()[-1]
         for kind in ("float32", "float64")
     ]
-    assert found[0] == pytest.approx(found[1], abs=4 * ULP)
+    assert results[0] == pytest.approx(results[1], abs=4 * ULP)
 
 
 @pytest.mark.parametrize(("noise", "most"), [(1e-7, 1e-3), pytest.param(1e-3, 2e-4, marks=pytest.mark.more)])
@@ -326,17 +323,19 @@ def test_an_error_covers_roundings_that_no_noise_makes_random(noise, most):
     )
     off, z = [], []
     for steps in (3400, 5120, 7000, 9000, 9600, 10_000):
-        found = to_dataset(*ran(dataclasses.replace(simulation, grid=Grid(0.0, 1 / steps, steps, steps))), {})
-        off.append(abs(float(found["y_mean"]) - 1.1) / float(found["y_stderr"]))
-        z.append(abs(float(found["y_z"])))
-        assert float(found["y_stderr"]) < most
+        result = to_dataset(
+            *ran(dataclasses.replace(simulation, grid=Grid(0.0, 1 / steps, steps, steps))), {}
+        )
+        off.append(abs(float(result["y_mean"]) - 1.1) / float(result["y_stderr"]))
+        z.append(abs(float(result["y_z"])))
+        assert float(result["y_stderr"]) < most
     assert max(off) < 3
     assert np.nanmax(z) < 3
 
 
 def test_adaptive_steps_of_an_ordinary_equation_know_what_they_lose():
     """Steps end at 5000 saved times: diffrax adds each to the state, and x' = 1 goes wrong to one side."""
-    found = simkit.run(
+    result = simkit.run(
         {
             "model": {"ode": {"x": 1.0}},
             "initial": {"x": 0},
@@ -347,7 +346,7 @@ def test_adaptive_steps_of_an_ordinary_equation_know_what_they_lose():
             "ensemble": {"devices": 1},
         }
     )
-    off, error = abs(found["x_mean"].values.ravel()[-1] - 1), found["x_bias_stderr"].item()
+    off, error = abs(result["x_mean"].values.ravel()[-1] - 1), result["x_bias_stderr"].item()
     assert 32 * ULP < off < error
 
 

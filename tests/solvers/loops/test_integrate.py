@@ -23,12 +23,8 @@ from simkit_solvers import (
     integrate,
     seed_key,
 )
-from solver_problems import Commutative, Driven, PairState
+from solver_problems import Commutative, Driven, Level, OneNoise, PairState
 from user_code import user_jit
-
-
-class Level(NamedTuple):
-    x: Scalar
 
 
 class Still(AbstractODE):
@@ -70,20 +66,16 @@ def test_the_clock_is_an_integer():
     np.testing.assert_allclose(rows["t"], grid.times, rtol=1e-7)
 
 
-class Counts(NamedTuple):
+class StepCounts(NamedTuple):
     k: Scalar
     late: Scalar
     last: Scalar
 
 
-class OneNoise(NamedTuple):
-    W: Scalar
-
-
 class Counting(AbstractSDE):
     """Counts its steps, and those not at `dt` times their number; `last` is the step's own noise."""
 
-    State = Counts
+    State = StepCounts
     Noise = OneNoise
     calculus = "any"
     noise_kind = "additive"
@@ -92,17 +84,17 @@ class Counting(AbstractSDE):
 
     def drift(self, t, y):
         off = jnp.where(t == y.k * self.dt, 0.0, 1.0).astype(t.dtype)
-        return Counts(k=1 / self.dt, late=off / self.dt, last=-y.last / self.dt)
+        return StepCounts(k=1 / self.dt, late=off / self.dt, last=-y.last / self.dt)
 
     def noise(self, t, y, dW):
-        return Counts(k=0.0, late=0.0, last=dW.W)
+        return StepCounts(k=0.0, late=0.0, last=dW.W)
 
 
 def test_ten_million_steps_lose_no_step_no_time_and_no_word():
     """In float32 times of 3 add up to whole numbers that it has not: from 2**24 on it has the even ones."""
     steps, every = 10**7, 2 * 10**6
     noise, grid = CounterNoise.of(seed_key(2), jnp.uint32(7)), Grid(0.0, 3.0, steps, every)
-    y0 = Counts(*(jnp.zeros((), jnp.float32),) * 3)
+    y0 = StepCounts(*(jnp.zeros((), jnp.float32),) * 3)
     rows = user_jit(lambda: integrate(Counting(), EulerMaruyama(), y0, grid, noise, States()))()
     np.testing.assert_array_equal(rows["k"], np.arange(0, steps + 1, every))
     np.testing.assert_array_equal(rows["late"], 0)
@@ -129,7 +121,7 @@ def test_rows_are_those_of_a_loop_written_out():
 
 
 class WithAreas(diffrax.AbstractSRK, diffrax.AbstractStratonovichSolver):
-    """SPaRK with a share of the third area, to ask for all that the noise gives."""
+    """SPaRK with a fraction of the third area, to ask for all that the noise gives."""
 
     tableau = diffrax.StochasticButcherTableau(
         a=diffrax.SPaRK.tableau.a,
@@ -363,7 +355,7 @@ def by_a_loop_written_out(cls, steps, every):
     """Euler–Maruyama in plain Python: the rows as a function of parameter, initial value and step."""
 
     def rows(a, x0, dt):
-        problem, x, found = cls(a=a), x0, [x0]
+        problem, x, states = cls(a=a), x0, [x0]
         noise = CounterNoise.of(seed_key(1), 2)
         draws = noise.draws(1, 0, jnp.uint32(0), steps + steps % 2) if issubclass(cls, AbstractSDE) else None
         for k in range(steps):
@@ -371,8 +363,8 @@ def by_a_loop_written_out(cls, steps, every):
             x = x + problem.drift(k * dt, y).x * dt
             if draws:
                 x = x + problem.noise(k * dt, y, NOISES[0](jnp.sqrt(dt) * draws[k].W[0])).x
-            found.append(x)
-        return jnp.stack(found[::every])
+            states.append(x)
+        return jnp.stack(states[::every])
 
     return rows
 
@@ -398,8 +390,8 @@ def test_gradients_of_rows_inside_blocks_and_at_the_edge_of_the_domain(cls, step
     point = tuple(map(jnp.asarray, (1.1, 0.5, 1.0 / steps)))
     expected = jax.jacrev(by_a_loop_written_out(cls, steps, every), (0, 1, 2))(*point)
     for derivative in (jax.jacrev, jax.jacfwd):
-        found = jax.jit(derivative(rows, (0, 1, 2)))(*point)
-        np.testing.assert_allclose(np.stack(found), np.stack(expected), rtol=1e-5, atol=1e-6)
+        actual = jax.jit(derivative(rows, (0, 1, 2)))(*point)
+        np.testing.assert_allclose(np.stack(actual), np.stack(expected), rtol=1e-5, atol=1e-6)
 
 
 def test_one_trace():

@@ -1,4 +1,4 @@
-"""Jump diffusions: laws of the jumps, their coupling on longer steps, moments, prices and derivatives."""
+"""Jump diffusions: distributions of jumps, their coupling on longer steps, moments, prices, derivatives."""
 
 import functools
 from typing import ClassVar, NamedTuple
@@ -71,10 +71,10 @@ def test_few_jumps_are_counted_to_the_last_bits(dtype):
         assert (high <= k).all()
 
 
-def test_jumps_of_a_step_follow_poisson_and_their_sum_its_law():
+def test_jumps_of_a_step_follow_poisson_and_their_sum_its_distribution():
     """Mean and variance of the number and of the compound sum, over the change from inversion to times."""
     means = jnp.asarray([0.02, 0.25, 0.3, 4.0, 40.0])
-    laws = {
+    distributions = {
         "normal": (NormalMarks(-0.1, 0.3), (-0.1, 0.1, -(0.1**3) - 3 * 0.1 * 0.09, 0.0406)),
         "Kou": (DoubleExponentialMarks(0.4, 10.0, 5.0), (0.04 - 0.12, 0.056, None, 24 * (4e-5 + 0.6 / 625))),
     }
@@ -84,14 +84,16 @@ def test_jumps_of_a_step_follow_poisson_and_their_sum_its_law():
     def draws(words):
         def one(words, mean):
             number = jump_count(words.block(0).a, words, 1, mean)
-            return {"number": number} | {name: law.total(words, mean) for name, (law, _) in laws.items()}
+            return {"number": number} | {
+                name: distribution.total(words, mean) for name, (distribution, _) in distributions.items()
+            }
 
         return jax.vmap(lambda m: jax.vmap(lambda w: one(w, m))(words))(means)
 
-    found = draws(random_words(count))
-    moments = {"number": (1.0, 1.0, None, 1.0)} | {name: known for name, (_, known) in laws.items()}
+    result = draws(random_words(count))
+    moments = {"number": (1.0, 1.0, None, 1.0)} | {name: known for name, (_, known) in distributions.items()}
     for name, (first, second, _, fourth) in moments.items():
-        x, mean, variance = np.asarray(found[name]), np.asarray(means) * first, np.asarray(means) * second
+        x, mean, variance = np.asarray(result[name]), np.asarray(means) * first, np.asarray(means) * second
         spread = np.sqrt((np.asarray(means) * fourth + 2 * variance**2) / count)
         assert (np.abs(x.mean(axis=1) - mean) < LIMIT * np.sqrt(variance / count)).all(), name
         assert (np.abs(((x - mean[:, None]) ** 2).mean(axis=1) - variance) < LIMIT * spread).all(), name
@@ -100,8 +102,8 @@ def test_jumps_of_a_step_follow_poisson_and_their_sum_its_law():
 @functools.cache
 def merton_program(factor, every):
     """Parameters, path ids -> prices of paths of 6 steps, their noise joined to longer steps."""
-    taken = 6 // factor
-    grid = Grid(0.0, 1 / taken, taken, every)
+    steps = 6 // factor
+    grid = Grid(0.0, 1 / steps, steps, every)
 
     def one(model, path):
         noise = CounterNoise.of(seed_key(3), path)
@@ -149,9 +151,9 @@ def test_jumps_have_their_own_words():
         for n in range(2)
     }
     assert len(blocks) == 12
-    joined = CoarsenedNoise(noise, 3).words(Purpose.JUMPS, jnp.uint32(2), 1)[0]
-    assert joined == tuple(part for step in noise.words(Purpose.JUMPS, jnp.uint32(6), 3) for part in step)
-    with pytest.raises(ValueError, match="not split between its halves; take CoarsenedNoise"):
+    coarse = CoarsenedNoise(noise, 3).words(Purpose.JUMPS, jnp.uint32(2), 1)[0]
+    assert coarse == tuple(part for step in noise.words(Purpose.JUMPS, jnp.uint32(6), 3) for part in step)
+    with pytest.raises(ValueError, match="not split between its halves; use CoarsenedNoise"):
         HalvedNoise.of(seed_key(3), 7).words(Purpose.JUMPS, jnp.uint32(0), 2)
     with pytest.raises(ValueError, match=r"no key for variates; make it by CounterNoise.of\(key, path\)"):
         CounterNoise(seed_key(1), seed_key(2)).words(Purpose.JUMPS, jnp.uint32(0), 2)
@@ -166,12 +168,12 @@ def test_derivatives_along_the_path_are_those_of_the_same_jumps(mode):
     def mean_price(model):
         return jnp.mean(merton_program(1, 6)(model, ids)[:, -1])
 
-    found = jax.jit(mode(mean_price))(Merton(**{name: jnp.asarray(x) for name, x in values.items()}))
+    result = jax.jit(mode(mean_price))(Merton(**{name: jnp.asarray(x) for name, x in values.items()}))
     h = 1e-6
     for name in ("mu", "sigma", "m", "delta"):
         there, here = (merton_ends(values | {name: values[name] + d})[:, -1].mean() for d in (h, -h))
-        assert float(getattr(found, name)) == pytest.approx((there - here) / (2 * h), rel=1e-6), name
-    assert jnp.isfinite(found.lam)
+        assert float(getattr(result, name)) == pytest.approx((there - here) / (2 * h), rel=1e-6), name
+    assert jnp.isfinite(result.lam)
 
 
 class ShotState(NamedTuple):
@@ -228,13 +230,13 @@ def test_the_step_bias_of_an_intensity_that_depends_on_the_state():
         mean = mean * (1 - a * h)
         mean += 0.5 * h * (base + rise * mean)
     assert abs(float(result["x_mean"][-1]) - mean) < LIMIT * float(result["x_stderr"][-1])
-    wide = start
+    coarse_mean = start
     for _ in range(steps // 2):
-        wide = wide * (1 - 2 * a * h)
-        wide += h * (base + rise * wide)
+        coarse_mean = coarse_mean * (1 - 2 * a * h)
+        coarse_mean += h * (base + rise * coarse_mean)
     bias, error = float(result["x_bias"]), float(result["x_bias_stderr"])
     assert error < 0.25 * abs(mean - exact)
-    assert abs(bias - (wide - mean)) < LIMIT * error
+    assert abs(bias - (coarse_mean - mean)) < LIMIT * error
     assert abs(bias - (mean - exact)) < 2 * error  # what one longer step leaves out counts as well
 
 
@@ -279,7 +281,7 @@ REFUSED = [
         {"solver": {"type": "SPaRK", "convert": True}},
         "Merton cannot be converted to the other calculus: it jumps",
     ),
-    ({"solver": "AndersenQE"}, "solver AndersenQE is for variances .*Merton has none .*; take SRIW1"),
+    ({"solver": "AndersenQE"}, "solver AndersenQE is for variances .*Merton has none .*; use SRIW1"),
 ]
 
 

@@ -60,16 +60,16 @@ def test_the_error_is_the_root_mean_square_in_units_of_the_larger_end(rate, leas
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("span", "first", "count"), [(1.1, 0.1, 11), (4.9, 0.7, 7), (1.0, 0.3, 4)])
 def test_coarse_intervals_that_fit_but_for_rounding_are_no_more(span, first, count, dtype):
-    found = run(0.1, 9.0, 1e9, span, first, dtype)
-    assert (found.accepted, found.rejected) == (count, 0)
+    result = run(0.1, 9.0, 1e9, span, first, dtype)
+    assert (result.accepted, result.rejected) == (count, 0)
 
 
 def test_a_path_fails_on_the_last_level_of_its_tree():
     """No step from 1/2 on has a value: one half is taken, the other halved until nothing is left."""
-    found = run(1.0, 0.5, 0.3, 1.0, 1.0)
-    assert (found.accepted, found.rejected) == (1, TREE.levels(2, 0))
-    assert found.reached == 0.5
-    assert jnp.isnan(found.rows["x"][-1])
+    result = run(1.0, 0.5, 0.3, 1.0, 1.0)
+    assert (result.accepted, result.rejected) == (1, TREE.levels(2, 0))
+    assert result.reached == 0.5
+    assert jnp.isnan(result.rows["x"][-1])
 
 
 @pytest.mark.parametrize(

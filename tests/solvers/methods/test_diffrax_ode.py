@@ -47,8 +47,8 @@ def exact():
 
     ends = STEPS * LENGTHS[::-1]
     y0 = STARTS[:, 1:].T.ravel()
-    found = solve_ivp(slope, (0.0, ends[-1]), y0, "DOP853", t_eval=ends, rtol=3e-14, atol=1e-15)
-    return np.moveaxis(found.y[:, ::-1].reshape(2, len(STARTS), len(ends)), (0, 1, 2), (2, 1, 0))
+    result = solve_ivp(slope, (0.0, ends[-1]), y0, "DOP853", t_eval=ends, rtol=3e-14, atol=1e-15)
+    return np.moveaxis(result.y[:, ::-1].reshape(2, len(STARTS), len(ends)), (0, 1, 2), (2, 1, 0))
 
 
 def by_diffeqsolve(name):

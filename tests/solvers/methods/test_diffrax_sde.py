@@ -123,6 +123,6 @@ def test_agrees_with_diffeqsolve(name):
         ).ys
 
     with jax.numpy_dtype_promotion("standard"):
-        found = by_diffeqsolve(flat)
-    expected = np.concatenate([np.ravel(x[-1]) for x in jax.tree.leaves(found)])
+        result = by_diffeqsolve(flat)
+    expected = np.concatenate([np.ravel(x[-1]) for x in jax.tree.leaves(result)])
     np.testing.assert_allclose([rows[name][-1] for name in y0._fields], expected, rtol=0, atol=1e-12)

@@ -1,4 +1,4 @@
-"""Exact sampling against the laws that it draws from, and Andersen's step against what it matches."""
+"""Exact sampling against the exact distributions, and Andersen's step against the moments it matches."""
 
 import dataclasses
 import functools
@@ -58,15 +58,15 @@ def some_words():
 
 
 @pytest.mark.parametrize("name", GAUSSIAN)
-def test_one_step_has_the_exact_moments_and_a_normal_law(name):
+def test_one_step_has_the_exact_moments_and_a_normal_distribution(name):
     """Of prices the logarithm is normal."""
     problem, y, h = MODELS[name](**MODELS[name].example), MODELS[name].example_initial, 1.7
     z = np.random.default_rng(1).standard_normal((len(problem.Noise._fields), 20_000))
     y0 = problem.State(**y)
-    found = problem.transition(0.0, h, y0, problem.Noise(*(jnp.asarray(np.sqrt(h) * z))), random_words(1))
+    result = problem.transition(0.0, h, y0, problem.Noise(*(jnp.asarray(np.sqrt(h) * z))), random_words(1))
     mean, variance = problem.exact_mean(h, y0), problem.exact_variance(h, y0)
     prices = "GBM" in name
-    for x, m, v in zip(map(np.asarray, found), map(float, mean), map(float, variance), strict=True):
+    for x, m, v in zip(map(np.asarray, result), map(float, mean), map(float, variance), strict=True):
         width = np.sqrt(np.log1p(v / m**2)) if prices else np.sqrt(v)
         score = (np.log(x / m) + width**2 / 2) / width if prices else (x - m) / width
         assert stats.kstest(score, "norm").pvalue > 1e-6
@@ -78,8 +78,8 @@ def test_several_assets_keep_their_correlations():
     model = MultiAssetGBM(**MultiAssetGBM.example)
     dW = MultiAssetGBM.Noise(*jnp.asarray(np.random.default_rng(2).standard_normal((3, 50_000))))
     ends = model.transition(0.0, 1.0, MultiAssetGBM.State(1.0, 1.0, 1.0), dW, random_words(1))
-    found = np.corrcoef(np.log(np.asarray(ends)))[np.triu_indices(3, 1)]
-    np.testing.assert_allclose(found, [model.rho12, model.rho13, model.rho23], atol=LIMIT / np.sqrt(50_000))
+    result = np.corrcoef(np.log(np.asarray(ends)))[np.triu_indices(3, 1)]
+    np.testing.assert_allclose(result, [model.rho12, model.rho13, model.rho23], atol=LIMIT / np.sqrt(50_000))
 
 
 # kappa, theta, sigma, r0, h, by the degrees of freedom.
@@ -113,19 +113,19 @@ def cir_draws(dtype="float64"):
             kappa, theta, sigma, r0, h = case
             model = CIR(kappa, theta, sigma)
 
-            # One compiled step for all three: the loop's turns are the whole step, and the two halves.
-            def turn(r, x):
+            # One compiled step for all three: the loop's iterations are the whole step, and the two halves.
+            def body(r, x):
                 i, z, words = x
                 r = jnp.where(i < 2, r0, r)
                 return (out := step(model, jnp.where(i == 0, h, h / 2), r, z, words)), out
 
-            return jax.lax.scan(turn, r0, (jnp.arange(3), z, words))[1]
+            return jax.lax.scan(body, r0, (jnp.arange(3), z, words))[1]
 
         return jax.vmap(lambda case: jax.vmap(lambda z, w: one(case, z, w), in_axes=(1, 1))(z, words))(cases)
 
-    found = np.asarray(draws(cases))
-    assert found.dtype == dtype
-    return {name: found[i].T for i, name in enumerate(SQUARE_ROOTS)}
+    result = np.asarray(draws(cases))
+    assert result.dtype == dtype
+    return {name: result[i].T for i, name in enumerate(SQUARE_ROOTS)}
 
 
 def noncentral(case, h):
@@ -138,15 +138,15 @@ def noncentral(case, h):
 @pytest.mark.more
 @pytest.mark.parametrize("name", [name for name in SQUARE_ROOTS if name != "no reversion"])
 @pytest.mark.parametrize("steps", [1, 2])
-def test_cir_has_its_noncentral_chi_square_law(name, steps):
+def test_cir_has_its_noncentral_chi_square_distribution(name, steps):
     """In one step and in two, at any number of degrees of freedom."""
     case = SQUARE_ROOTS[name]
     c, d, l = noncentral(case, case[4])
     x = cir_draws()[name][0 if steps == 1 else 2]
     assert (x >= 0).all()
-    law = stats.ncx2(d, l, scale=c) if l else stats.chi2(d, scale=c)
-    # Where the law is concentrated at zero scipy's own function loses digits: compare from 1e-12 on.
-    assert stats.kstest(x, lambda v: law.cdf(np.maximum(v, 1e-300))).pvalue > 1e-6
+    distribution = stats.ncx2(d, l, scale=c) if l else stats.chi2(d, scale=c)
+    # Where the distribution is concentrated at zero scipy's own function loses digits: compare from 1e-12 on.
+    assert stats.kstest(x, lambda v: distribution.cdf(np.maximum(v, 1e-300))).pvalue > 1e-6
 
 
 def test_cir_without_reversion_is_absorbed_at_zero():
@@ -176,17 +176,17 @@ def test_derivatives_of_cir_are_right_or_nan(sigma, known):
 
         return jax.grad(end)(jnp.asarray([1.5, 0.04, sigma, 0.09]))
 
-    found = np.asarray(jax.jit(jax.vmap(slopes))(z, words))
+    result = np.asarray(jax.jit(jax.vmap(slopes))(z, words))
     if not known:
-        assert np.isnan(found).all()
+        assert np.isnan(result).all()
         return
     wanted = jax.grad(lambda x: CIR(*x[:3]).exact_mean(0.7, CIR.State(x[3])).r)(
         jnp.asarray([1.5, 0.04, sigma, 0.09])
     )
-    assert (np.abs(found.mean(axis=0) - wanted) < LIMIT * found.std(axis=0) / np.sqrt(2000)).all()
+    assert (np.abs(result.mean(axis=0) - wanted) < LIMIT * result.std(axis=0) / np.sqrt(2000)).all()
 
 
-def test_one_step_or_many_have_one_law():
+def test_one_step_or_many_have_one_distribution():
     """In the loop: the moments after one step and after five, and a gradient that is finite."""
     model = OrnsteinUhlenbeck(**OrnsteinUhlenbeck.example)
     start = OrnsteinUhlenbeck.State(X=jnp.asarray(3.0))
@@ -251,13 +251,13 @@ def test_the_error_of_an_integral_over_exact_states_covers_a_known_one(steps):
     given |= {"ensemble": {"paths": 500, "devices": 1}}
     given["model"] = {"type": "GBM", "mu": 2.0, "sigma": 0.1}
     simulation = load(given)
-    truth = trapezoid(steps, lambda t: np.exp(2 * t)) - (np.exp(2) - 1) / 2
-    found = [run_ensemble(dataclasses.replace(simulation, seed=seed)).bias for seed in range(20)]
+    exact_bias = trapezoid(steps, lambda t: np.exp(2 * t)) - (np.exp(2) - 1) / 2
+    results = [run_ensemble(dataclasses.replace(simulation, seed=seed)).bias for seed in range(20)]
     for name in ("area", "both"):
-        z = [(each[name].bias - truth) / each[name].stderr for each in found]
+        z = [(each[name].bias - exact_bias) / each[name].stderr for each in results]
         assert np.mean(np.abs(z) < 2) >= 0.9
-        assert all(abs(each[name].bias) > 0.5 * truth for each in found)
-    assert set(found[0]) == {"area", "both"}
+        assert all(abs(each[name].bias) > 0.5 * exact_bias for each in results)
+    assert set(results[0]) == {"area", "both"}
 
 
 @pytest.mark.more
@@ -266,13 +266,13 @@ def test_bridges_between_exact_states_have_a_step_error():
     observe = {"safe": "no_touch(r - 0.02, sigma*sqrt(r))"}
     given = experiment("CIR", {"r": 0.05}, "ExactSampling", 16, observe=observe)
     given["model"] = {"type": "CIR", "kappa": 1.0, "theta": 0.04, "sigma": 0.25}
-    found = {}
+    results = {}
     for steps, paths in ((16, 100_000), (256, 50_000)):
         there = {
             "time": {"t1": 1.0, "steps": steps},
             "ensemble": {"paths": paths, "seed": steps, "devices": 1},
         }
-        found[steps] = simkit.run(given | there)
+        results[steps] = simkit.run(given | there)
     coarse, fine = (
         (
             float(x["safe_mean"]),
@@ -280,7 +280,7 @@ def test_bridges_between_exact_states_have_a_step_error():
             float(x["safe_bias"]),
             float(x["safe_bias_stderr"]),
         )
-        for x in found.values()
+        for x in results.values()
     )
     off = coarse[0] - coarse[2] - fine[0] + fine[2]
     assert abs(off) < LIMIT * np.linalg.norm([coarse[1], coarse[3], fine[1], fine[3]])
@@ -292,11 +292,11 @@ def test_derivatives_of_an_integral_over_exact_states_have_a_step_error():
     given = experiment("GBM", {"S": 1.0}, "ExactSampling", 16, observe={"area": "integral(S)", "end": "S"})
     given |= {"ensemble": {"paths": 2000, "devices": 1}, "sensitivity": {"wrt": ["mu"]}}
     given["model"] = {"type": "GBM", "mu": 2.0, "sigma": 0.1}
-    found = summary(simkit.sensitivity(given))["quantities"]
-    area, end = (found[name]["derivatives"]["mu"] for name in ("area", "end"))
-    truth = trapezoid(16, lambda t: t * np.exp(2 * t)) - (np.exp(2) + 1) / 4
-    assert abs(area["bias"] - truth) < 4 * area["bias_stderr"]
-    assert area["bias"] > 0.5 * truth
+    result = summary(simkit.sensitivity(given))["quantities"]
+    area, end = (result[name]["derivatives"]["mu"] for name in ("area", "end"))
+    exact_bias = trapezoid(16, lambda t: t * np.exp(2 * t)) - (np.exp(2) + 1) / 4
+    assert abs(area["bias"] - exact_bias) < 4 * area["bias_stderr"]
+    assert area["bias"] > 0.5 * exact_bias
     assert "bias" not in end
 
 
@@ -305,24 +305,24 @@ def test_derivatives_of_an_integral_over_exact_states_have_a_step_error():
     "steps", [pytest.param(2, marks=pytest.mark.more), 3, pytest.param(5, marks=pytest.mark.more)]
 )
 def test_derivatives_over_a_few_exact_steps_are_right_less_their_bias(steps, method):
-    """No steps can be left out here, so that other paths of the same law tell the error."""
+    """No steps can be left out here, so that other paths of the same distribution show the error."""
     given = experiment("GBM", {"S": 1.0}, "ExactSampling", steps, observe={"area": "integral(S)", "end": "S"})
     given["model"] = {"type": "GBM", "mu": 1.0, "sigma": 0.2}
     given["sensitivity"] = {"wrt": ["mu"], "method": method}
-    truth = trapezoid(steps, lambda t: t * np.exp(t)) - 1.0
+    exact_bias = trapezoid(steps, lambda t: t * np.exp(t)) - 1.0
     z_of_bias, z = [], []
     for seed in range(6):
         ensemble = {"paths": 1000, "seed": seed, "devices": 1}
-        found = summary(simkit.sensitivity(given | {"ensemble": ensemble}))["quantities"]
-        area, end = (found[name]["derivatives"]["mu"] for name in ("area", "end"))
+        result = summary(simkit.sensitivity(given | {"ensemble": ensemble}))["quantities"]
+        area, end = (result[name]["derivatives"]["mu"] for name in ("area", "end"))
         assert "bias" not in end
         assert "not measured" not in area["reason"]
-        z_of_bias.append((area["bias"] - truth) / area["bias_stderr"])
+        z_of_bias.append((area["bias"] - exact_bias) / area["bias_stderr"])
         error = np.hypot(area["stderr"], area["bias_stderr"])
         z.append((area["derivative"] - area["bias"] - 1.0) / error)
     for each in (z_of_bias, z):
         assert np.sum(np.square(each)) < stats.chi2.ppf(1 - 1e-6, len(each)), each
-    assert abs(area["bias"]) > 0.5 * truth
+    assert abs(area["bias"]) > 0.5 * exact_bias
 
 
 @pytest.mark.parametrize("method", ["auto", pytest.param("finite_differences", marks=pytest.mark.more)])
@@ -335,20 +335,20 @@ def test_where_fewer_exact_states_say_little_a_derivative_is_compared_on_more(me
     given["sensitivity"] = {"wrt": ["theta"], "of": ["area"], "method": method}
     row = summary(simkit.sensitivity(given))["quantities"]["area"]["derivatives"]["theta"]
     exact = -(1 - 31 * np.exp(-30.0)) / 900
-    truth = trapezoid(16, lambda t: -t * np.exp(-30 * t)) - exact
-    assert abs(row["bias"] - truth) < 2 * row["bias_stderr"] < truth
+    exact_bias = trapezoid(16, lambda t: -t * np.exp(-30 * t)) - exact
+    assert abs(row["bias"] - exact_bias) < 2 * row["bias_stderr"] < exact_bias
     error = np.hypot(row["stderr"], row["bias_stderr"])
     assert abs(row["derivative"] - row["bias"] - exact) < 2 * error
 
 
 REFUSED = [
-    (("SABR", {"F": 100.0, "alpha": 0.2}), "ExactSampling", {}, "SABR gives none .*; take EulerMaruyama"),
-    (("GBM", {"S": 100.0}), "AndersenQE", {}, "GBM has none .*; take SRIW1"),
+    (("SABR", {"F": 100.0, "alpha": 0.2}), "ExactSampling", {}, "SABR gives none .*; use EulerMaruyama"),
+    (("GBM", {"S": 100.0}), "AndersenQE", {}, "GBM has none .*; use SRIW1"),
     (
         ("Heston", {"S": 100.0, "v": 0.1}),
         "AndersenQE",
         {"xi": 0.0},
-        "that of Heston is 0; take EulerMaruyama",
+        "that of Heston is 0; use EulerMaruyama",
     ),
 ]
 
@@ -414,10 +414,10 @@ def andersen_step():
 
     @user_jit
     @functools.partial(jax.vmap, in_axes=(None, 0, 0))
-    def step(case, along, apart):
+    def step(case, along, independent):
         kappa, theta, xi, rho, v, h = case
         across = jnp.sqrt(1 - rho * rho)
-        draw = Draw((rho * along + across * apart, across * along - rho * apart))
+        draw = Draw((rho * along + across * independent, across * along - rho * independent))
         model = Heston(0.07, kappa, theta, xi, rho)
         return stepper.step(model, 0.0, h, Heston.State(jnp.asarray(100.0), v), draw, None)[0]
 
@@ -432,10 +432,10 @@ def test_andersen_s_step_matches_the_moments_and_is_a_martingale(name):
     psi = variance / mean**2
     assert (psi <= PSI_C) == name.startswith("quadratic")
     z, w = quadrature(stats.norm.ppf((psi - 1) / (psi + 1)) if psi > PSI_C else 0.0)
-    hermite, share = np.polynomial.hermite_e.hermegauss(24)
-    along, apart = (x.ravel() for x in np.meshgrid(z, hermite))
-    weights = np.outer(share / share.sum(), w).ravel()
-    ends = andersen_step()(tuple(map(jnp.asarray, case)), jnp.asarray(along), jnp.asarray(apart))
+    hermite, weight = np.polynomial.hermite_e.hermegauss(24)
+    along, independent = (x.ravel() for x in np.meshgrid(z, hermite))
+    weights = np.outer(weight / weight.sum(), w).ravel()
+    ends = andersen_step()(tuple(map(jnp.asarray, case)), jnp.asarray(along), jnp.asarray(independent))
     S, variances = np.asarray(ends.S), np.asarray(ends.v)
     assert (variances >= 0).all()
     assert weights @ variances == pytest.approx(mean, rel=1e-9)
@@ -462,13 +462,13 @@ def call_errors(solver):
         return integrate(model, solver, start, Grid(0.0, 1 / 16, 16, 16), noise, States())["S"][-1]
 
     S = np.asarray(user_jit(jax.vmap(one))(jnp.arange(2**18, dtype=jnp.uint32)), float)
-    found = []
+    results = []
     for K, exact in CALLS.items():
         payoff = np.exp(-0.01) * np.maximum(S - K, 0)
         slope = np.cov(payoff, S)[0, 1] / np.var(S)
         controlled = payoff - slope * (S - 100 * np.exp(-0.01))
-        found.append((controlled.mean() - exact) / (controlled.std() / np.sqrt(S.size)))
-    return np.array(found)
+        results.append((controlled.mean() - exact) / (controlled.std() / np.sqrt(S.size)))
+    return np.array(results)
 
 
 def test_andersen_s_sixteen_steps_price_calls_and_euler_s_do_not():

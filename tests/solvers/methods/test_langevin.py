@@ -140,7 +140,7 @@ def test_friction_and_heat_of_a_free_step_are_exact():
 
 
 @pytest.mark.parametrize(
-    ("name", "shares"),
+    ("name", "fractions"),
     [
         ("BAOAB", (1, 1, 1)),
         ("ALIGN", (0.999, 0.951, 0.584)),
@@ -148,7 +148,7 @@ def test_friction_and_heat_of_a_free_step_are_exact():
         ("QUICSORT", (1.002, 1.108, 2.507)),
     ],
 )
-def test_the_heat_of_a_free_step_against_friction(name, shares):
+def test_the_heat_of_a_free_step_against_friction(name, fractions):
     """The guide's numbers: exact by BAOAB, by the others only where a step resolves the friction."""
     stepper, h, zero = stepper_for(make_solver(name)), jnp.asarray(0.5), jnp.asarray(0.0)
 
@@ -168,8 +168,8 @@ def test_the_heat_of_a_free_step_against_friction(name, shares):
         return jnp.sum(jax.grad(velocity)(jnp.zeros(3)) ** 2)
 
     frictions = np.array([1.0, 3.0, 10.0])
-    found = variance(jnp.asarray(frictions)) / (1.2 * (1 - np.exp(-2 * frictions)))
-    np.testing.assert_allclose(found, shares, rtol=0, atol=6e-4)
+    result = variance(jnp.asarray(frictions)) / (1.2 * (1 - np.exp(-2 * frictions)))
+    np.testing.assert_allclose(result, fractions, rtol=0, atol=6e-4)
 
 
 class Conservative(AbstractHamiltonian):
@@ -242,8 +242,8 @@ def excesses(name, model, h):
 
 def excess(name, model, h):
     """That of x^2."""
-    found, errors = excesses(name, model, h)
-    return found[0], errors[0]
+    estimates, errors = excesses(name, model, h)
+    return estimates[0], errors[0]
 
 
 @pytest.mark.parametrize(
@@ -258,19 +258,19 @@ def excess(name, model, h):
 )
 def test_average_over_a_double_well(name, model, h, bias):
     """Boltzmann's, up to the bias of the step: of order 2 for BAOAB and its limit, 1 for Euler–Maruyama."""
-    found, error = excess(name, model, h)
+    estimate, error = excess(name, model, h)
     assert error < 2e-3
-    assert abs(found) < bias + 5 * error
+    assert abs(estimate) < bias + 5 * error
 
 
 @pytest.mark.parametrize(
     ("name", "model", "h"), [("BAOAB", DoubleWellLangevin, 0.2), ("LeimkuhlerMatthews", DoubleWell, 0.08)]
 )
-def test_the_law_in_a_double_well(name, model, h):
-    """Boltzmann's: the share of time below each of some places, the top of the barrier among them."""
-    found, errors = excesses(name, model, h)
+def test_the_distribution_in_a_double_well(name, model, h):
+    """Boltzmann's: the fraction of time below each of some places, the top of the barrier among them."""
+    estimates, errors = excesses(name, model, h)
     assert (errors[1:] < 4e-3).all()
-    assert (np.abs(found[1:]) < 2e-3 + 5 * errors[1:]).all()
+    assert (np.abs(estimates[1:]) < 2e-3 + 5 * errors[1:]).all()
 
 
 @pytest.mark.more

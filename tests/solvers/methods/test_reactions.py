@@ -1,4 +1,4 @@
-"""Reaction networks: the laws of the three jump methods, of their variates, and of the views on a network."""
+"""Reaction networks: distributions of the three jump methods, of variates, and of views on a network."""
 
 import functools
 import math
@@ -81,8 +81,8 @@ def jump(model, method, end, y0=None, parameters=None, paths=PATHS, dtype="float
     numbers = {name: jnp.asarray(x, dtype) for name, x in (parameters or model.example).items()}
     ids = np.arange(paths, dtype=np.uint32).reshape(-1, group)
     run, start = program(model, method, dtype, **shape), [jnp.int32(x) for x in start]
-    found = [run(numbers, start, jnp.asarray(end, dtype), each) for each in ids]
-    return jax.tree.map(lambda *parts: np.concatenate(parts), *found)
+    results = [run(numbers, start, jnp.asarray(end, dtype), each) for each in ids]
+    return jax.tree.map(lambda *parts: np.concatenate(parts), *results)
 
 
 @functools.cache
@@ -110,7 +110,7 @@ def pass_rule(x, mean, deviation):
     assert -5 < y < 5
 
 
-class Linear(AbstractReactionNetwork):
+class LinearNetwork(AbstractReactionNetwork):
     """Both networks in one, for methods whose programs take long to compile."""
 
     State = BirthDeath.State
@@ -136,7 +136,7 @@ def linear(arrival, growth, loss):
 def birth_death(method, end, **shape):
     if method == "DirectMethod":
         return jump(BirthDeath, method, end, **shape)
-    return jump(Linear, method, end, parameters=linear(0.0, 0.1, 0.11), **shape)
+    return jump(LinearNetwork, method, end, parameters=linear(0.0, 0.1, 0.11), **shape)
 
 
 BIRTH_DEATH = [(1.0, 99.00498, 4.54834), (50.0, 60.65307, 22.38677)]
@@ -144,7 +144,7 @@ ARRIVALS = {"alpha": 1000.0, "mu": 10.0}
 
 
 def leaps_for_long(method, end):
-    """Leaps that the immigrants make too, whose whole law is tested."""
+    """Leaps that the immigrants make too, whose whole distribution is tested."""
     return method == "TauLeaping" and end == 50.0
 
 
@@ -175,7 +175,7 @@ def test_immigration_death_is_poisson(method, end):
     if method == "DirectMethod":
         run = jump(ImmigrationDeath, method, end, (0,), ARRIVALS)
     else:
-        run = jump(Linear, method, end, (0,), linear(1000.0, 0.0, 10.0))
+        run = jump(LinearNetwork, method, end, (0,), linear(1000.0, 0.0, 10.0))
     x = np.asarray(run.counts.X)[:, -1]
     mean = 100 * -math.expm1(-10 * end)
     if end == 1.0:  # before, there are too few to leap
@@ -195,14 +195,14 @@ def test_the_langevin_equation_has_the_moments_of_linear_networks(end, mean, dev
     pass_rule(x, mean, deviation)
 
 
-def chi_square(x, law) -> float:
-    """The p-value of a sample of whole numbers under a law, in cells of 20 or more expected."""
-    low, high = int(law.ppf(0.002)), int(law.ppf(0.998))
+def chi_square(x, distribution) -> float:
+    """The p-value of a sample of whole numbers under a distribution, in cells of 20 or more expected."""
+    low, high = int(distribution.ppf(0.002)), int(distribution.ppf(0.998))
     edges = np.arange(low, high + 1, max(1, (high - low) // 30)) + 0.5
-    expected = len(x) * np.diff(np.concatenate([[0], law.cdf(edges), [1]]))
-    found = np.histogram(x, np.concatenate([[-np.inf], edges, [np.inf]]))[0]
+    expected = len(x) * np.diff(np.concatenate([[0], distribution.cdf(edges), [1]]))
+    observed = np.histogram(x, np.concatenate([[-np.inf], edges, [np.inf]]))[0]
     keep = expected > 1e-9
-    chi = ((found - expected)[keep] ** 2 / expected[keep]).sum()
+    chi = ((observed - expected)[keep] ** 2 / expected[keep]).sum()
     return float(stats.chi2.sf(chi, keep.sum() - 1))
 
 
@@ -210,13 +210,13 @@ KEYS = 100_000
 
 
 @functools.cache
-def sampler(law, dtype):
-    return user_jit(jax.vmap(lambda i, *p: law(Words(i, jnp.uint32(3)), *p), (0, None, None)))
+def sampler(distribution, dtype):
+    return user_jit(jax.vmap(lambda i, *p: distribution(Words(i, jnp.uint32(3)), *p), (0, None, None)))
 
 
-def sample(law, *parameters, dtype):
+def sample(distribution, *parameters, dtype):
     padded = [*parameters, *[None] * (2 - len(parameters))]
-    return np.asarray(sampler(law, dtype)(jnp.arange(KEYS, dtype=jnp.uint32), *padded), np.float64)
+    return np.asarray(sampler(distribution, dtype)(jnp.arange(KEYS, dtype=jnp.uint32), *padded), np.float64)
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
@@ -234,12 +234,12 @@ def test_poisson_variates(mean, dtype):
 def test_the_density_of_large_poisson_variates(mean):
     """Up to six deviations away; a sample shows no error of less than a percent."""
     k = np.unique(np.round(np.clip(mean + math.sqrt(mean) * np.linspace(-6, 6, 200), 4, None)))
-    found = np.asarray(_log_poisson(jnp.asarray(k), jnp.asarray(mean)))
-    np.testing.assert_allclose(found, stats.poisson(mean).logpmf(k), rtol=0, atol=1e-7)
+    result = np.asarray(_log_poisson(jnp.asarray(k), jnp.asarray(mean)))
+    np.testing.assert_allclose(result, stats.poisson(mean).logpmf(k), rtol=0, atol=1e-7)
     few = np.arange(4.0)  # Stirling's series is short there, where a mean of 10 and more seldom is
-    found = np.asarray(_log_poisson(jnp.asarray(few), jnp.asarray(mean)))
-    np.testing.assert_allclose(found, stats.poisson(mean).logpmf(few), rtol=0, atol=1e-3)
-    assert found[0] == -mean
+    result = np.asarray(_log_poisson(jnp.asarray(few), jnp.asarray(mean)))
+    np.testing.assert_allclose(result, stats.poisson(mean).logpmf(few), rtol=0, atol=1e-3)
+    assert result[0] == -mean
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
@@ -248,8 +248,8 @@ def test_rare_poisson_variates(mean, dtype):
     """Word by word against scipy, the smallest and largest among them: as rare as one in 2^32."""
     words = np.unique(np.r_[2 ** np.arange(32), 3 * 2 ** np.arange(30), 2**32 - 2 ** np.arange(1, 32)])
     v = (words // 2 + 0.5) / 2**31
-    found = user_jit(lambda word: inverted(word, dtype(mean), 36))(jnp.asarray(words, jnp.uint32))
-    np.testing.assert_array_equal(found, stats.poisson(float(dtype(mean))).isf(v))
+    result = user_jit(lambda word: inverted(word, dtype(mean), 36))(jnp.asarray(words, jnp.uint32))
+    np.testing.assert_array_equal(result, stats.poisson(float(dtype(mean))).isf(v))
 
 
 def poisson_of(words, mean, _):
@@ -298,43 +298,45 @@ def test_binomial_variates(n, p, dtype):
     assert x.min() >= 0
     assert x.max() <= n
     assert chi_square(x, stats.binom(n, p)) > 1e-6
-    law = stats.binom(n, p)
-    assert abs(x.mean() - n * p) < 5 * law.std() / math.sqrt(KEYS)
-    spread = math.sqrt((law.stats("k") + 2) / KEYS)
-    assert abs(np.mean((x - n * p) ** 2) / law.var() - 1) <= 5 * spread
+    distribution = stats.binom(n, p)
+    assert abs(x.mean() - n * p) < 5 * distribution.std() / math.sqrt(KEYS)
+    spread = math.sqrt((distribution.stats("k") + 2) / KEYS)
+    assert abs(np.mean((x - n * p) ** 2) / distribution.var() - 1) <= 5 * spread
 
 
 @pytest.mark.parametrize(("n", "p"), [(20, 0.5), (1000, 0.01), (1000, 0.3), (1_000_000, 0.4)])
 def test_the_density_of_many_binomial_variates(n, p):
-    """Up to six deviations away, beside that of the mean; nothing is above n."""
-    law = stats.binom(n, p)
-    k = np.unique(np.round(np.clip(law.mean() + law.std() * np.linspace(-6, 6, 200), 4, n - 4)))
-    found = np.asarray(_log_binomial(jnp.asarray(k), jnp.float64(n), jnp.float64(n * p)))
+    """Up to six deviations away, relative to that of the mean; nothing is above n."""
+    distribution = stats.binom(n, p)
+    k = np.unique(
+        np.round(np.clip(distribution.mean() + distribution.std() * np.linspace(-6, 6, 200), 4, n - 4))
+    )
+    result = np.asarray(_log_binomial(jnp.asarray(k), jnp.float64(n), jnp.float64(n * p)))
     at = len(k) // 2
-    expected = law.logpmf(k) - law.logpmf(k[at])
-    np.testing.assert_allclose(found - found[at], expected, rtol=0, atol=2e-7)
+    expected = distribution.logpmf(k) - distribution.logpmf(k[at])
+    np.testing.assert_allclose(result - result[at], expected, rtol=0, atol=2e-7)
     assert _log_binomial(jnp.float64(n + 1), jnp.float64(n), jnp.float64(n * p)) == -np.inf
 
 
 @pytest.mark.parametrize(
-    ("law", "hat"),
+    ("distribution", "hat"),
     [(stats.poisson(m), (_poisson_hat, m)) for m in (10.0, 13.3, 100.0, 3e6)]
     + [(stats.binom(n, p), (_binomial_hat, n, p)) for n, p in ((20, 0.5), (1000, 0.011), (100_000, 0.4))],
 )
-def test_what_variates_are_rejected_from_lies_above_their_law(law, hat):
-    """Else they had another law; what is taken without a second look lies below.
+def test_what_variates_are_rejected_from_lies_above_their_distribution(distribution, hat):
+    """Else they had another distribution; what is taken without a second look lies below.
 
     Hörmann's constants for Poisson variates leave out up to six parts in a thousand at the edge of a few
-    cells, 2e-6 of the law in all.
+    cells, 2e-6 of the distribution in all.
     """
     build, *numbers = hat
     a, b, centre, scale, inner = (np.asarray(x) for x in build(*map(jnp.float64, numbers)))
     u = np.linspace(-0.499, 0.499, 200_001)
     room = 0.5 - np.abs(u)
     k = np.floor((2 * a / room + b) * u + centre)
-    density = law.logpmf(k)
+    density = distribution.logpmf(k)
     if build is _binomial_hat:
-        density = density - law.logpmf(math.floor((numbers[0] + 1) * numbers[1]))
+        density = density - distribution.logpmf(math.floor((numbers[0] + 1) * numbers[1]))
     height = np.log(scale / (a / room**2 + b))
     assert (height >= density - 6e-3).all()
     quick = room >= 0.07
@@ -351,11 +353,11 @@ def test_binomial_variates_without_a_choice(n, p):
 def test_gamma_variates(shape, dtype):
     """Of a large shape, where float32 has few values, what is left is the number of deviations."""
     shape = float(dtype(shape))
-    law = stats.gamma(shape)
+    distribution = stats.gamma(shape)
     x = sample(gamma_of, dtype(shape), dtype=dtype)
     if shape < 1e8 or dtype is jnp.float64:
-        assert stats.kstest(x, law.cdf).pvalue > 1e-6
-        assert chi_square_between(x, law, [1e-4, 1e-3, 0.01, 0.1, 0.9, 0.99, 0.999, 1 - 1e-4]) > 1e-6
+        assert stats.kstest(x, distribution.cdf).pvalue > 1e-6
+        assert chi_square_between(x, distribution, [1e-4, 1e-3, 0.01, 0.1, 0.9, 0.99, 0.999, 1 - 1e-4]) > 1e-6
     assert abs(x.mean() - shape) < 5 * math.sqrt(shape / KEYS)
     assert abs(np.mean((x - shape) ** 2) / shape - 1) < 5 * math.sqrt((2 + 6 / shape) / KEYS)
 
@@ -364,18 +366,18 @@ def test_a_million_gamma_variates_have_the_first_three_moments():
     """To half a percent, where constants of the method that are a little off still pass the tests above."""
     keys = jnp.arange(2**20, dtype=jnp.uint32)
     x = np.asarray(sampler(gamma_of, jnp.float32)(keys, jnp.float32(1), None), np.float64)
-    moments = [1, 2, 6, 24, 120, 720]  # n! of an exponential law
+    moments = [1, 2, 6, 24, 120, 720]  # n! of an exponential distribution
     for k in (1, 2, 3):
         error = math.sqrt((moments[2 * k - 1] - moments[k - 1] ** 2) / len(x))
         assert abs(np.mean(x**k) - moments[k - 1]) < 5 * error
 
 
-def chi_square_between(x, law, levels):
-    """The p-value of how many values there are between quantiles of a continuous law, tails included."""
+def chi_square_between(x, distribution, levels):
+    """The p-value of counts between quantiles of a continuous distribution, tails included."""
     levels = np.array([0.0, *levels, 1.0])
-    found = np.histogram(x, [-1.0, *law.ppf(levels[1:-1]), np.inf])[0]
+    observed = np.histogram(x, [-1.0, *distribution.ppf(levels[1:-1]), np.inf])[0]
     expected = np.diff(levels) * x.size
-    return float(stats.chi2.sf((((found - expected) ** 2) / expected).sum(), len(levels) - 2))
+    return float(stats.chi2.sf((((observed - expected) ** 2) / expected).sum(), len(levels) - 2))
 
 
 @pytest.mark.parametrize("d", [0.7, 1.5, 5.0, 40.0])
@@ -385,8 +387,8 @@ def test_what_gamma_variates_are_rejected_by(d):
     x = np.float32(w) * z
     x = x[x > -0.999].astype(np.float64)
     exact = 3 * d * (np.log1p(x) - x + x**2 / 2 - x**3 / 3)
-    found = 3 * d * np.asarray(_log_after_cube(jnp.asarray(x, jnp.float32)), np.float64)
-    np.testing.assert_allclose(found, exact, rtol=2e-6, atol=2e-5)
+    result = 3 * d * np.asarray(_log_after_cube(jnp.asarray(x, jnp.float32)), np.float64)
+    np.testing.assert_allclose(result, exact, rtol=2e-6, atol=2e-5)
 
 
 def test_the_slope_of_gamma_variates_is_that_at_a_fixed_probability():
@@ -472,8 +474,8 @@ def test_paths_do_not_depend_on_their_group():
     np.testing.assert_array_equal(whole.counts.X[:128], other.counts.X)
 
 
-def test_both_exact_methods_have_one_law():
-    """Schlögl's two stable states: the share of paths in the upper one, and the means within each."""
+def test_both_exact_methods_have_one_distribution():
+    """Schlögl's two stable states: the fraction of paths in the upper one, and the means within each."""
     parts = []
     for method in METHODS[:2]:
         x = np.asarray(jump(Schlogl, method, 4.0, paths=512).counts.X)[:, -1]
@@ -537,10 +539,11 @@ class Arrivals(AbstractReactionNetwork):
 
 @pytest.mark.more
 @pytest.mark.parametrize(
-    ("model", "parameters", "most"), [(Linear, linear(1e5, 0.0, 0.0), 2000), (Arrivals, {"rate": 1e5}, 1)]
+    ("model", "parameters", "most"),
+    [(LinearNetwork, linear(1e5, 0.0, 0.0), 2000), (Arrivals, {"rate": 1e5}, 1)],
 )
-def test_saved_times_inside_leaps_see_the_law(model, parameters, most):
-    """Arrivals alone are Poisson at every time, and leaps over hundreds of them are exact in law, also where
+def test_saved_times_inside_leaps_see_the_distribution(model, parameters, most):
+    """Arrivals alone are Poisson at every time, and leaps over hundreds of them are exact, also where
     several times are saved in one."""
     run = jump(model, "TauLeaping", 0.2, (0,), parameters, paths=512)
     x = np.asarray(run.counts.X)
@@ -554,7 +557,7 @@ def test_saved_times_inside_leaps_see_the_law(model, parameters, most):
 
 def test_saved_times_inside_one_leap_share_its_events():
     """Of arrivals in a leap over the whole run each quarter has its own, independent Poisson number."""
-    run = jump(Linear, "TauLeaping", 0.2, (1_000_000,), linear(1e5, 0.0, 0.0), paths=512)
+    run = jump(LinearNetwork, "TauLeaping", 0.2, (1_000_000,), linear(1e5, 0.0, 0.0), paths=512)
     assert (run.steps == 1).all()
     gained = np.diff(np.asarray(run.counts.X), axis=1) - 5000.0
     assert (abs(gained.mean(0)) < 5 * math.sqrt(5000 / 512)).all()
@@ -646,9 +649,7 @@ def test_no_run_goes_backwards(t1, counts, name):
 
 
 def test_rates_that_depend_on_time_are_refused():
-    with pytest.raises(
-        ValueError, match=r"^Seasonal: a rate depends on t, .*a curve .*, or take .*Maruyama$"
-    ):
+    with pytest.raises(ValueError, match=r"^Seasonal: a rate depends on t, .*a curve .*, or use .*Maruyama$"):
         check_rates(Seasonal())
     for model in (Repressilator, SIR, Tangled):
         check_rates(model(**dict.fromkeys(parameters_of(model), 1.0)))
@@ -689,10 +690,10 @@ def test_what_is_no_reaction(equation, said):
 
 @pytest.mark.parametrize("equation", ["2 A + B -> C", "A + B + A -> C", "2A+B->C", "2*A + B -> C"])
 def test_ways_to_write_a_reaction(equation):
-    found = reaction(equation)
-    assert (dict(found.reactants), dict(found.products)) == ({"A": 2, "B": 1}, {"C": 1})
-    assert found.change == {"A": -2, "B": -1, "C": 1}
-    assert found.order == 3
+    parsed = reaction(equation)
+    assert (dict(parsed.reactants), dict(parsed.products)) == ({"A": 2, "B": 1}, {"C": 1})
+    assert parsed.change == {"A": -2, "B": -1, "C": 1}
+    assert parsed.order == 3
 
 
 def test_a_reaction_of_an_unknown_species():

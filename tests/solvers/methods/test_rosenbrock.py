@@ -29,7 +29,7 @@ HIRES_END = (
 ROBERTSON_END = (0.2083340149701255e-7, 0.8333360770334713e-13, 0.9999999791665050)
 
 
-class RobertsonState(NamedTuple):
+class SpeciesState(NamedTuple):
     a: Scalar
     b: Scalar
     c: Scalar
@@ -48,7 +48,7 @@ class HiresState(NamedTuple):
 
 def robertson(t, y, slow):
     first, second, third = slow * y.a, 1e4 * y.b * y.c, 3e7 * y.b * y.b
-    return RobertsonState(second - first, first - second - third, third)
+    return SpeciesState(second - first, first - second - third, third)
 
 
 def hires(t, y, args):
@@ -92,12 +92,12 @@ def adaptive(rates, solver, y0, t1, args=None, rtol=1e-8, atol=1e-12, adjoint=No
 )
 def test_robertson_to_the_published_digits(solver, rtol, steps):
     """Over eleven decades of time, a variable of 1e-13 included, at the tolerance asked for."""
-    y0 = state(RobertsonState, (1, 0, 0))
+    y0 = state(SpeciesState, (1, 0, 0))
     solution = adaptive(robertson, solver, y0, 1e11, 0.04, rtol, 1e-20)
-    found = np.ravel(solution.ys)
+    result = np.ravel(solution.ys)
     accumulated = 30 if isinstance(solver, Rosenbrock23) else 1
-    np.testing.assert_allclose(found, ROBERTSON_END, rtol=accumulated * rtol)
-    assert found.sum() == pytest.approx(1, abs=1e-12)
+    np.testing.assert_allclose(result, ROBERTSON_END, rtol=accumulated * rtol)
+    assert result.sum() == pytest.approx(1, abs=1e-12)
     assert solution.stats["num_steps"] < steps
 
 
@@ -112,44 +112,44 @@ def test_hires_to_the_published_digits():
 def test_an_array_takes_the_same_steps_as_scalars():
     """Elimination is written out for both."""
     start, program = (1, 0, 0), jax.jit(adaptive, static_argnums=(0, 1))
-    scalars = program(robertson, Rosenbrock23(), state(RobertsonState, start), 1e3, 0.04, 1e-5)
+    scalars = program(robertson, Rosenbrock23(), state(SpeciesState, start), 1e3, 0.04, 1e-5)
 
     def rates(t, y, slow):
-        return jnp.stack(robertson(t, RobertsonState(*y), slow))
+        return jnp.stack(robertson(t, SpeciesState(*y), slow))
 
     array = program(rates, Rosenbrock23(), jnp.asarray(start, float), 1e3, 0.04, 1e-5)
     assert array.stats["num_steps"] == scalars.stats["num_steps"]
     np.testing.assert_allclose(array.ys[0], np.ravel(scalars.ys), rtol=1e-9)
 
 
-class Oscillator(NamedTuple):
+class OscillatorState(NamedTuple):
     x: Scalar
     v: Scalar
 
 
 def forced_van_der_pol(t, y, mu):
-    return Oscillator(y.v, mu * ((1 - y.x * y.x) * y.v - y.x + t * t))
+    return OscillatorState(y.v, mu * ((1 - y.x * y.x) * y.v - y.x + t * t))
 
 
 @pytest.mark.more
 def test_agrees_with_radau():
     """On a driven relaxation oscillator, at saved times between the steps."""
-    times, y0 = jnp.linspace(0.0, 2.0, 9), state(Oscillator, (2, 0))
+    times, y0 = jnp.linspace(0.0, 2.0, 9), state(OscillatorState, (2, 0))
     args = {"args": 300.0, "saveat": diffrax.SaveAt(ts=times)}
-    found = np.stack(adaptive(forced_van_der_pol, Rodas5P(), y0, 2.0, **args).ys)
+    result = np.stack(adaptive(forced_van_der_pol, Rodas5P(), y0, 2.0, **args).ys)
 
     def rates(t, y):
-        return np.stack(forced_van_der_pol(t, Oscillator(*y), 300.0))
+        return np.stack(forced_van_der_pol(t, OscillatorState(*y), 300.0))
 
     radau = solve_ivp(rates, (0, 2), (2, 0), "Radau", t_eval=np.asarray(times), rtol=1e-10, atol=1e-13)
-    np.testing.assert_allclose(found, radau.y, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(result, radau.y, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.slow
 def test_agrees_with_kvaerno():
-    y0, program = state(Oscillator, (2, 0)), functools.partial(adaptive, forced_van_der_pol)
-    found, kvaerno = (program(solver, y0, 2.0, 300.0).ys for solver in (Rodas5P(), diffrax.Kvaerno5()))
-    np.testing.assert_allclose(np.ravel(found), np.ravel(kvaerno), rtol=1e-6)
+    y0, program = state(OscillatorState, (2, 0)), functools.partial(adaptive, forced_van_der_pol)
+    rodas, kvaerno = (program(solver, y0, 2.0, 300.0).ys for solver in (Rodas5P(), diffrax.Kvaerno5()))
+    np.testing.assert_allclose(np.ravel(rodas), np.ravel(kvaerno), rtol=1e-6)
 
 
 def one_step(solver, rates, y0, h, args=None):
@@ -165,9 +165,9 @@ def test_l_stability(solver):
     @jax.vmap
     def amplification(rate, frequency):
         def rates(t, y, args):
-            return Oscillator(-rate * y.x - frequency * y.v, frequency * y.x - rate * y.v)
+            return OscillatorState(-rate * y.x - frequency * y.v, frequency * y.x - rate * y.v)
 
-        y1 = one_step(solver, rates, state(Oscillator, (1, 0)), jnp.asarray(1.0))[0]
+        y1 = one_step(solver, rates, state(OscillatorState, (1, 0)), jnp.asarray(1.0))[0]
         return jnp.hypot(y1.x, y1.v)
 
     frequencies = jnp.logspace(-2, 4, 200)
@@ -181,20 +181,20 @@ def test_order_of_the_dense_output(solver, order):
     """Within one step the error goes as the step length to the power of the order and one."""
 
     def rates(t, y, args):
-        return Oscillator(y.v + 0.4 * jnp.sin(2 * t), -1.3 * jnp.sin(y.x) + 0.5 * jnp.cos(3 * t))
+        return OscillatorState(y.v + 0.4 * jnp.sin(2 * t), -1.3 * jnp.sin(y.x) + 0.5 * jnp.cos(3 * t))
 
     start, lengths = (0.4, 0.7), 0.2 * 0.8 ** np.arange(6)
     within = jnp.asarray([0.3, 0.55, 0.8])
 
     def inside(h):
-        dense = one_step(solver, rates, state(Oscillator, start), h)[2]
+        dense = one_step(solver, rates, state(OscillatorState, start), h)[2]
         path = solver.interpolation_cls(t0=jnp.zeros_like(h), t1=h, **dense)
         return jnp.stack(jax.vmap(path.evaluate)(within * h))
 
-    found = jax.jit(jax.vmap(inside))(jnp.asarray(lengths))
+    result = jax.jit(jax.vmap(inside))(jnp.asarray(lengths))
 
     def numpy_rates(t, y):
-        return np.stack(rates(t, Oscillator(*y), None))
+        return np.stack(rates(t, OscillatorState(*y), None))
 
     exact = [
         solve_ivp(
@@ -202,7 +202,7 @@ def test_order_of_the_dense_output(solver, order):
         ).y
         for h in lengths
     ]
-    errors = np.sqrt(np.mean((np.asarray(found) - exact) ** 2, axis=(1, 2)))
+    errors = np.sqrt(np.mean((np.asarray(result) - exact) ** 2, axis=(1, 2)))
     assert np.polyfit(np.log(lengths), np.log(errors), 1)[0] == pytest.approx(order + 1, abs=0.2)
 
 
@@ -245,8 +245,8 @@ def test_an_impossible_step_is_tried_again_shorter(solver):
 
     error = one_step(solver, rates, {"x": jnp.asarray(-1.0)}, jnp.asarray(0.1))[1]
     assert error["x"] == np.inf
-    found = adaptive(rates, solver, {"x": jnp.asarray(4.0)}, 0.01, rtol=1e-6, atol=1e-9).ys["x"][0]
-    assert found == pytest.approx(np.tan(np.arctan(2) - 0.5) ** 2, rel=1e-4)
+    result = adaptive(rates, solver, {"x": jnp.asarray(4.0)}, 0.01, rtol=1e-6, atol=1e-9).ys["x"][0]
+    assert result == pytest.approx(np.tan(np.arctan(2) - 0.5) ** 2, rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_an_impossible_step_is_tried_again_shorter(solver):
 )
 def test_derivatives_through_adaptive_steps(adjoint):
     """By the slow rate of Robertson's reaction, against a difference quotient."""
-    y0 = state(RobertsonState, (1, 0, 0))
+    y0 = state(SpeciesState, (1, 0, 0))
 
     def end(slow):
         return adaptive(robertson, Rosenbrock23(), y0, 40.0, slow, 1e-7, 1e-13, adjoint).ys.c[0]
@@ -272,10 +272,10 @@ def test_known_zeros_are_left_out(order):
     matrix = np.array([[2.0, 0, 0, 0], [1, 3, 0, 0], [0, 1, 1e-9, 2], [1, 0, 4, 1]])[order]
     right = np.array([0.0, 1, 2, 3])[order]
     rows = [[None if x == 0 else jnp.asarray(x) for x in row] for row in matrix]
-    found, singular = solve_sparse(rows, [None if x == 0 else jnp.asarray(x) for x in right])
-    assert found[0] is None
+    solution, singular = solve_sparse(rows, [None if x == 0 else jnp.asarray(x) for x in right])
+    assert solution[0] is None
     np.testing.assert_allclose(
-        [0 if x is None else x for x in found], np.linalg.solve(matrix, right), rtol=1e-9
+        [0 if x is None else x for x in solution], np.linalg.solve(matrix, right), rtol=1e-9
     )
     assert not singular
     first = order.index(0)
@@ -295,8 +295,8 @@ def test_elimination_by_numpy():
         factors = factorise([list(row) for row in matrix])
         return jnp.stack(solve(factors, list(b)))
 
-    found = jax.jit(jax.vmap(by_elimination))(matrices, right)
-    np.testing.assert_allclose(found, np.linalg.solve(matrices, right[..., None])[..., 0], rtol=1e-9)
+    solution = jax.jit(jax.vmap(by_elimination))(matrices, right)
+    np.testing.assert_allclose(solution, np.linalg.solve(matrices, right[..., None])[..., 0], rtol=1e-9)
     assert not np.isfinite(by_elimination(jnp.ones((2, 2)), jnp.asarray([1.0, 2.0]))).any()
     exchanged = jax.jit(jax.vmap(inverse))
     np.testing.assert_allclose(exchanged(matrices), np.linalg.inv(matrices), rtol=1e-9, atol=1e-12)
@@ -311,12 +311,12 @@ def test_stages_in_a_loop_are_those_written_out(names):
     """Copies of a system, too many numbers to write out, or to invert, take the steps of one."""
 
     def rates(t, y, args):
-        return Oscillator(y.v + 0.4 * jnp.sin(2 * t), -1.3 * jnp.sin(y.x) + 0.5 * jnp.cos(3 * t))
+        return OscillatorState(y.v + 0.4 * jnp.sin(2 * t), -1.3 * jnp.sin(y.x) + 0.5 * jnp.cos(3 * t))
 
     def copies(t, y, args):
         return {name: rates(t, each, args) for name, each in y.items()}
 
-    y0, h = state(Oscillator, (0.4, 0.7)), jnp.asarray(0.3)
+    y0, h = state(OscillatorState, (0.4, 0.7)), jnp.asarray(0.3)
     for solver in SOLVERS:
         one = one_step(solver, rates, y0, h)[:3]
         all_of_them = one_step(solver, copies, dict.fromkeys(names, y0), h)[:3]

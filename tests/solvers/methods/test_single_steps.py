@@ -224,13 +224,13 @@ def test_a_step_of_baoab_is_the_published_one():
         return np.array([a**3 - a + 0.5 * (a - b), b**3 - b - 0.5 * (a - b)])
 
     normals = W / np.sqrt(H)
-    found = one_step("BAOAB", Wells(), [*q, *p], (normals, normals))
+    result = one_step("BAOAB", Wells(), [*q, *p], (normals, normals))
     p = p - H / 2 * u * gradient(q)
     q = q + H / 2 * p
     p = np.exp(-gamma * H) * p + np.sqrt(u * (1 - np.exp(-2 * gamma * H))) * normals
     q = q + H / 2 * p
     p = p - H / 2 * u * gradient(q)
-    np.testing.assert_allclose(found, [*q, *p], rtol=2e-13)
+    np.testing.assert_allclose(result, [*q, *p], rtol=2e-13)
     assert QuadState._fields == Wells.State._fields
 
 
@@ -302,8 +302,8 @@ ORDINARY = {
 
 @pytest.mark.parametrize("name", ORDINARY)
 def test_an_ordinary_step_is_the_published_one(name):
-    found = one_step(name, Driven(), Y, (np.zeros(2), np.zeros(2)))
-    np.testing.assert_allclose(found, ORDINARY[name](), rtol=2e-13)
+    result = one_step(name, Driven(), Y, (np.zeros(2), np.zeros(2)))
+    np.testing.assert_allclose(result, ORDINARY[name](), rtol=2e-13)
     assert PairState._fields == Driven.State._fields
 
 

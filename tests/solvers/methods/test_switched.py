@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from simkit_solvers import (
-    AbstractODE,
     Grid,
     States,
     Switched,
@@ -17,7 +16,7 @@ from simkit_solvers import (
     make_solver,
     stepper_for,
 )
-from solver_problems import Additive, Commutative, Driven, Given, PairState
+from solver_problems import Additive, Commutative, Damped, Driven, Given, PairState
 from user_code import user_jit
 
 SPLITTING = tuple(make_solver(name) for name in ("SemiImplicitEuler", "Leapfrog", "Yoshida6"))
@@ -71,8 +70,8 @@ def test_another_choice_compiles_nothing():
         traces.append(1)
         return path(Switched(SPLITTING, which), STARTS[0], None, Driven())["x"][-1]
 
-    found = [end(jnp.asarray(i)) for i in range(3)]
-    np.testing.assert_allclose(found, alone(SPLITTING, Driven())[:, 0, 0, -1], rtol=0, atol=1e-14)
+    results = [end(jnp.asarray(i)) for i in range(3)]
+    np.testing.assert_allclose(results, alone(SPLITTING, Driven())[:, 0, 0, -1], rtol=0, atol=1e-14)
     assert len(traces) == 1
 
 
@@ -105,15 +104,15 @@ def test_criterion_at_each_step_is_a_loop_written_out():
         state = jax.lax.cond(fresh, lambda: steppers[i].init(problem, t, dt, y), lambda: state)
         return steppers[i].step(problem, t, dt, y, None, state)
 
-    y, taken = PairState(*STARTS[1]), []
+    y, chosen = PairState(*STARTS[1]), []
     states, written = [s.init(problem, jnp.asarray(0.3), dt, y) for s in steppers], [y]
     for k in range(grid.steps):
         i = int(y.x * problem.a > 0)
-        fresh = k > 0 and taken[-1] != i
+        fresh = k > 0 and chosen[-1] != i
         y, states[i] = advance(i, 0.3 + k * dt, y, states[i], fresh)
-        taken.append(i)
+        chosen.append(i)
         written.append(y)
-    assert np.count_nonzero(np.diff(taken)) > 2
+    assert np.count_nonzero(np.diff(chosen)) > 2
     rows = user_jit(lambda: integrate(problem, solver, PairState(*STARTS[1]), grid, None, States()))()
     np.testing.assert_allclose(np.transpose([rows["x"], rows["v"]]), written, rtol=0, atol=1e-13)
     # Under vmap all are computed and one is kept.
@@ -150,13 +149,6 @@ def test_derivatives_agree(criterion, dtype):
     np.testing.assert_allclose(forward, reverse, rtol=20 * float(jnp.finfo(dtype).eps))
 
 
-class Damped(AbstractODE):
-    State = PairState
-
-    def drift(self, t, y):
-        return PairState(x=y.v, v=-jnp.sin(y.x) - 0.1 * y.v)
-
-
 def test_fits_where_each_of_its_solvers_does():
     check_solver(Switched(MIXED, 0), Driven())
     with pytest.raises(ValueError, match="solver Leapfrog needs a separable problem"):
@@ -179,7 +171,7 @@ def test_fits_where_each_of_its_solvers_does():
         (SPLITTING, CHOICES, r"^Switched\.which: .* got int64 of shape \(6,\); map over paths by `vmap`"),
     ],
 )
-def test_mistakes(solvers, which, message):
+def test_bad_input(solvers, which, message):
     with pytest.raises(ValueError, match=message):
         Switched(solvers, which)
 

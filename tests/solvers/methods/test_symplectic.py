@@ -28,7 +28,7 @@ SPLITTING = [name for name, info in SOLVERS.items() if info.problem == ("ode",) 
 SYMMETRIC = [name for name in SPLITTING if name != "SemiImplicitEuler"]
 
 
-class HenonHeiles(AbstractHamiltonian):
+class CubicOscillators(AbstractHamiltonian):
     """Two oscillators, coupled by a cubic potential."""
 
     State = QuadState
@@ -43,7 +43,7 @@ class HenonHeiles(AbstractHamiltonian):
         return 0.5 * (x**2 + y**2) + self.coupling * (x**2 * y - y**3 / 3)
 
 
-class Pendulum(AbstractHamiltonian):
+class SimplePendulum(AbstractHamiltonian):
     State = PairState
 
     def kinetic(self, p):
@@ -86,14 +86,14 @@ def last(rows):
 
 @functools.cache
 def reference(length):
-    slope = user_jit(lambda t, y: jnp.stack(HenonHeiles().drift(t, QuadState(*y))))
+    slope = user_jit(lambda t, y: jnp.stack(CubicOscillators().drift(t, QuadState(*y))))
     return solve_ivp(slope, (0, length), np.array(START), "DOP853", rtol=1e-13, atol=1e-15).y[:, -1]
 
 
 @pytest.mark.parametrize("name", SPLITTING)
 def test_order_over_an_orbit(name):
     counts = np.array({1: [800, 1600], 2: [200, 400], 4: [100, 200], 6: [40, 80]}[SOLVERS[name].order])
-    ends = [last(run(HenonHeiles(), name, START, 8 / n, int(n), int(n))) for n in counts]
+    ends = [last(run(CubicOscillators(), name, START, 8 / n, int(n), int(n))) for n in counts]
     errors = np.linalg.norm(np.array(ends) - reference(8.0), axis=1)
     order = -np.diff(np.log(errors)) / np.diff(np.log(counts))
     assert order == pytest.approx(SOLVERS[name].order, abs=0.1)
@@ -101,7 +101,7 @@ def test_order_over_an_orbit(name):
 
 def test_energy_over_a_million_steps():
     """It swings by the square of the step, as much in the last tenth as in the first, about one level."""
-    problem, y0 = Pendulum(), PairState(jnp.asarray(1.5), jnp.asarray(0.0))
+    problem, y0 = SimplePendulum(), PairState(jnp.asarray(1.5), jnp.asarray(0.0))
     rows = run(problem, "Leapfrog", y0, 0.1, 10**6, 50)
     energy = np.asarray(jax.vmap(problem.energy)(PairState(**rows)))
     first, end = energy[: len(energy) // 10], energy[-(len(energy) // 10) :]
@@ -114,16 +114,16 @@ def test_energy_over_a_million_steps():
     "name", [pytest.param(x, marks=pytest.mark.more) if x == "Yoshida6" else x for x in SYMMETRIC]
 )
 def test_turning_back_leads_to_the_start(name):
-    q1, q2, p1, p2 = last(run(HenonHeiles(), name, START, 0.1, 1000, 1000))
+    q1, q2, p1, p2 = last(run(CubicOscillators(), name, START, 0.1, 1000, 1000))
     assert abs(float(q1 - START.q1)) > 0.01
-    q1, q2, p1, p2 = last(run(HenonHeiles(), name, QuadState(q1, q2, -p1, -p2), 0.1, 1000, 1000))
+    q1, q2, p1, p2 = last(run(CubicOscillators(), name, QuadState(q1, q2, -p1, -p2), 0.1, 1000, 1000))
     np.testing.assert_allclose([q1, q2, -p1, -p2], START, rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("name", SPLITTING)
 def test_step_is_symplectic(name):
     """J^T Omega J = Omega for the derivative J of a step, large as it may be."""
-    stepper, problem = stepper_for(make_solver(name)), HenonHeiles()
+    stepper, problem = stepper_for(make_solver(name)), CubicOscillators()
     zero, h = jnp.asarray(0.0), jnp.asarray(0.3)
 
     def step(y):
@@ -193,15 +193,15 @@ def test_forces_in_a_step(name, forces):
 
     y = jax.block_until_ready(user_jit(lambda: three_steps(counted))())
     assert len(counted.calls) == 1 + 3 * forces
-    np.testing.assert_allclose(y, user_jit(lambda: three_steps(Pendulum()))(), rtol=1e-14)
+    np.testing.assert_allclose(y, user_jit(lambda: three_steps(SimplePendulum()))(), rtol=1e-14)
 
 
 @pytest.mark.parametrize("name", SYMMETRIC)
 def test_force_is_taken_afresh_after_a_jump(name):
-    """diffrax tells a solver by `made_jump` that what it carries is stale."""
+    """diffrax indicates to a solver by `made_jump` that what it carries is stale."""
     solver, y0 = make_solver(name), ((jnp.asarray(0.9),), (jnp.asarray(0.4),))
     zero, h = jnp.asarray(0.0), jnp.asarray(0.1)
-    terms = HalfTerm(Pendulum(), zero, y0[0], True), HalfTerm(Pendulum(), zero, y0[1], False)
+    terms = HalfTerm(SimplePendulum(), zero, y0[0], True), HalfTerm(SimplePendulum(), zero, y0[1], False)
 
     @user_jit
     def end(state, made_jump):

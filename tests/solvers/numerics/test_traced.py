@@ -31,11 +31,11 @@ from simkit.garbage import OBJECTS, seldom_collected
 
 def operations(jaxpr) -> list[str]:
     """The names of all operations, those of called functions in place of the calls."""
-    found = []
+    names = []
     for eqn in jaxpr.eqns:
         inner = eqn.params.get("jaxpr") if eqn.primitive.name == "jit" else None
-        found += [eqn.primitive.name] if inner is None else operations(inner.jaxpr)
-    return found
+        names += [eqn.primitive.name] if inner is None else operations(inner.jaxpr)
+    return names
 
 
 def test_what_is_written_twice_is_computed_once():
@@ -67,8 +67,8 @@ def test_only_equal_operations_are_taken_for_one():
         return x - y, y - x, *sums, wide - narrow, x * 2.0, x * jnp.float64(2), x * -2.0
 
     given = jnp.float64(3.0), jnp.float64(5.0)
-    found = [np.asarray(x).tolist() for x in traced_once(different, *given)]
-    assert found == [-2.0, 2.0, [3.0, 8.0], [8.0, 5.0], 0.1 - float(np.float32(0.1)), 6.0, 6.0, -6.0]
+    results = [np.asarray(x).tolist() for x in traced_once(different, *given)]
+    assert results == [-2.0, 2.0, [3.0, 8.0], [8.0, 5.0], 0.1 - float(np.float32(0.1)), 6.0, 6.0, -6.0]
 
 
 def test_a_function_is_traced_once_for_arguments_that_differ_in_arrays():
@@ -143,9 +143,9 @@ def test_any_number_of_arrays_is_averaged_by_the_programs_of_two(counts):
             for count in counts
             for request in MomentsReduction((count,) * 2).requests(ids, "float64", ())
         }
-        found, valid = reduction.compiled(compiled(*requests)[0])([jnp.asarray(x) for x in arrays], present)
+        result, valid = reduction.compiled(compiled(*requests)[0])([jnp.asarray(x) for x in arrays], present)
         reducer = reduction.reducer
-        statistics = reducer.finish(reducer.merge(reducer.init(), reduction.nodes(found)))
+        statistics = reducer.finish(reducer.merge(reducer.init(), reduction.nodes(result)))
     kept = present.copy()
     kept[1, 5] = False
     np.testing.assert_array_equal(np.asarray(valid)[0], kept)

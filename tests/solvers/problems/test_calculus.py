@@ -103,7 +103,7 @@ def test_heston_has_no_adaptive_solver():
         "initial": SQUARE_ROOTS[1][1],
         "time": {"t1": 1, "rtol": 0.1, "atol": 1},
     }
-    with pytest.raises(InputError, match="general noise; take EulerMaruyama with steps of equal length"):
+    with pytest.raises(InputError, match="general noise; use EulerMaruyama with steps of equal length"):
         simkit.run(file)
 
 

@@ -15,7 +15,7 @@ def words(a, b):
     return Words(jnp.uint32(a), jnp.uint32(b))
 
 
-def joined(pair: Words):
+def as_uint64(pair: Words):
     """Both words as one 64-bit integer."""
     return np.asarray(pair.a).astype(np.uint64) << np.uint64(32) | np.asarray(pair.b).astype(np.uint64)
 
@@ -83,23 +83,23 @@ def test_every_stream_has_the_number_that_it_always_had():
 
 
 def test_every_path_and_stream_has_a_key_of_its_own():
-    keys = [joined(stream_key(seed_key(0), jnp.asarray(IDS), stream)) for stream in Stream]
+    keys = [as_uint64(stream_key(seed_key(0), jnp.asarray(IDS), stream)) for stream in Stream]
     assert len(np.unique(keys)) == len(Stream) * len(IDS)
 
 
 def test_every_step_group_and_component_block_has_words_of_its_own():
     key = stream_key(seed_key(0), 0, Stream.INCREMENTS)
     components = (0, 1, 2, 3, 2**31, 2**32 - 1)
-    blocks = [joined(block(key, jnp.asarray(IDS), c)) for c in components]
+    blocks = [as_uint64(block(key, jnp.asarray(IDS), c)) for c in components]
     assert len(np.unique(blocks)) == len(components) * len(IDS)
 
 
 def test_path_stream_step_and_component_are_not_interchangeable():
-    found = {
-        int(joined(block(stream_key(seed_key(0), path, stream), group, component)))
+    values = {
+        int(as_uint64(block(stream_key(seed_key(0), path, stream), group, component)))
         for path, stream, group, component in itertools.product(range(3), Stream, range(3), range(3))
     }
-    assert len(found) == 3 * len(Stream) * 3 * 3
+    assert len(values) == 3 * len(Stream) * 3 * 3
 
 
 def test_every_bit_of_key_and_counter_reaches_every_bit_of_the_words():
@@ -107,20 +107,20 @@ def test_every_bit_of_key_and_counter_reaches_every_bit_of_the_words():
     inputs = [jnp.asarray(x) for x in rng.integers(0, 2**32, (4, 2000), dtype=np.uint32)]
 
     def cipher(a, b, c, d):
-        return joined(threefry2x32(Words(a, b), Words(c, d)))
+        return as_uint64(threefry2x32(Words(a, b), Words(c, d)))
 
     before = cipher(*inputs)
     for which, bit in itertools.product(range(4), range(32)):
         flipped = [x ^ jnp.uint32(1 << bit) if i == which else x for i, x in enumerate(inputs)]
         changed = before ^ cipher(*flipped)
-        share = np.array([np.mean(changed >> np.uint64(i) & np.uint64(1)) for i in range(64)])
-        z = (share - 0.5) * 2 * np.sqrt(2000)
+        fraction = np.array([np.mean(changed >> np.uint64(i) & np.uint64(1)) for i in range(64)])
+        z = (fraction - 0.5) * 2 * np.sqrt(2000)
         assert np.abs(z).max() < 6.6  # alpha 1e-6 over the 8192 pairs of bits (two-sided, Bonferroni: 6.5)
 
 
 def test_seed_zero_is_a_seed_like_any_other():
     first = [
-        int(joined(stream_key(seed_key(seed), 0, Stream.INCREMENTS))) for seed in (0, 1, 2**32, 2**64 - 1)
+        int(as_uint64(stream_key(seed_key(seed), 0, Stream.INCREMENTS))) for seed in (0, 1, 2**32, 2**64 - 1)
     ]
     assert len(set(first)) == 4
     assert 0 not in first
@@ -129,7 +129,7 @@ def test_seed_zero_is_a_seed_like_any_other():
 def test_all_64_bits_of_a_seed_count():
     rng = np.random.default_rng(3)
     seeds = [0, *(2**i for i in range(64)), *(int(x) for x in rng.integers(0, 2**64, 1000, dtype=np.uint64))]
-    assert [int(joined(seed_key(seed))) for seed in seeds] == seeds
+    assert [int(as_uint64(seed_key(seed))) for seed in seeds] == seeds
 
 
 @pytest.mark.parametrize("seed", [-1, 2**64, -(2**64), 10**30])
@@ -163,8 +163,8 @@ def test_a_traced_counter_of_another_type_is_refused(dtype):
 
 def test_the_last_counters_are_usable_and_a_number_is_the_same_however_it_is_given():
     key, last = seed_key(7), 2**32 - 1
-    expected = joined(block(stream_key(key, last, Stream.BRIDGE), last, last))
+    expected = as_uint64(block(stream_key(key, last, Stream.BRIDGE), last, last))
     for given in (np.int64(last), np.uint32(last), jnp.uint32(last)):
-        assert joined(block(stream_key(key, given, Stream.BRIDGE), given, given)) == expected
+        assert as_uint64(block(stream_key(key, given, Stream.BRIDGE), given, given)) == expected
     mapped = user_jit(jax.vmap(lambda i: block(stream_key(key, i, Stream.BRIDGE), i, i)))
-    assert joined(mapped(jnp.asarray([3, last, 5], jnp.uint32)))[1] == expected
+    assert as_uint64(mapped(jnp.asarray([3, last, 5], jnp.uint32)))[1] == expected

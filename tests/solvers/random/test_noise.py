@@ -75,8 +75,10 @@ STARTS = st.one_of(st.integers(0, 5), st.integers(0, 2**31))
     STARTS,
     st.lists(st.integers(1, 4), min_size=1, max_size=4),
 )
-def test_a_step_draws_the_same_however_the_steps_are_cut(components, areas, wide, factor, first, counts):
-    noise = CounterNoise("increments", "areas", wide)
+def test_a_step_draws_the_same_however_the_steps_are_cut(
+    components, areas, float64_normals, factor, first, counts
+):
+    noise = CounterNoise("increments", "areas", float64_normals)
     if factor > 1:
         noise, first = CoarsenedNoise(noise, factor), first // factor
     with Ledger():
@@ -94,20 +96,22 @@ def test_a_step_draws_the_same_however_the_steps_are_cut(components, areas, wide
         assert increment == Draw(draw.W)
 
 
-def halved(wide=False):
-    bridge = CounterNoise("bridge", "areas of the bridge", wide)
-    return HalvedNoise(CounterNoise("increments", "areas", wide), bridge)
+def halved(float64_normals=False):
+    bridge = CounterNoise("bridge", "areas of the bridge", float64_normals)
+    return HalvedNoise(CounterNoise("increments", "areas", float64_normals), bridge)
 
 
 @settings(max_examples=40, deadline=None)
 @given(COMPONENTS, AREAS, st.booleans(), STARTS, st.lists(st.integers(1, 4), min_size=1, max_size=4))
-def test_a_half_step_draws_the_same_however_the_steps_are_cut(components, areas, wide, first, counts):
+def test_a_half_step_draws_the_same_however_the_steps_are_cut(
+    components, areas, float64_normals, first, counts
+):
     with Ledger():
-        whole = draws(halved(wide), components, areas, first, sum(counts))
+        whole = draws(halved(float64_normals), components, areas, first, sum(counts))
         parts = [
             draw
             for start, count in zip(itertools.accumulate([first, *counts]), counts, strict=False)
-            for draw in draws(halved(wide), components, areas, start, count)
+            for draw in draws(halved(float64_normals), components, areas, start, count)
         ]
     assert parts == whole
 
@@ -116,9 +120,9 @@ def test_a_half_step_draws_the_same_however_the_steps_are_cut(components, areas,
 @pytest.mark.parametrize("areas", [0, 1, 2])
 def test_halves_join_to_the_step_that_was_split(components, areas):
     with Ledger():
-        joined = draws(CoarsenedNoise(halved(), 2), components, areas, 5, 4)
+        coarse = draws(CoarsenedNoise(halved(), 2), components, areas, 5, 4)
         split = draws(halved().whole, components, areas, 5, 4)
-    np.testing.assert_allclose(jax.tree.leaves(joined), jax.tree.leaves(split), rtol=0, atol=1e-14)
+    np.testing.assert_allclose(jax.tree.leaves(coarse), jax.tree.leaves(split), rtol=0, atol=1e-14)
 
 
 def test_halves_of_increments_are_a_brownian_bridge():
@@ -132,15 +136,15 @@ def test_halves_of_increments_are_a_brownian_bridge():
 @pytest.mark.parametrize("areas", [0, pytest.param(2, marks=pytest.mark.more)])
 @pytest.mark.parametrize("noise_of", [HalvedNoise.of, HalvedNoise.twice])
 def test_halves_are_standard_normal_and_independent(noise_of, areas):
-    found = table(lambda path: noise_of(seed_key(1), path), 2, areas, np.arange(2**15), 8)
-    assert dependence(found.reshape(len(found), -1)) < 1
-    assert stats.kstest(found.ravel(), "norm").pvalue > 1e-6
+    samples = table(lambda path: noise_of(seed_key(1), path), 2, areas, np.arange(2**15), 8)
+    assert dependence(samples.reshape(len(samples), -1)) < 1
+    assert stats.kstest(samples.ravel(), "norm").pvalue > 1e-6
 
 
 @settings(max_examples=60, deadline=None)
 @given(COMPONENTS, AREAS, st.booleans(), st.integers(0, 5), st.integers(1, 6))
-def test_no_word_is_used_twice_and_no_block_computed_twice(components, areas, wide, first, count):
-    noise = CounterNoise("increments", "areas", wide)
+def test_no_word_is_used_twice_and_no_block_computed_twice(components, areas, float64_normals, first, count):
+    noise = CounterNoise("increments", "areas", float64_normals)
     group = noise.group(components)
     first, count = first * group, count * group
     with Ledger() as together:
@@ -167,9 +171,9 @@ def test_whole_groups_waste_no_word(components, areas, start, groups):
 def test_where_each_normal_comes_from(components):
     # Changing this layout changes every seeded result: a new major version, or a mistake.
     noise = CounterNoise.of(seed_key(42), 7)
-    found = draws(noise, components, 1, 3, 3)
+    result = draws(noise, components, 1, 3, 3)
     group = 2 if components % 2 else 1
-    for (i, draw), c in itertools.product(enumerate(found), range(components)):
+    for (i, draw), c in itertools.product(enumerate(result), range(components)):
         step = 3 + i
         word = step % group * components + c
         for key, normals in ((noise.increments, draw.W), (noise.areas, draw.H)):
@@ -216,22 +220,22 @@ def dependence(columns):
 
 def across_paths(noise_of):
     """Columns are (step, stream, component), samples are paths."""
-    found = table(noise_of, 2, 2, np.arange(2**15), 4)
-    return found.reshape(len(found), -1)
+    samples = table(noise_of, 2, 2, np.arange(2**15), 4)
+    return samples.reshape(len(samples), -1)
 
 
 def across_steps(noise_of):
     """Columns are (path, step within four, stream), samples are runs of four steps."""
     paths = [0, 1, 2, 3, 256, 65536, 2**32 - 1]
-    found = table(noise_of, 1, 2, paths, 2**17).reshape(len(paths), 2**15, -1)
-    return np.moveaxis(found, 0, 1).reshape(2**15, -1)
+    samples = table(noise_of, 1, 2, paths, 2**17).reshape(len(paths), 2**15, -1)
+    return np.moveaxis(samples, 0, 1).reshape(2**15, -1)
 
 
 def counter(path):
     return CounterNoise.of(seed_key(1), path)
 
 
-def wide(path):
+def in_float64(path):
     return CounterNoise.of(seed_key(1), path, float64=True)
 
 
@@ -241,7 +245,7 @@ def coarse(path):
 
 @pytest.mark.parametrize("across", [across_paths, across_steps])
 @pytest.mark.parametrize(
-    "noise_of", [counter, *(pytest.param(x, marks=pytest.mark.more) for x in (wide, coarse))]
+    "noise_of", [counter, *(pytest.param(x, marks=pytest.mark.more) for x in (in_float64, coarse))]
 )
 def test_paths_streams_steps_and_components_are_independent(noise_of, across):
     assert dependence(across(noise_of)) < 1
@@ -255,8 +259,8 @@ def test_neighbouring_seeds_are_independent():
     def first_steps(path):
         return [draw.W[0] for noise in three(path) for draw in noise.draws(1, 0, jnp.uint32(0), 2)]
 
-    found = first_steps(jnp.arange(2**15, dtype=jnp.uint32))
-    assert dependence(np.stack(found, 1).astype(np.float64)) < 1
+    result = first_steps(jnp.arange(2**15, dtype=jnp.uint32))
+    assert dependence(np.stack(result, 1).astype(np.float64)) < 1
 
 
 def test_dependence_would_be_seen():
@@ -296,9 +300,9 @@ class _Stuttering(AbstractNoise):
 
 @pytest.mark.parametrize("noise_of", [counter, coarse, lambda path: CoarsenedNoise(counter(path), 3)])
 def test_each_stream_is_standard_normal(noise_of):
-    found = table(noise_of, 1, 2, np.arange(2**16), 2)
+    samples = table(noise_of, 1, 2, np.arange(2**16), 2)
     for stream in range(3):
-        assert stats.kstest(found[:, :, stream].ravel(), "norm").pvalue > 1e-6
+        assert stats.kstest(samples[:, :, stream].ravel(), "norm").pvalue > 1e-6
 
 
 @pytest.mark.parametrize(("components", "areas"), list(itertools.product((1, 2, 3), (0, 1, 2))))
@@ -309,8 +313,8 @@ def test_twice_then_thrice_is_six_times_coarser(components, areas):
         twice = draws(CoarsenedNoise(CoarsenedNoise(fine, 2), 3), components, areas, 5, 3)
         other = draws(CoarsenedNoise(CoarsenedNoise(fine, 3), 2), components, areas, 5, 3)
         parts = draws(fine, components, areas, 30, 18)
-    for found in (twice, other):
-        np.testing.assert_allclose(jax.tree.leaves(found), jax.tree.leaves(once), rtol=0, atol=1e-12)
+    for coarser in (twice, other):
+        np.testing.assert_allclose(jax.tree.leaves(coarser), jax.tree.leaves(once), rtol=0, atol=1e-12)
     for i, c in itertools.product(range(3), range(components)):
         increments = [part.W[c] for part in parts[6 * i : 6 * i + 6]]
         assert once[i].W[c] * np.sqrt(6) == pytest.approx(sum(increments), abs=1e-13)
@@ -319,9 +323,9 @@ def test_twice_then_thrice_is_six_times_coarser(components, areas):
 def test_float32_coarsening_loses_only_round_off():
     fine = CounterNoise.of(seed_key(3), 4)
     exact = draws(CoarsenedNoise(_Exactly(fine), 16), 1, 2, 1, 2)
-    found = draws(CoarsenedNoise(CoarsenedNoise(fine, 4), 4), 1, 2, 1, 2)
-    assert all(x.dtype == jnp.float32 for x in jax.tree.leaves(found))
-    np.testing.assert_allclose(jax.tree.leaves(found), jax.tree.leaves(exact), rtol=0, atol=2e-5)
+    result = draws(CoarsenedNoise(CoarsenedNoise(fine, 4), 4), 1, 2, 1, 2)
+    assert all(x.dtype == jnp.float32 for x in jax.tree.leaves(result))
+    np.testing.assert_allclose(jax.tree.leaves(result), jax.tree.leaves(exact), rtol=0, atol=2e-5)
 
 
 class _Exactly(AbstractNoise):
@@ -341,14 +345,14 @@ class _Exactly(AbstractNoise):
         return self.noise.group(components)
 
     def draws(self, components, areas, first, count):
-        found = self.noise.draws(components, areas, first, count)
-        return jax.tree.map(lambda x: x.astype(jnp.float64), found)
+        result = self.noise.draws(components, areas, first, count)
+        return jax.tree.map(lambda x: x.astype(jnp.float64), result)
 
     def words(self, purpose, first, count):
         return self.noise.words(purpose, first, count)
 
 
-class Given(AbstractNoise):
+class WrittenNoise(AbstractNoise):
     """A noise of one component that was written down: `numbers` are (steps, W H K)."""
 
     numbers: np.ndarray
@@ -375,13 +379,13 @@ class Given(AbstractNoise):
 def join(parts):
     """W, H and K of one step from those of its equal parts, an array (parts, 3)."""
     parts = np.asarray(parts, float)
-    draw = CoarsenedNoise(Given(parts), len(parts)).draws(1, 2, jnp.uint32(0), 1)[0]
+    draw = CoarsenedNoise(WrittenNoise(parts), len(parts)).draws(1, 2, jnp.uint32(0), 1)[0]
     return np.array([draw.W[0], draw.H[0], draw.K[0]], float)
 
 
 @pytest.mark.parametrize("n", range(1, 8))
 def test_joined_normals_are_standard_and_uncorrelated(n):
-    # The join is linear, so its law follows from its matrix: rows of unit length, at right angles.
+    # The join is linear, so its distribution follows from its matrix: rows of unit length, at right angles.
     matrix = np.stack([join(unit.reshape(n, 3)) for unit in np.eye(3 * n)], axis=1)
     np.testing.assert_allclose(matrix @ matrix.T, np.eye(3), atol=1e-12)
 
@@ -420,9 +424,9 @@ def test_areas_have_the_signs_of_diffrax():
         return jnp.stack([x.W, x.H / H_DEVIATION, x.K / K_DEVIATION]) / jnp.sqrt(b - a)
 
     ends = np.array([(0, 4), (0, 2), (2, 4), (0, 1), (1, 2), (2, 3), (3, 4)]) / 4
-    found = np.asarray(normals(jnp.asarray(ends[:, 0]), jnp.asarray(ends[:, 1])))
-    whole = found[0]
-    for parts in found[1:3], found[3:]:
+    result = np.asarray(normals(jnp.asarray(ends[:, 0]), jnp.asarray(ends[:, 1])))
+    whole = result[0]
+    for parts in result[1:3], result[3:]:
         np.testing.assert_allclose(join(parts), whole, rtol=0, atol=1e-9)
         for sign in ([1, -1, 1], [1, 1, -1]):
             assert np.abs(join(parts * sign) - whole * sign).max() > 1e-2

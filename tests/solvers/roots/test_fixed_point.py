@@ -1,4 +1,4 @@
-"""Fixed points and roots: known solutions and derivatives, laws of convergence, and how failures are told."""
+"""Fixed points and roots: known solutions and derivatives, orders of convergence, failures."""
 
 import functools
 
@@ -72,10 +72,10 @@ def test_derivatives_of_a_fixed_number_of_steps_are_those_of_the_iterates(name):
     early = jax.jit(after(2))
     slope = (early(a + h) - early(a - h)) / (2 * h)
     forward, reverse, (x, late) = program(a)
-    settled = -x * np.sin(a * x) / (1 + a * np.sin(a * x))
+    exact = -x * np.sin(a * x) / (1 + a * np.sin(a * x))
     np.testing.assert_allclose([forward, reverse], slope, rtol=1e-8)
-    np.testing.assert_allclose(late, settled, rtol=1e-10)
-    assert abs(slope / settled - 1) > 1e-6
+    np.testing.assert_allclose(late, exact, rtol=1e-10)
+    assert abs(slope / exact - 1) > 1e-6
 
 
 @pytest.mark.parametrize("mixing", [1.0, 0.8, 0.3])
@@ -95,11 +95,11 @@ def test_newton_converges_quadratically(solver):
         neighbours = jnp.roll(y["u"], 1) + jnp.roll(y["u"], -1)
         return {"u": strength * y["u"] ** 3 + 2 * y["u"] - 0.9 * neighbours - 1}
 
-    found = root(system, solver, {"u": jnp.full(100, 2.0)}, steps=9)
-    r = np.log(np.asarray(found.stats["residuals"]))
+    result = root(system, solver, {"u": jnp.full(100, 2.0)}, steps=9)
+    r = np.log(np.asarray(result.stats["residuals"]))
     last = np.flatnonzero(r > np.log(1e-11))[-1]
     assert (r[last] - r[last - 1]) / (r[last - 1] - r[last - 2]) == pytest.approx(2, abs=0.2)
-    assert np.abs(system(found.value, None)["u"]).max() < 1e-14
+    assert np.abs(system(result.value, None)["u"]).max() < 1e-14
 
 
 def linear_problem(n, distinct):
@@ -124,8 +124,8 @@ def test_anderson_is_gmres_on_a_linear_problem():
         krylov.append(M @ krylov[-1])
     K = np.stack(krylov, axis=1)
     y = K @ np.linalg.lstsq(M @ K, np.asarray(b), rcond=None)[0]
-    found = fixed_point(g, solver, jnp.zeros(n), steps=k + 1).value
-    np.testing.assert_allclose(found, A @ y + b, rtol=1e-9, atol=1e-9)
+    result = fixed_point(g, solver, jnp.zeros(n), steps=k + 1).value
+    np.testing.assert_allclose(result, A @ y + b, rtol=1e-9, atol=1e-9)
     residuals = fixed_point(g, solver, jnp.zeros(n), steps=depth + 2).stats["residuals"]
     assert residuals[depth] > 1e-3
     assert residuals[depth + 1] < 1e-12
@@ -138,12 +138,12 @@ def test_a_mixed_step_of_anderson_is_the_published_one():
     def g(y, args):
         return jnp.stack([jnp.cos(y[0] + y[1]), 0.5 * jnp.sin(2 * y[0] - y[1])])
 
-    found = fixed_point(g, Anderson(1e-12, 1e-12, depth=1, mixing=beta), jnp.asarray(y), steps=2).value
+    result = fixed_point(g, Anderson(1e-12, 1e-12, depth=1, mixing=beta), jnp.asarray(y), steps=2).value
     f = g(y, None) - y
     y1 = y + beta * f
     f1 = g(y1, None) - y1
     gamma = (f1 - f) @ f1 / ((f1 - f) @ (f1 - f))
-    np.testing.assert_allclose(found, y1 + beta * f1 - gamma * (y1 - y + beta * (f1 - f)), rtol=1e-12)
+    np.testing.assert_allclose(result, y1 + beta * f1 - gamma * (y1 - y + beta * (f1 - f)), rtol=1e-12)
 
 
 def test_anderson_takes_any_pytree():
@@ -180,8 +180,8 @@ def test_least_squares_leaves_out_dependent_columns():
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(slopes))
     # Nearly parallel columns: normal equations would have lost all digits at 1e-8.
     close = [jnp.asarray(a), jnp.asarray(a + 1e-8 * b)]
-    found = least_squares(close, jnp.asarray(3 * a + 2e-8 * b))
-    np.testing.assert_allclose(found, [1, 2], rtol=1e-6)
+    solution = least_squares(close, jnp.asarray(3 * a + 2e-8 * b))
+    np.testing.assert_allclose(solution, [1, 2], rtol=1e-6)
 
 
 def test_anderson_at_the_solution_stays_there():
@@ -272,8 +272,8 @@ def test_self_consistent_field():
         energy = KINETIC @ y["psi"] + (X**2 / 2 + g * y["psi"] ** 2 - y["mu"]) * y["psi"]
         return {"mu": H * jnp.sum(y["psi"] ** 2) - 1, "psi": energy}
 
-    found = root(equations, optx.Newton(1e-10, 1e-10), {"mu": mu + 0.1, "psi": 1.02 * psi}, g)
-    assert found.value["mu"] == pytest.approx(float(mu), abs=1e-9)
+    result = root(equations, optx.Newton(1e-10, 1e-10), {"mu": mu + 0.1, "psi": 1.02 * psi}, g)
+    assert result.value["mu"] == pytest.approx(float(mu), abs=1e-9)
     kinetic = H * psi @ (jnp.asarray(KINETIC) @ psi)
     potential = H * jnp.sum(X**2 / 2 * psi**2)
     interaction = H * jnp.sum(g / 2 * psi**4)
@@ -294,7 +294,7 @@ FAILURES = [
 
 
 @pytest.mark.parametrize(("fn", "solver", "options", "code"), FAILURES)
-def test_failures_are_told(fn, solver, options, code):
+def test_failures_are_reported(fn, solver, options, code):
     solution = fixed_point(fn, solver(1e-8, 1e-8), jnp.asarray(1.25), throw=False, **options)
     assert is_code(solution, code)
     if code != "nonlinear_max_steps_reached" and "steps" not in options:
@@ -337,8 +337,8 @@ def test_each_path_has_its_own_result():
 
 def test_one_overshoot_is_no_divergence():
     """Newton's first step on y^3 = 1 from 0.001 goes to 3e5, and comes back."""
-    found = root(lambda y, args: y**3 - 1, optx.Newton(1e-10, 1e-10), 0.001)
-    assert found.value == pytest.approx(1, abs=1e-12)
+    result = root(lambda y, args: y**3 - 1, optx.Newton(1e-10, 1e-10), 0.001)
+    assert result.value == pytest.approx(1, abs=1e-12)
 
 
 def test_newton_krylov_in_any_unit():
@@ -380,11 +380,11 @@ def test_refusals(call, message):
 
 def test_newton_krylov_goes_on_while_it_moves():
     """Near a triple root the residual is below `atol` long before the steps are short."""
-    found = root(lambda y, a: (y - a) ** 3, NewtonKrylov(1e-9, 1e-6), jnp.asarray(1.005), jnp.asarray(1.0))
-    assert abs(float(found.value) - 1) < 4e-6
+    result = root(lambda y, a: (y - a) ** 3, NewtonKrylov(1e-9, 1e-6), jnp.asarray(1.005), jnp.asarray(1.0))
+    assert abs(float(result.value) - 1) < 4e-6
 
 
 def test_newton_krylov_goes_on_while_the_residual_is_large():
     """On a steep slope a step is short long before the residual is below `atol`."""
-    found = root(lambda y, a: 1e6 * (y * y - a), NewtonKrylov(1e-3, 1e-6), jnp.asarray(1.0005), 1.0)
-    assert abs(1e6 * (float(found.value) ** 2 - 1)) < 1e-6
+    result = root(lambda y, a: 1e6 * (y * y - a), NewtonKrylov(1e-3, 1e-6), jnp.asarray(1.0005), 1.0)
+    assert abs(1e6 * (float(result.value) ** 2 - 1)) < 1e-6

@@ -1,4 +1,4 @@
-"""Reactions with a clock each: what the next reaction methods share."""
+"""Reactions with a clock each: the common part of the next reaction methods."""
 
 import abc
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""One event at a time: what the exact jump methods share."""
+"""One event at a time: the common part of the exact jump methods."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -48,14 +48,14 @@ class AbstractExactMethod(AbstractJumpMethod):
         return underway.y, ()
 
 
-def event(jumps: Jumps, y, a, tau, which) -> NextEvent:
+def event(jumps: Jumps, y: PyTree, a: tuple, tau: jax.Array, which: jax.Array) -> NextEvent:
     """The event of reaction `which`, a real number, for propensities `a`."""
     after = jax.tree.map(jnp.add, y, _change(jumps.network, which))
     number = jnp.where(sound(after), which, -float(BAD_COUNT))
     return NextEvent(tau, jnp.where(are_propensities(a), number, -float(BAD_PROPENSITY)))
 
 
-def proposal(jumps: Jumps, drawn: NextEvent, state) -> Proposal:
+def proposal(jumps: Jumps, drawn: NextEvent, state: PyTree) -> Proposal:
     """The event as a proposal, after which the method carries `state`."""
     bad = drawn.number == -float(BAD_PROPENSITY)
     return Proposal(

@@ -1,4 +1,4 @@
-"""What a method of the jump process is: it proposes the next event, or a leap over several."""
+"""The contract of a jump method: it proposes the next event, or a leap over several."""
 
 import abc
 from typing import Any, NamedTuple
@@ -23,9 +23,9 @@ REASONS = {
     BAD_EVENT: "an event sets a count that is not a whole number from 0 to 2 000 000 000, or one too large "
     "for the precision",
     NO_RATIO: "a propensity of zero changes with the parameter, so that paths of other values are impossible "
-    "here and have no likelihood ratio; take weak derivatives or finite differences",
+    "here and have no likelihood ratio; use weak derivatives or finite differences",
     MOVED_EVENT: "the parameter moves the time of an event, or the counts that it sets, which a likelihood "
-    "ratio does not see; take finite differences",
+    "ratio does not see; use finite differences",
 }
 
 
@@ -152,8 +152,8 @@ def check_rates(network: AbstractReactionNetwork) -> None:
     piece: Any = as_solved(within(network, 0.0, 1.0))
     if isinstance(piece, ScheduledNetwork):
         raise ValueError(
-            f"{type(piece.original).__name__}: a rate changes all the time, and the jump methods take it "
-            "as constant between events; take interpolation: previous, or a solver for stochastic equations, "
+            f"{type(piece.original).__name__}: a rate changes continuously, and the jump methods take it "
+            "as constant between events; use interpolation: previous, or a solver for stochastic equations, "
             "such as EulerMaruyama"
         )
     network = piece
@@ -162,7 +162,7 @@ def check_rates(network: AbstractReactionNetwork) -> None:
         raise ValueError(
             f"{type(network).__name__}: a rate depends on t, and the jump methods take rates as constant "
             "between events; make what depends on t a curve with interpolation: previous, which changes at "
-            "its times only, or take a solver for stochastic equations, such as EulerMaruyama"
+            "its times only, or use a solver for stochastic equations, such as EulerMaruyama"
         )
 
 

@@ -1,4 +1,4 @@
-"""Tau-leaping with leaps chosen by what they change."""
+"""Tau-leaping with leaps limited by the changes that they make."""
 
 from collections.abc import Iterable
 from typing import Any, ClassVar, NamedTuple

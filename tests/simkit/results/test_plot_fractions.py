@@ -1,4 +1,4 @@
-"""Final distributions in pictures: bars that can be seen, numbers that can be read, shares that add up."""
+"""Final distributions in pictures: bars that can be seen, numbers that can be read, fractions that add up."""
 
 import numpy as np
 import pytest
@@ -26,19 +26,19 @@ def thickness(axes, upright):
 
 def ending(dataset, name, edges, counts, n):
     """The dataset with another final distribution of a quantity."""
-    found = dataset.copy(deep=True)
-    found[f"{name}_histogram_edge"][:] = edges
-    found[f"{name}_histogram"][:] = counts
-    found[f"{name}_histogram"].attrs["n"] = n
-    return found
+    copy = dataset.copy(deep=True)
+    copy[f"{name}_histogram_edge"][:] = edges
+    copy[f"{name}_histogram"][:] = counts
+    copy[f"{name}_histogram"].attrs["n"] = n
+    return copy
 
 
-@pytest.mark.parametrize("share", [0.001, 0.05, 0.15, 0.3, 1.0])
-def test_no_bar_beside_a_row_is_thinner_than_two_pixels(share):
+@pytest.mark.parametrize("fraction", [0.001, 0.05, 0.15, 0.3, 1.0])
+def test_no_bar_next_to_a_row_is_thinner_than_two_pixels(fraction):
     plain = gbm_dataset()
     bottom, top = plot_dataset(plain).axes[0].get_ylim()
     middle = float(plain["S_mean"][-1])
-    ends = middle - share * (middle - bottom), middle + share * (top - middle)
+    ends = middle - fraction * (middle - bottom), middle + fraction * (top - middle)
     dataset = ending(plain, "S", np.linspace(*ends, 101), 10_000, 1_000_000)
     dataset["S_exact"][-1] = middle
     figure = plot_dataset(dataset)
@@ -46,9 +46,9 @@ def test_no_bar_beside_a_row_is_thinner_than_two_pixels(share):
     as_in_a_file(figure)
     assert thickness(end, upright=False).min() >= 2
     assert end.patches[0].get_data().values.sum() == pytest.approx(100)
-    assert end.get_title("left") == ("at t = 1, enlarged" if share < 0.1 else "at t = 1")
+    assert end.get_title("left") == ("at t = 1, enlarged" if fraction < 0.1 else "at t = 1")
     own = np.ptp(end.get_ylim()) < 2 * (ends[1] - ends[0])
-    assert own if share < 0.1 else end.get_ylim() == row.get_ylim()
+    assert own if fraction < 0.1 else end.get_ylim() == row.get_ylim()
     assert_nothing_overlaps(figure)
 
 
@@ -72,7 +72,7 @@ def test_no_bar_is_thinner_where_the_mean_lies_far_outside_the_bins():
 @pytest.mark.parametrize(("mean", "exact"), [(0.5, 0.5), (0.0, 1.0), (0.3, 0.7), (0.6, -0.5)])
 @pytest.mark.parametrize("peak", [0, 24])
 def test_no_mean_crosses_the_number_of_a_bar_that_is_cut_off(mean, exact, peak):
-    """Means in it, at its edges and below, in shares of its height."""
+    """Means in it, at its edges and below, in fractions of its height."""
     dataset = gbm_dataset()
     edges = dataset["S_histogram_edge"].values
     dataset = ending(dataset, "S", edges, 6, 2000)
@@ -104,23 +104,23 @@ def test_a_number_in_a_distribution_stands_before_the_means():
     assert all(text.get_zorder() > line.get_zorder() for line in call.get_lines())
 
 
-def whether(dataset, share, stored):
-    """The dataset with a level that is 1 on a share of the paths and 0 on all others."""
-    found = dataset.copy(deep=True)
-    found["level_path"][:] = stored
-    found["level_min"][:], found["level_max"][:] = stored.min(), stored.max()
-    found["level_mean"][:] = share
-    found["level_variance"][:] = share * (1 - share)
+def whether(dataset, fraction, stored):
+    """The dataset with a level that is 1 on a fraction of the paths and 0 on all others."""
+    copy = dataset.copy(deep=True)
+    copy["level_path"][:] = stored
+    copy["level_min"][:], copy["level_max"][:] = stored.min(), stored.max()
+    copy["level_mean"][:] = fraction
+    copy["level_variance"][:] = fraction * (1 - fraction)
     counts = np.zeros(100, int)
-    counts[[0, -1]] = np.rint([2000 * (1 - share), 2000 * share])
-    return ending(found, "level", np.linspace(0, 1, 101), counts, 2000)
+    counts[[0, -1]] = np.rint([2000 * (1 - fraction), 2000 * fraction])
+    return ending(copy, "level", np.linspace(0, 1, 101), counts, 2000)
 
 
 def half(dataset):
     return np.arange(dataset["level_path"].size).reshape(dataset["level_path"].shape) % 2
 
 
-def test_of_a_condition_the_shares_stand_at_its_two_values():
+def test_of_a_condition_the_fractions_stand_at_its_two_values():
     dataset = gbm_dataset()
     end = plot_dataset(whether(dataset, 0.3, half(dataset))).axes[3]
     bars = end.patches[0].get_data()
@@ -138,18 +138,18 @@ def outlines(axes):
     return [patch.get_data() for patch in axes.patches[::2]]
 
 
-def test_of_a_condition_variants_show_the_share_of_each_value():
+def test_of_a_condition_variants_show_the_fraction_of_each_value():
     one = gbm_dataset()
     none = np.zeros_like(one["level_path"].values)
-    shares = {"mixed": 0.3, "never": 0.0, "rare": 0.004}
+    fractions = {"mixed": 0.3, "never": 0.0, "rare": 0.004}
     paths = {"mixed": half(one), "never": none, "rare": half(one)}
-    figure = plot_dataset(together(**{k: whether(one, p, paths[k]) for k, p in shares.items()}))
+    figure = plot_dataset(together(**{k: whether(one, p, paths[k]) for k, p in fractions.items()}))
     row, end = figure.axes[2:4]
     assert end.get_xlabel() == "% of paths per value"
     assert figure.axes[1].get_xlabel() == figure.axes[4].get_ylabel() == "% of paths per unit"
     assert not row.collections  # bands between quantiles that jump
-    for share, bars in zip(shares.values(), outlines(end), strict=True):
-        np.testing.assert_allclose(bars.values, [100 - 100 * share, 0, 100 * share])
+    for fraction, bars in zip(fractions.values(), outlines(end), strict=True):
+        np.testing.assert_allclose(bars.values, [100 - 100 * fraction, 0, 100 * fraction])
     assert_nothing_overlaps(figure)
 
 
@@ -160,7 +160,7 @@ def test_of_a_condition_no_bar_of_variants_is_cut_off():
     assert figure.axes[3].get_xlim()[1] > 99.8
 
 
-def test_of_counts_variants_show_the_share_of_each_value():
+def test_of_counts_variants_show_the_fraction_of_each_value():
     """In bins of 1 and of 3 numbers, of which the second hold three times as many paths."""
     few, many = (ending(gbm_dataset(), "call", -0.5 + width * np.arange(101), 20, 2000) for width in (1, 3))
     call = plot_dataset(together(few=few, many=many)).axes[4]
