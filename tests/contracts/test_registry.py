@@ -301,7 +301,7 @@ REFUSALS = [
     (
         "AndersenQE",
         Volatile(xi=0.0),
-        "divides by the volatility of the variance, and that of Volatile is 0; t",
+        "divides by the volatility of the variance, and that of Volatile is 0; use",
     ),
     (
         "ALIGN",

@@ -123,7 +123,7 @@ def test_what_does_not_go_together_is_refused():
     wanted = r"curves.rate: jumps inside a step: the time 0.3 is inside one of the 8 steps; use steps: 10$"
     with pytest.raises(InputError, match=wanted):
         load(curved | inside)
-    with pytest.raises(InputError, match=r"observe.alive: no_touch knows paths without jumps"):
+    with pytest.raises(InputError, match=r"observe.alive: no_touch needs a path without jumps"):
         load(MERTON | {"observe": {"alive": "no_touch(S - 1, 20)"}})
 
 

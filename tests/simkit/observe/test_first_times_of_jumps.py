@@ -217,7 +217,7 @@ def test_derivatives_that_would_be_wrong_are_refused(wrt, method, message):
     ("text", "message"),
     [
         ("mean(X)", r"mean\(…\) averages over the ends of steps, and events have no common times"),
-        ("no_touch(X, 1)", r"no_touch\(…\) knows paths that a noise drives"),
+        ("no_touch(X, 1)", r"no_touch\(…\) needs a path driven by continuous noise"),
         ("hitting_time(X > t)", r"t in X > t changes between events"),
         ("max(X - ramp)", r"ramp in X - ramp changes between events"),
         ("at(X, 4)", "the time must be from t0 = 0 to t1 = 3, got 4"),

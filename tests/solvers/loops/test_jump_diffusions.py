@@ -276,7 +276,10 @@ def experiment(model, initial, time, **more):
 
 
 REFUSED = [
-    ({"time": {"t1": 1.0, "rtol": 1e-3, "atol": 1e-3}}, "Merton jumps, and adaptive steps halve intervals"),
+    (
+        {"time": {"t1": 1.0, "rtol": 1e-3, "atol": 1e-3}},
+        "Merton jumps, and adaptive steps cannot assign a jump",
+    ),
     (
         {"solver": {"type": "SPaRK", "convert": True}},
         "Merton cannot be converted to the other calculus: it jumps",
