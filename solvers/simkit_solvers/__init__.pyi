@@ -87,6 +87,11 @@ from .problems.marks import NormalMarks as NormalMarks
 from .problems.noise_check import check_noise as check_noise
 from .problems.observe import AbstractObserver as AbstractObserver
 from .problems.observe import States as States
+from .problems.particles import AbstractForces as AbstractForces
+from .problems.particles import PairTotals as PairTotals
+from .problems.particles import Particles as Particles
+from .problems.particles import Tensor as Tensor
+from .problems.particles import Vector as Vector
 from .problems.problem import AbstractExactMoments as AbstractExactMoments
 from .problems.problem import AbstractODE as AbstractODE
 from .problems.problem import AbstractSDE as AbstractSDE
