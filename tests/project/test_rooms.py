@@ -29,6 +29,7 @@ ROOMS = {
             "ensemble",
             "results",
             "experiments",
+            "md",
         ],
         *["derivatives", "studies", "diagnostics", "transforms"],
         ("api", "pictures", "schema"),
