@@ -47,6 +47,15 @@ from simkit_physics.pairs import PairInputs as PairInputs
 from simkit_physics.pairs import PairSum as PairSum
 from simkit_physics.pairs import pair_energy as pair_energy
 from simkit_physics.pairs import pair_forces as pair_forces
+from simkit_physics.particles.potentials import POTENTIALS as POTENTIALS
+from simkit_physics.particles.potentials import TRUNCATIONS as TRUNCATIONS
+from simkit_physics.particles.potentials import AbstractPotential as AbstractPotential
+from simkit_physics.particles.potentials import LennardJones as LennardJones
+from simkit_physics.particles.potentials.truncation import AbstractTruncation as AbstractTruncation
+from simkit_physics.particles.potentials.truncation import Plain as Plain
+from simkit_physics.particles.potentials.truncation import Shifted as Shifted
+from simkit_physics.particles.potentials.truncation import ShiftedForce as ShiftedForce
+from simkit_physics.particles.potentials.truncation import Switched as Switched
 from simkit_physics.sized import is_sized as is_sized
 from simkit_physics.statistical.double_well import DoubleWell as DoubleWell
 from simkit_physics.statistical.double_well import DoubleWellLangevin as DoubleWellLangevin
