@@ -3,12 +3,24 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from simkit.config.documents import Document, KeyPath, parse_value
+from simkit.config.documents import Document, KeyPath, parse_value, read_document
 from simkit.config.option import Option
 from simkit.config.settings.places import root_of, shorthand_at
 from simkit.errors import InputError
 
 Overrides = str | Mapping[str, Any] | Iterable[str | Option | tuple[str, Any]]
+
+
+def opened(source: Any, overrides: Overrides = ()) -> Document:
+    """The document of a file, a text or a mapping, with its overrides. Raises what reading it raises.
+
+    A document that has been opened is itself.
+    """
+    if isinstance(source, Document):
+        return source
+    document = read_document(source)
+    apply_overrides(document, overrides)
+    return document
 
 
 def apply_overrides(document: Document, overrides: Overrides) -> None:

@@ -35,9 +35,7 @@ REMEDIES: dict[Root, dict[KeyPath, str]] = {
     },
     ParticleExperiment: {
         ("time", "t1"): "; write dt and steps, the length and the number of steps",
-        (
-            "model",
-        ): "; in molecular dynamics potential says how particles interact",
+        ("model",): "; in molecular dynamics potential says how particles interact",
         ("initial",): "; in molecular dynamics system says where particles begin",
     },
 }

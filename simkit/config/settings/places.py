@@ -11,9 +11,14 @@ from simkit.config.settings.values import Section, Shorthand
 Root = type[Experiment] | type[ParticleExperiment]
 
 
+def is_particles(data: Any) -> bool:
+    """Whether a document is one of molecular dynamics: it has a `system`."""
+    return isinstance(data, dict) and SYSTEM in data
+
+
 def root_of(data: Any) -> Root:
-    """What a document describes: molecular dynamics, if it has a `system`, or an ensemble of paths."""
-    return ParticleExperiment if isinstance(data, dict) and SYSTEM in data else Experiment
+    """The sections of a document: those of molecular dynamics, or of an ensemble of paths."""
+    return ParticleExperiment if is_particles(data) else Experiment
 
 
 def sections_at(path: tuple[str | int, ...], root: Root = Experiment) -> list[type[Section]]:
