@@ -1,6 +1,5 @@
-from typing import ClassVar
+from typing import Any, ClassVar
 
-import jax
 from simkit_solvers import parameter
 
 from simkit_physics.particles.potentials.pair_tables import PairParameter
@@ -18,15 +17,29 @@ class LennardJones(AbstractPotential):
     epsilon: PairParameter = parameter("energy", "depth of the well", at_least=0)
     sigma: PairParameter = parameter("length", "distance at which the energy is 0", above=0)
 
-    def energy(self, r2: jax.Array) -> jax.Array:
-        x = self._sixth_power(1 / r2)
-        return 4 * self.epsilon * (x * x - x)
+    def energy(self, r2: Any) -> Any:
+        return lennard_jones_energy(self.epsilon, self.sigma, r2)
 
-    def slope(self, r2: jax.Array) -> jax.Array:
-        inverse = 1 / r2
-        x = self._sixth_power(inverse)
-        return 12 * self.epsilon * inverse * (x - 2 * x * x)
+    def slope(self, r2: Any) -> Any:
+        return lennard_jones_slope(self.epsilon, self.sigma, r2)
 
-    def _sixth_power(self, inverse):
-        s = self.sigma * self.sigma * inverse
-        return s * s * s
+    def tail_integral(self, cutoff: PairParameter) -> Any:
+        cube = (self.sigma / cutoff) ** 3
+        return 4 * self.epsilon * self.sigma**3 * (cube**3 / 9 - cube / 3)
+
+
+def lennard_jones_energy(epsilon, sigma, r2):
+    x = _sixth_power(sigma, 1 / r2)
+    return 4 * epsilon * (x * x - x)
+
+
+def lennard_jones_slope(epsilon, sigma, r2):
+    """With one division and no root."""
+    inverse = 1 / r2
+    x = _sixth_power(sigma, inverse)
+    return 12 * epsilon * inverse * (x - 2 * x * x)
+
+
+def _sixth_power(sigma, inverse):
+    s = sigma * sigma * inverse
+    return s * s * s

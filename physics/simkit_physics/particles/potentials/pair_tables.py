@@ -64,6 +64,6 @@ def _check_numbers(place: str, table: np.ndarray, spec: Parameter | None) -> Non
             raise ValueError(f"{place}: must be {spec.range or 'a number'}, got {value:g}")
 
 
-def pair_parameters(module: eqx.Module) -> dict[str, Parameter]:
+def pair_parameters(module: eqx.Module | type[eqx.Module]) -> dict[str, Parameter]:
     """The fields of a potential or a truncation that are parameters of pairs."""
     return {f.name: f.metadata["parameter"] for f in dataclasses.fields(module) if "parameter" in f.metadata}

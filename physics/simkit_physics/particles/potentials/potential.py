@@ -15,6 +15,7 @@ from simkit_physics.particles.potentials.pair_tables import (
     pair_parameters,
     species_in,
 )
+from simkit_physics.particles.potentials.tails import numerical_tail
 
 
 class AbstractPotential(eqx.Module):
@@ -36,6 +37,13 @@ class AbstractPotential(eqx.Module):
     def slope(self, r2: Any) -> Any:
         r"""$du/d(r^2) = u'(r)/2r$: the force on a particle is -2 times that times the vector to it."""
         return jax.jvp(self.energy, (r2,), (jnp.ones_like(r2),))[1]
+
+    def tail_integral(self, cutoff: PairParameter) -> Any:
+        r"""$\int_{r_c}^\infty u(r)\,r^2\,dr$ of each pair of species, numerically unless it is known.
+
+        Raises `ValueError` where it diverges.
+        """
+        return numerical_tail(type(self).__name__, self.energy, cutoff)
 
     @property
     def natural_cutoff(self) -> PairParameter:
@@ -60,4 +68,7 @@ class AbstractPotential(eqx.Module):
         return {name: getattr(self, name) for name in pair_parameters(self)}
 
     def __check_init__(self) -> None:
-        check_tables(type(self).__name__, self._parameters(), pair_parameters(self))
+        tables: dict[str, Any] = {}
+        for name, value in self._parameters().items():
+            tables |= value if isinstance(value, dict) else {name: value}
+        check_tables(type(self).__name__, tables, pair_parameters(self))

@@ -1,15 +1,17 @@
 """Truncations: a potential ends at a cutoff, with a step or smoothly."""
 
 import abc
-from typing import Any, Protocol
+import math
+from typing import Any, NamedTuple, Protocol
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Float
-from simkit_solvers import parameter
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, Int
+from simkit_solvers import Scalar, parameter
 
 from simkit_physics.particles.potentials.pair_tables import (
     PairParameter,
@@ -27,6 +29,13 @@ class TruncatedPair(Protocol):
     def energy(self, r2: Any) -> Any: ...
 
     def slope(self, r2: Any) -> Any: ...
+
+
+class TailCorrection(NamedTuple):
+    """What energy and pressure (energy per volume) of a system lack, in the mean, because of a cutoff."""
+
+    energy: jax.Array
+    pressure: jax.Array
 
 
 class AbstractTruncation(eqx.Module):
@@ -51,6 +60,32 @@ class AbstractTruncation(eqx.Module):
     @abc.abstractmethod
     def of_pair(self, a: Array, b: Array) -> TruncatedPair:
         """What acts between the species `a` and `b`, in each lane."""
+
+    @abc.abstractmethod
+    def missing_integrals(self) -> tuple[Any, Any]:
+        r"""$\int \Delta u\,r^2\,dr$ and $-\frac13 \int \Delta u'\,r^3\,dr$ of what is cut off, $\Delta u$."""
+
+    def tail(self, counts: Int[ArrayLike, " species"], volume: Scalar) -> TailCorrection:
+        r"""The correction of the energy of a system and of its pressure, with `counts` particles a species.
+
+        $U = \frac{2\pi}{V} \sum_{ab} N_a N_b \int \Delta u_{ab}\,r^2\,dr$ and
+        $P = -\frac{2\pi}{3V^2} \sum_{ab} N_a N_b \int \Delta u_{ab}'\,r^3\,dr$, for particles that are
+        spread evenly beyond the cutoff.
+        Reference: Allen & Tildesley (2017), Computer Simulation of Liquids, section 2.8,
+        doi:10.1093/oso/9780198803195.001.0001.
+
+        Raises `ValueError` for a truncation or a potential that has none, and for counts that do not fit.
+        """
+        numbers = jnp.atleast_1d(jnp.asarray(counts))
+        if self.species not in (1, len(numbers)):
+            raise ValueError(f"tail: {len(numbers)} counts for potentials of {self.species} species")
+        energy, pressure = (jnp.asarray(each) for each in self.missing_integrals())
+        N = numbers.astype(energy.dtype)
+        pairs = N[:, None] * N
+        return TailCorrection(
+            2 * math.pi / volume * jnp.sum(pairs * energy),
+            2 * math.pi / volume**2 * jnp.sum(pairs * pressure),
+        )
 
     def __check_init__(self) -> None:
         tables = {name: getattr(self, name) for name in pair_parameters(self)}
@@ -81,13 +116,16 @@ class _PlainPair(eqx.Module):
 
 
 class Plain(AbstractTruncation):
-    r"""$u(r)$ below the cutoff and 0 from there on: energy and force jump, and no dynamics conserves energy."""
+    r"""$u(r)$ below the cutoff and 0 from there on: energy and force jump, so no dynamics conserves it."""
 
     potential: AbstractPotential
     cutoffs: PairParameter = parameter("length", "where the potential ends", above=0)
 
     def of_pair(self, a: Array, b: Array) -> TruncatedPair:
         return _PlainPair(self.potential.of_pair(a, b), of_species_pair(self.cutoffs, a, b) ** 2)
+
+    def missing_integrals(self) -> tuple[Any, Any]:
+        return _beyond(self.potential, self.cutoffs)
 
 
 class _ShiftedPair(eqx.Module):
@@ -112,6 +150,9 @@ class Shifted(AbstractTruncation):
         shift = self.potential.energy(self.cutoffs**2)
         cutoff2 = of_species_pair(self.cutoffs, a, b) ** 2
         return _ShiftedPair(self.potential.of_pair(a, b), cutoff2, of_species_pair(shift, a, b))
+
+    def missing_integrals(self) -> tuple[Any, Any]:
+        raise _no_tail("Shifted")
 
 
 class _ShiftedForcePair(eqx.Module):
@@ -148,6 +189,9 @@ class ShiftedForce(AbstractTruncation):
         cutoff = of_species_pair(self.cutoffs, a, b)
         return _ShiftedForcePair(self.potential.of_pair(a, b), cutoff, shift, half_tilt)
 
+    def missing_integrals(self) -> tuple[Any, Any]:
+        raise _no_tail("ShiftedForce")
+
 
 class _SwitchedPair(eqx.Module):
     potential: AbstractPotential
@@ -166,10 +210,7 @@ class _SwitchedPair(eqx.Module):
         return _inside(product, r2, self.cutoff2)
 
     def _switch(self, r2):
-        """The switching function and its derivative with respect to r2."""
-        x = jnp.clip((r2 - self.onset2) * self.steepness, 0, 1)
-        rest = x * (1 - x)
-        return 1 - x * x * x * (10 - x * (15 - 6 * x)), -30 * self.steepness * rest * rest
+        return _switch(r2, self.onset2, self.steepness)
 
 
 class Switched(AbstractTruncation):
@@ -189,6 +230,17 @@ class Switched(AbstractTruncation):
         steepness = of_species_pair(1 / (self.cutoffs**2 - self.onsets**2), a, b)
         return _SwitchedPair(self.potential.of_pair(a, b), onset2, cutoff2, steepness)
 
+    def missing_integrals(self) -> tuple[Any, Any]:
+        """Both are the same by parts, since nothing is missing at the onset."""
+        nodes, weights = np.polynomial.legendre.leggauss(32)
+        onset, width = jnp.asarray(self.onsets), jnp.asarray(self.cutoffs - self.onsets)
+        missing = self.potential.tail_integral(self.cutoffs)
+        for x, w in zip((1 + nodes) / 2, weights / 2, strict=True):
+            r2 = (onset + float(x) * width) ** 2
+            switch = _switch(r2, onset**2, 1 / (self.cutoffs**2 - onset**2))[0]
+            missing = missing + float(w) * width * r2 * self.potential.energy(r2) * (1 - switch)
+        return missing, missing
+
     def __check_init__(self) -> None:
         if isinstance(self.onsets, Tracer) or isinstance(self.cutoffs, Tracer):
             return
@@ -207,3 +259,22 @@ TRUNCATIONS: dict[str, type[AbstractTruncation]] = {
 def _inside(function, r2, cutoff2):
     """The function of r2 below the cutoff, and 0 elsewhere, where it is not evaluated: it might overflow."""
     return jnp.where(r2 < cutoff2, function(jnp.minimum(r2, cutoff2)), 0)
+
+
+def _switch(r2, onset2, steepness):
+    """The switching function and its derivative with respect to r2."""
+    x = jnp.clip((r2 - onset2) * steepness, 0, 1)
+    rest = x * (1 - x)
+    return 1 - x * x * x * (10 - x * (15 - 6 * x)), -30 * steepness * rest * rest
+
+
+def _beyond(potential: AbstractPotential, cutoff: PairParameter) -> tuple[Any, Any]:
+    """The integrals of a potential from a cutoff on, the second one by parts."""
+    integral = potential.tail_integral(cutoff)
+    return integral, integral + potential.energy(cutoff**2) * cutoff**3 / 3
+
+
+def _no_tail(name: str) -> ValueError:
+    return ValueError(
+        f"{name}: has no tail correction, since it changes the potential at all distances; use plain or switched"
+    )
