@@ -25,7 +25,16 @@ from .loops.coupled_leaps import coupled_leaps as coupled_leaps
 from .loops.integrate import integrate as integrate
 from .loops.jumps import JumpRun as JumpRun
 from .loops.jumps import integrate_jumps as integrate_jumps
+from .loops.minimise_particles import UnconvergedMinimumError as UnconvergedMinimumError
+from .loops.minimise_particles import largest_force as largest_force
+from .loops.minimise_particles import minimise_particles as minimise_particles
 from .loops.reverse_pass import reverse_pass as reverse_pass
+from .loops.scheduled_steps import ScheduledRun as ScheduledRun
+from .loops.scheduled_steps import scheduled_steps as scheduled_steps
+from .loops.simulate_particles import ListOverflowError as ListOverflowError
+from .loops.simulate_particles import ParticleRun as ParticleRun
+from .loops.simulate_particles import UnstableStepError as UnstableStepError
+from .loops.simulate_particles import simulate_particles as simulate_particles
 from .loops.step import stepper_for as stepper_for
 from .loops.two_level import ParticleDynamics as ParticleDynamics
 from .loops.two_level import ParticleState as ParticleState
@@ -45,8 +54,17 @@ from .methods.ode.symplectic import Leapfrog as Leapfrog
 from .methods.ode.symplectic import Yoshida4 as Yoshida4
 from .methods.ode.symplectic import Yoshida6 as Yoshida6
 from .methods.one_step import AbstractOneStep as AbstractOneStep
+from .methods.particles.baoab import ParticleBAOAB as ParticleBAOAB
+from .methods.particles.brownian_dynamics import BrownianDynamics as BrownianDynamics
+from .methods.particles.fire import FIRE as FIRE
+from .methods.particles.nose_hoover_chains import NoseHooverChains as NoseHooverChains
 from .methods.particles.particle_method import AbstractParticleMethod as AbstractParticleMethod
 from .methods.particles.particle_method import ParticleStep as ParticleStep
+from .methods.particles.particle_methods import PARTICLE_METHODS as PARTICLE_METHODS
+from .methods.particles.particle_methods import make_particle_method as make_particle_method
+from .methods.particles.stochastic_velocity_rescaling import (
+    StochasticVelocityRescaling as StochasticVelocityRescaling,
+)
 from .methods.particles.velocity_verlet import VelocityVerlet as VelocityVerlet
 from .methods.registry import SOLVERS as SOLVERS
 from .methods.registry import make_solver as make_solver
@@ -124,6 +142,8 @@ from .problems.schedule import scheduled as scheduled
 from .random.brownian_tree import BrownianTree as BrownianTree
 from .random.draws import Draw as Draw
 from .random.generator import Stream as Stream
+from .random.generator import Words as Words
+from .random.generator import block as block
 from .random.generator import seed_key as seed_key
 from .random.generator import stream_key as stream_key
 from .random.noise import AbstractNoise as AbstractNoise

@@ -13,10 +13,10 @@ positions. The outer loop then sorts the particles and renews the list:
 All of them are `while` loops around what changes: a `cond` would copy the state at every step.
 
 **Protocol.** `ParticleDynamics` holds what does not change: forces, method, step length, units, noise. Its
-`start(particles)` makes a `ParticleState`, which is all there is to store of a run. `run_chunk(dynamics, state,
-steps, observer, accumulator)` is a pure function that returns state and accumulator after `steps` steps (a
-number that may be traced: one program serves chunks of any length). The observer sees the first state too,
-and each due step once, however a run is cut into chunks. A chunk stops early
+`start(particles)` makes a `ParticleState`, which is all there is to store of a run. `run_chunk(dynamics,
+state, steps, observer, accumulator)` is a pure function that returns state and accumulator after `steps`
+steps, a number that may be traced: one program serves chunks of any length. The observer sees the first
+state too, and each due step once, however a run is cut into chunks. A chunk stops early
 
 - where a list is not complete: `state.complete` is false, no forces were computed with it and nothing is
   lost. Put in larger forces by `dynamics.with_forces` and `state.with_forces`, and go on for the rest;
@@ -108,18 +108,19 @@ class ParticleDynamics(eqx.Module):
 
     def start(self, particles: Particles, step: int = 0) -> ParticleState:
         """The state of a run that begins with these particles, at a given number of its clock."""
-        no, yes = jnp.asarray(False), jnp.asarray(True)
+        # Arrays of its own each: they may be donated.
+        no, yes = (lambda: jnp.array(False)), (lambda: jnp.array(True))
         return ParticleState(
-            particles=particles,
+            particles=jax.tree.map(jnp.copy, particles),
             force=particles.position.times(0.0),
             memory=self.method.init(particles, self.units),
             listed=_no_list(self.forces, particles),
             step=jnp.uint32(step),
-            known=no,
-            inside=no,
-            serves=no,
-            complete=yes,
-            bounded=yes,
+            known=no(),
+            inside=no(),
+            serves=no(),
+            complete=yes(),
+            bounded=yes(),
             renewals=Renewals(jnp.uint32(0), jnp.uint32(step), jnp.uint32(NEVER)),
         )
 
@@ -158,13 +159,13 @@ def run_chunk(
     """
     steps = jnp.asarray(steps, jnp.uint32)
     end = state.step + steps
-    state = _begin_step(dynamics, state, state.known & (steps > 0))
+    state = begin_step(dynamics, state, state.known & (steps > 0))
 
     def goes_on(state: ParticleState) -> Bool[Array, ""]:
         return ~state.known & state.complete & state.bounded
 
     def renew(state: ParticleState) -> ParticleState:
-        return _with_renewed_list(dynamics.forces, state)
+        return renew_list(dynamics.forces, state)
 
     def turn(carry):
         state, accumulator = carry
@@ -177,15 +178,15 @@ def run_chunk(
 
         def step(state):
             force = dynamics.forces.forces(state.particles, listed)
-            return _begin_step(dynamics, _end_step(dynamics, state, force), state.step < end, listed)
+            return begin_step(dynamics, end_step(dynamics, state, force), state.step < end, listed)
 
         def observed_step(carry):
             state, accumulator = carry
             force, pairs = dynamics.forces.totals(state.particles, listed)
-            state = _end_step(dynamics, state, force)
+            state = end_step(dynamics, state, force)
             totals = dynamics.totals(state.particles, pairs, state.memory, state.step - jnp.uint32(1))
             accumulator = observer.update(accumulator, state.particles, totals, state.step)
-            return _begin_step(dynamics, state, state.step < end, listed), accumulator
+            return begin_step(dynamics, state, state.step < end, listed), accumulator
 
         state = jax.lax.while_loop(lambda s: ready(s, totals=False), step, state)
         if observer is not None:
@@ -201,7 +202,7 @@ def _no_list(forces: AbstractForces, particles: Particles) -> Any:
     return zeros(jax.eval_shape(lambda p: forces.arranged(p)[1], particles))
 
 
-def _with_renewed_list(forces: AbstractForces, state: ParticleState) -> ParticleState:
+def renew_list(forces: AbstractForces, state: ParticleState) -> ParticleState:
     """The particles in the order of a new list, and that list."""
     particles, listed = forces.arranged(state.particles)
     count, last, fewest = state.renewals
@@ -216,7 +217,7 @@ def _with_renewed_list(forces: AbstractForces, state: ParticleState) -> Particle
     )
 
 
-def _end_step(dynamics: ParticleDynamics, state: ParticleState, force: Vector) -> ParticleState:
+def end_step(dynamics: ParticleDynamics, state: ParticleState, force: Vector) -> ParticleState:
     """After the second part of the step that led to these positions, if there was one."""
     before = state.particles, state.memory
     step = dynamics.at(state.step - jnp.uint32(1), state.particles)
@@ -226,7 +227,7 @@ def _end_step(dynamics: ParticleDynamics, state: ParticleState, force: Vector) -
     return dataclasses.replace(state, particles=particles, memory=memory, force=force, known=yes, inside=no)
 
 
-def _begin_step(
+def begin_step(
     dynamics: ParticleDynamics, state: ParticleState, begins: Bool[Array, ""], listed: Any = None
 ) -> ParticleState:
     """After the first part of the next step, where one `begins`."""
