@@ -24,8 +24,7 @@ class LennardJones(AbstractPotential):
         return lennard_jones_slope(self.epsilon, self.sigma, r2)
 
     def tail_integral(self, cutoff: PairParameter) -> Any:
-        cube = (self.sigma / cutoff) ** 3
-        return 4 * self.epsilon * self.sigma**3 * (cube**3 / 9 - cube / 3)
+        return lennard_jones_tail(self.epsilon, self.sigma, cutoff)
 
 
 def lennard_jones_energy(epsilon, sigma, r2):
@@ -38,6 +37,11 @@ def lennard_jones_slope(epsilon, sigma, r2):
     inverse = 1 / r2
     x = _sixth_power(sigma, inverse)
     return 12 * epsilon * inverse * (x - 2 * x * x)
+
+
+def lennard_jones_tail(epsilon, sigma, cutoff):
+    cube = (sigma / cutoff) ** 3
+    return 4 * epsilon * sigma**3 * (cube**3 / 9 - cube / 3)
 
 
 def _sixth_power(sigma, inverse):

@@ -19,13 +19,13 @@ Rule = Literal["lorentz_berthelot", "geometric"]
 Table = Float[Array, "species species"]
 
 
-def arithmetic(values: Sequence[float]) -> Table:
+def arithmetic_means(values: Sequence[float]) -> Table:
     """(a + b)/2 for each pair."""
     v = np.asarray(values, float)
     return jnp.asarray((v[:, None] + v) / 2)
 
 
-def geometric(values: Sequence[float]) -> Table:
+def geometric_means(values: Sequence[float]) -> Table:
     r"""$\sqrt{ab}$ for each pair.
 
     Raises `ValueError` for negative numbers.
@@ -36,13 +36,13 @@ def geometric(values: Sequence[float]) -> Table:
     return jnp.asarray(np.sqrt(v[:, None] * v))
 
 
-def products(values: Sequence[float]) -> Table:
+def products_of_pairs(values: Sequence[float]) -> Table:
     """ab for each pair, of charges."""
     v = np.asarray(values, float)
     return jnp.asarray(v[:, None] * v)
 
 
-def explicit(species: int, pairs: Mapping[tuple[int, int], float]) -> Table:
+def table_of_pairs(species: int, pairs: Mapping[tuple[int, int], float]) -> Table:
     """The table of the numbers of each pair (a, b), which is the pair (b, a).
 
     Raises `ValueError` for a pair that is missing, unknown, or given twice.
@@ -60,7 +60,7 @@ def explicit(species: int, pairs: Mapping[tuple[int, int], float]) -> Table:
     return jnp.asarray(table)
 
 
-def mixed(
+def mixed_parameters(
     potential: type[AbstractPotential], rule: Rule, parameters: Mapping[str, float | Sequence[float]]
 ) -> dict[str, PairParameter]:
     """The parameters of a potential, with a table for each that is given by species; a number stays one.
@@ -88,7 +88,7 @@ def _mixed(place: str, spec: Parameter, rule: Rule, values: Sequence[float]) -> 
     if len(set(values)) == 1:
         return values[0]
     if spec.unit == "length":
-        return arithmetic(values) if rule == "lorentz_berthelot" else geometric(values)
+        return arithmetic_means(values) if rule == "lorentz_berthelot" else geometric_means(values)
     if spec.unit == "energy" or spec.unit.startswith("energy*length^"):
-        return geometric(values)
+        return geometric_means(values)
     raise ValueError(f"{place}: no rule mixes numbers in {spec.unit}; give one for each pair of species")

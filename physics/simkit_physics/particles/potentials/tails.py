@@ -31,7 +31,7 @@ def numerical_tail(name: str, energy: Callable[[Any], Any], cutoff: Any) -> Any:
     doi:10.2977/prims/1195192451.
     """
     cutoff = jnp.asarray(cutoff)
-    largest = 5.0 if cutoff.dtype.itemsize == 8 else 2.8  # r^5 of the last distance is a number
+    largest = 4.0 if cutoff.dtype.itemsize == 8 else 2.75  # powers of the last distance are numbers
     t = np.arange(-4.5, largest + STEP / 2, STEP)
     beyond = np.exp(np.pi / 2 * np.sinh(t))
     weight = STEP * beyond * np.pi / 2 * np.cosh(t)
@@ -46,6 +46,6 @@ def numerical_tail(name: str, energy: Callable[[Any], Any], cutoff: Any) -> Any:
     converged = (jnp.abs(total - coarse) <= tolerance * scale) & (jnp.abs(terms[-1]) <= tolerance * scale)
     if not isinstance(converged, Tracer) and not np.all(np.asarray(converged)):
         raise ValueError(
-            f"{name}: has no tail correction, since its integral from {cutoff} on diverges; leave it out"
+            f"{name}: has no tail correction, since its integral from {cutoff} on does not converge"
         )
     return jnp.where(converged, total, jnp.nan)

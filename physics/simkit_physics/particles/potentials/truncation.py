@@ -276,5 +276,5 @@ def _beyond(potential: AbstractPotential, cutoff: PairParameter) -> tuple[Any, A
 
 def _no_tail(name: str) -> ValueError:
     return ValueError(
-        f"{name}: has no tail correction, since it changes the potential at all distances; use plain or switched"
+        f"{name}: has no tail correction, since it changes the potential everywhere; take plain or switched"
     )

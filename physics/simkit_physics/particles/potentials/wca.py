@@ -3,7 +3,11 @@ from typing import Any, ClassVar
 import jax.numpy as jnp
 from simkit_solvers import parameter
 
-from simkit_physics.particles.potentials.lennard_jones import lennard_jones_energy, lennard_jones_slope
+from simkit_physics.particles.potentials.lennard_jones import (
+    lennard_jones_energy,
+    lennard_jones_slope,
+    lennard_jones_tail,
+)
 from simkit_physics.particles.potentials.pair_tables import PairParameter
 from simkit_physics.particles.potentials.potential import AbstractPotential
 
@@ -35,7 +39,11 @@ class WCA(AbstractPotential):
         return jnp.where(near, lennard_jones_slope(self.epsilon, self.sigma, r2), 0)
 
     def tail_integral(self, cutoff: PairParameter) -> Any:
-        return 0 * self.sigma
+        end = self.natural_cutoff
+        start = jnp.minimum(cutoff, end)
+        to_end = lennard_jones_tail(self.epsilon, self.sigma, start)
+        to_end = to_end - lennard_jones_tail(self.epsilon, self.sigma, end)
+        return to_end + self.epsilon * (end**3 - start**3) / 3
 
     def _near(self, r2):
         end = 2 ** (1 / 3) * self.sigma * self.sigma
