@@ -47,10 +47,28 @@ from simkit_physics.pairs import PairInputs as PairInputs
 from simkit_physics.pairs import PairSum as PairSum
 from simkit_physics.pairs import pair_energy as pair_energy
 from simkit_physics.pairs import pair_forces as pair_forces
+from simkit_physics.particles.boxes import AbstractBox as AbstractBox
+from simkit_physics.particles.boxes import FreeBox as FreeBox
+from simkit_physics.particles.boxes import OrthorhombicBox as OrthorhombicBox
+from simkit_physics.particles.boxes import TriclinicBox as TriclinicBox
+from simkit_physics.particles.clusters import ClusterGrid as ClusterGrid
 from simkit_physics.particles.configurations import lattice as lattice
 from simkit_physics.particles.configurations import particles_at_rest as particles_at_rest
 from simkit_physics.particles.configurations import with_species as with_species
 from simkit_physics.particles.configurations import with_velocities as with_velocities
+from simkit_physics.particles.displacement import infinite_box_diffusion as infinite_box_diffusion
+from simkit_physics.particles.displacement import peculiar_velocities as peculiar_velocities
+from simkit_physics.particles.displacement import unwrapped_paths as unwrapped_paths
+from simkit_physics.particles.fluctuations import adiabatic_compressibility as adiabatic_compressibility
+from simkit_physics.particles.fluctuations import (
+    constant_energy_heat_capacity as constant_energy_heat_capacity,
+)
+from simkit_physics.particles.fluctuations import (
+    constant_volume_heat_capacity as constant_volume_heat_capacity,
+)
+from simkit_physics.particles.fluctuations import hypervirial as hypervirial
+from simkit_physics.particles.fluctuations import isothermal_compressibility as isothermal_compressibility
+from simkit_physics.particles.near_pairs import block_grid as block_grid
 from simkit_physics.particles.potentials import POTENTIALS as POTENTIALS
 from simkit_physics.particles.potentials import TRUNCATIONS as TRUNCATIONS
 from simkit_physics.particles.potentials import WCA as WCA
@@ -76,7 +94,18 @@ from simkit_physics.particles.potentials.truncation import Shifted as Shifted
 from simkit_physics.particles.potentials.truncation import ShiftedForce as ShiftedForce
 from simkit_physics.particles.potentials.truncation import Switched as Switched
 from simkit_physics.particles.potentials.truncation import TailCorrection as TailCorrection
+from simkit_physics.particles.radial_distribution import check_radial_range as check_radial_range
+from simkit_physics.particles.radial_distribution import pair_counts as pair_counts
+from simkit_physics.particles.radial_distribution import pair_normalisation as pair_normalisation
+from simkit_physics.particles.radial_distribution import species_pairs as species_pairs
 from simkit_physics.particles.random_positions import random_positions as random_positions
+from simkit_physics.particles.structure_factor import WaveVectors as WaveVectors
+from simkit_physics.particles.structure_factor import density_squares as density_squares
+from simkit_physics.particles.structure_factor import wave_vectors as wave_vectors
+from simkit_physics.particles.thermodynamics import box_volume as box_volume
+from simkit_physics.particles.thermodynamics import pressure as pressure
+from simkit_physics.particles.thermodynamics import pressure_tensor as pressure_tensor
+from simkit_physics.particles.thermodynamics import temperature as temperature
 from simkit_physics.particles.units import UNITS as UNITS
 from simkit_physics.particles.units import UnitSystem as UnitSystem
 from simkit_physics.particles.units import convert_units as convert_units

@@ -21,6 +21,7 @@ ROOMS = {
         ("errors", "version", "suggestions", "progress", "garbage"),
         *[
             "machine",
+            "time_series",
             "closed_forms",
             "functionals",
             "expressions",
