@@ -6,6 +6,7 @@ section 1.6, doi:10.1093/oso/9780198803195.001.0001.
 """
 
 import abc
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -19,6 +20,8 @@ class AbstractBox(eqx.Module):
     Searches for neighbours measure distances in *search coordinates*, of which each has a period of its own:
     the sum or the maximum of squared gaps is at most the squared distance.
     """
+
+    periodic: eqx.AbstractClassVar[bool]
 
     @abc.abstractmethod
     def nearest(self, difference: Vector) -> Vector:
@@ -50,17 +53,20 @@ class AbstractBox(eqx.Module):
         """The distances between opposite faces; infinite in free space."""
 
     @property
+    @abc.abstractmethod
     def volume(self) -> jax.Array:
         """The volume; infinite in free space."""
-        return self.widths.x * self.widths.y * self.widths.z
 
-
-def _to_nearest(difference: jax.Array, period: jax.Array) -> jax.Array:
-    return difference - period * jnp.round(difference * (1 / period))
+    @property
+    def least_width(self) -> jax.Array:
+        """The least distance between opposite faces."""
+        return jnp.minimum(jnp.minimum(self.widths.x, self.widths.y), self.widths.z)
 
 
 class FreeBox(AbstractBox):
     """Open space."""
+
+    periodic: ClassVar[bool] = False
 
     def nearest(self, difference: Vector) -> Vector:
         return difference
@@ -84,23 +90,60 @@ class FreeBox(AbstractBox):
     def widths(self) -> Vector:
         return Vector(*(jnp.asarray(jnp.inf),) * 3)
 
+    @property
+    def volume(self) -> jax.Array:
+        return jnp.asarray(jnp.inf)
 
-class OrthorhombicBox(AbstractBox):
+
+class AbstractPeriodicBox(AbstractBox):
+    """A box whose images fill space."""
+
+    periodic: ClassVar[bool] = True
+
+    @abc.abstractmethod
+    def fractions(self, position: Vector) -> Vector:
+        """The coordinates in units of the box vectors."""
+
+    @abc.abstractmethod
+    def cartesian(self, fractions: Vector) -> Vector:
+        """The position with the given coordinates in units of the box vectors."""
+
+    def nearest(self, difference: Vector) -> Vector:
+        return difference.plus(-1, self.cartesian(Vector(*map(jnp.round, self.fractions(difference)))))
+
+    def wrapped(self, position: Vector) -> tuple[Vector, Vector]:
+        turns = Vector(*map(jnp.floor, self.fractions(position)))
+        inside = position.plus(-1, self.cartesian(turns))
+        return inside, Vector(*(t.astype(jnp.int32) for t in turns))
+
+    def unwrapped(self, position: Vector, image: Vector) -> Vector:
+        return position.plus(1, self.cartesian(Vector(*(t.astype(position.x.dtype) for t in image))))
+
+    def fixed_point(self, position: Vector) -> Vector:
+        """The coordinates in units of the box vectors over 2^32, as 32-bit whole numbers.
+
+        Their differences overflow into the nearest image by themselves. No derivative passes through them.
+        """
+        return Vector(*map(_last_32_bits, self.fractions(position)))
+
+    def of_fixed_point(self, difference: Vector, dtype: Any) -> Vector:
+        """The nearest image of a difference of coordinates in fixed point."""
+        unit = jnp.asarray(2.0**-32, dtype)
+        return self.cartesian(Vector(*(c.astype(dtype) * unit for c in difference)))
+
+
+class OrthorhombicBox(AbstractPeriodicBox):
     """A periodic box with right angles and the given `sides`."""
 
     sides: Vector
 
-    def nearest(self, difference: Vector) -> Vector:
-        return Vector(*map(_to_nearest, difference, self._sides(difference)))
+    def fractions(self, position: Vector) -> Vector:
+        return Vector(
+            *(c * (1 / side) for c, side in zip(position, _like(self.sides, position), strict=True))
+        )
 
-    def wrapped(self, position: Vector) -> tuple[Vector, Vector]:
-        turns = [jnp.floor(c / side) for c, side in zip(position, self._sides(position), strict=True)]
-        inside = (c - side * t for c, side, t in zip(position, self._sides(position), turns, strict=True))
-        return Vector(*inside), Vector(*(t.astype(jnp.int32) for t in turns))
-
-    def unwrapped(self, position: Vector, image: Vector) -> Vector:
-        pieces = zip(position, self._sides(position), image, strict=True)
-        return Vector(*(c + side * turns.astype(c.dtype) for c, side, turns in pieces))
+    def cartesian(self, fractions: Vector) -> Vector:
+        return Vector(*(c * side for c, side in zip(fractions, _like(self.sides, fractions), strict=True)))
 
     def search_coordinates(self, position: Vector) -> Vector:
         return position
@@ -113,37 +156,38 @@ class OrthorhombicBox(AbstractBox):
 
     @property
     def widths(self) -> Vector:
-        return self.sides
+        return Vector(*map(jnp.asarray, self.sides))
 
-    def _sides(self, like: Vector) -> tuple:
-        return tuple(side.astype(like.x.dtype) for side in self.sides)
+    @property
+    def volume(self) -> jax.Array:
+        return jnp.asarray(self.sides.x * self.sides.y * self.sides.z)
 
 
-class TriclinicBox(AbstractBox):
+class TriclinicBox(AbstractPeriodicBox):
     """A periodic box with the given `sides` (l_x, l_y, l_z) and `tilts` (t_xy, t_xz, t_yz)."""
 
     sides: Vector
     tilts: Vector
 
-    def nearest(self, difference: Vector) -> Vector:
-        s = self._fractions(difference)
-        return self._cartesian(Vector(*(c - jnp.round(c) for c in s)))
+    def fractions(self, position: Vector) -> Vector:
+        (lx, ly, lz), (xy, xz, yz) = _like(self.sides, position), _like(self.tilts, position)
+        c = position.z * (1 / lz)
+        b = (position.y - yz * c) * (1 / ly)
+        return Vector((position.x - xy * b - xz * c) * (1 / lx), b, c)
 
-    def wrapped(self, position: Vector) -> tuple[Vector, Vector]:
-        turns = Vector(*map(jnp.floor, self._fractions(position)))
-        shift = self._cartesian(turns)
-        return position.plus(-1, shift), Vector(*(t.astype(jnp.int32) for t in turns))
-
-    def unwrapped(self, position: Vector, image: Vector) -> Vector:
-        return position.plus(1, self._cartesian(Vector(*(t.astype(position.x.dtype) for t in image))))
+    def cartesian(self, fractions: Vector) -> Vector:
+        (lx, ly, lz), (xy, xz, yz) = _like(self.sides, fractions), _like(self.tilts, fractions)
+        a, b, c = fractions
+        return Vector(lx * a + xy * b + xz * c, ly * b + yz * c, lz * c)
 
     def search_coordinates(self, position: Vector) -> Vector:
         """Distances from the faces of the box."""
-        widths = self._like(self.widths, position)
-        return Vector(*(s * w for s, w in zip(self._fractions(position), widths, strict=True)))
+        widths = _like(self.widths, position)
+        return Vector(*(s * w for s, w in zip(self.fractions(position), widths, strict=True)))
 
     def nearest_gap(self, difference: Vector) -> Vector:
-        return Vector(*map(_to_nearest, difference, self._like(self.widths, difference)))
+        widths = _like(self.widths, difference)
+        return Vector(*(d - w * jnp.round(d * (1 / w)) for d, w in zip(difference, widths, strict=True)))
 
     def least_square(self, gap: Vector) -> jax.Array:
         """Of the distances between parallel planes the largest, since the planes are not at right angles."""
@@ -152,25 +196,20 @@ class TriclinicBox(AbstractBox):
 
     @property
     def widths(self) -> Vector:
-        (lx, ly, lz), (xy, xz, yz) = self.sides, self.tilts
+        (lx, ly, lz), (xy, xz, yz) = map(lambda v: [jnp.asarray(c) for c in v], (self.sides, self.tilts))
         along_x = jnp.sqrt((ly * lz) ** 2 + (xy * lz) ** 2 + (xy * yz - ly * xz) ** 2) / (ly * lz)
         return Vector(lx / along_x, ly * lz / jnp.sqrt(lz**2 + yz**2), lz)
 
     @property
     def volume(self) -> jax.Array:
-        return self.sides.x * self.sides.y * self.sides.z
+        return jnp.asarray(self.sides.x * self.sides.y * self.sides.z)
 
-    def _fractions(self, position: Vector) -> Vector:
-        """The coordinates in units of the box vectors."""
-        (lx, ly, lz), (xy, xz, yz) = self._like(self.sides, position), self._like(self.tilts, position)
-        c = position.z / lz
-        b = (position.y - yz * c) / ly
-        return Vector((position.x - xy * b - xz * c) / lx, b, c)
 
-    def _cartesian(self, fractions: Vector) -> Vector:
-        (lx, ly, lz), (xy, xz, yz) = self._like(self.sides, fractions), self._like(self.tilts, fractions)
-        a, b, c = fractions
-        return Vector(lx * a + xy * b + xz * c, ly * b + yz * c, lz * c)
+def _like(numbers: Vector, position: Vector) -> tuple:
+    return tuple(jnp.asarray(number).astype(position.x.dtype) for number in numbers)
 
-    def _like(self, numbers: Vector, position: Vector) -> tuple:
-        return tuple(number.astype(position.x.dtype) for number in numbers)
+
+def _last_32_bits(fraction: jax.Array) -> jax.Array:
+    """A fraction of a period over 2^32, whole periods dropped."""
+    scaled = (fraction - jnp.round(fraction)) * 2.0**32
+    return jnp.round(scaled).astype(jnp.int64).astype(jnp.int32)

@@ -56,16 +56,21 @@ class Bounds(NamedTuple):
 
 
 class NeighbourSearch(NamedTuple):
-    """A search for the particles within `reach` of a member of each cluster."""
+    """A search for the particles within `reach` of a member of each cluster.
+
+    If `each_pair` is false, the image of a particle that is nearest to the first member of a cluster must be the
+    nearest one to all its members.
+    """
 
     grid: ClusterGrid
     capacities: Capacities
     box: AbstractBox
+    each_pair: bool = False
 
     def near(self, position: Vector, real: Bool[Array, " places"], reach: jax.Array) -> NeighbourList:
         """The list of a configuration in the places of the grid."""
         position32 = Vector(*(c.astype(jnp.float32) for c in position))
-        box = jax.tree.map(lambda a: a.astype(jnp.float32), self.box)
+        box = jax.tree.map(lambda a: jnp.asarray(a).astype(jnp.float32), self.box)
         search = box.search_coordinates(position32)
         clusters = _bounds(search, real)
         blocks = _joined(clusters)
@@ -107,7 +112,9 @@ class NeighbourSearch(NamedTuple):
         def test(k):
             j = jnp.repeat(near[k], 8, total_repeat_length=count)
             other = clusters.at(jnp.minimum(j, count - 1))
-            different = j != jnp.arange(count, dtype=jnp.int32)  # a cluster's own pairs have a kernel of their own
+            different = j != jnp.arange(
+                count, dtype=jnp.int32
+            )  # a cluster's own pairs have a kernel of their own
             return (j < count) & different & (_gap2(box, clusters, other) < reach2), j
 
         most = jnp.minimum(counts.max(), self.capacities.block_clusters)
@@ -118,23 +125,24 @@ class NeighbourSearch(NamedTuple):
         place = by_cluster(jnp.arange(self.grid.places, dtype=jnp.int32))
         first = Vector(*(by_cluster(c)[:, 0] for c in position))
         inside = by_cluster(real)
-        far = 1e3 * jnp.sqrt(reach2)
-        own = [
-            Vector(*(jnp.where(inside[:, m], c, far) for c in box.nearest(_minus(_member(position, m), first))))
+        own = [  # empty places stand last, and here with the first member
+            Vector(*(jnp.where(inside[:, m], c, 0) for c in box.nearest(_minus(_member(position, m), first))))
             for m in range(MEMBERS)
         ]
         extent = jnp.sqrt(jnp.max(jnp.where(inside, jnp.stack([c.dot(c) for c in own], 1), 0)))
         ends = place.ravel()
 
+        def square(one, other):
+            difference = box.nearest(_minus(one, other)) if self.each_pair else _minus(one, other)
+            return difference.dot(difference)
+
         def test(k):
             cluster = near[k // MEMBERS]
             j = ends[jnp.minimum(cluster * MEMBERS + k % MEMBERS, self.grid.places - 1)]
             other = box.nearest(_minus(Vector(*(c[j] for c in position)), first))
-            closest = _minus(own[0], other)
-            closest2 = closest.dot(closest)
+            closest2 = square(own[0], other)
             for each in own[1:]:
-                difference = _minus(each, other)
-                closest2 = jnp.minimum(closest2, difference.dot(difference))
+                closest2 = jnp.minimum(closest2, square(each, other))
             return (cluster < count) & real[j] & (closest2 < reach2), j
 
         most = MEMBERS * jnp.minimum(counts.max(), self.capacities.clusters)

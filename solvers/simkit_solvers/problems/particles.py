@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 
 
@@ -51,6 +52,60 @@ class Particles(eqx.Module):
     species: Int[Array, " places"]
     identity: Int[Array, " places"]
     count: int = eqx.field(static=True)
+
+    @classmethod
+    def of(
+        cls,
+        position: Float[ArrayLike, "particles 3"],
+        momentum: Float[ArrayLike, "particles 3"] | None = None,
+        mass: Float[ArrayLike, " particles"] | float = 1.0,
+        species: Int[ArrayLike, " particles"] | int = 0,
+    ) -> "Particles":
+        """Particles at the rows of `position`, numbered in this order, at rest unless `momentum` is given.
+
+        Raises `ValueError` unless positions are three floating-point numbers a particle.
+        """
+        position = jnp.asarray(position)
+        if position.ndim != 2 or position.shape[1] != 3 or not jnp.issubdtype(position.dtype, jnp.floating):
+            raise ValueError(
+                f"position: must be floating-point numbers in the shape (particles, 3), got {position.dtype} "
+                f"in the shape {position.shape}"
+            )
+        count, dtype = len(position), position.dtype
+        momentum = jnp.zeros_like(position) if momentum is None else jnp.asarray(momentum, dtype)
+        return cls(
+            position=Vector.of(position),
+            momentum=Vector.of(jnp.broadcast_to(momentum, position.shape)),
+            image=Vector(*(jnp.zeros(count, jnp.int32),) * 3),
+            mass=jnp.broadcast_to(jnp.asarray(mass, dtype), (count,)),
+            species=jnp.broadcast_to(jnp.asarray(species, jnp.int32), (count,)),
+            identity=jnp.arange(count, dtype=jnp.int32),
+            count=count,
+        )
+
+    @property
+    def places(self) -> int:
+        """How many places there are, the empty ones among them."""
+        return self.identity.shape[0]
+
+    def padded(self, places: int) -> "Particles":
+        """The same particles with empty places behind them, `places` in all.
+
+        Raises `ValueError` if there are more places already.
+        """
+        more = places - self.places
+        if more < 0:
+            raise ValueError(f"{self.places} places do not fit into {places}: pass `particles.by_identity()`")
+        if not more:
+            return self
+
+        def longer(leaf: jax.Array, value: int) -> jax.Array:
+            return jnp.concatenate([leaf, jnp.full(more, value, leaf.dtype)])
+
+        padded = jax.tree.map(lambda leaf: longer(leaf, 0), self)
+        identity = jnp.concatenate([self.identity, jnp.arange(self.places, places, dtype=self.identity.dtype)])
+        # A mass of one, so that nothing is divided by 0.
+        return eqx.tree_at(lambda p: (p.mass, p.identity), padded, (longer(self.mass, 1), identity))
 
     @property
     def real(self) -> Bool[Array, " places"]:
