@@ -2,12 +2,14 @@
 
 import re
 from typing import Any
+from unittest import mock
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from checkout import ROOT
 from scipy.integrate import quad
 from simkit_physics import (
     POTENTIALS,
@@ -17,6 +19,7 @@ from simkit_physics import (
     FunctionOfDistance,
     LennardJones,
     Mie,
+    Plain,
     SoftSphere,
 )
 from simkit_physics.particles.potentials.pair_tables import pair_parameters
@@ -100,6 +103,18 @@ def test_a_table_gives_each_pair_of_species_its_own_parameters(name, species):
         single = POTENTIALS[name](**{key: table[a[k], b[k]] for key, table in given.items()})
         np.testing.assert_allclose(pair.energy(r2)[k], single.energy(r2[k]), rtol=1e-13)
         np.testing.assert_allclose(pair.slope(r2)[k], single.slope(r2[k]), rtol=1e-13)
+
+
+def test_the_potential_of_the_readme_works():
+    names: dict[str, Any] = {"__name__": "example"}
+    page = (ROOT / "physics/README.md").read_text("utf-8")
+    with mock.patch.dict(POTENTIALS):
+        exec(re.findall(r"```python\n(.*?)```", page, re.S)[1], names)
+        potential = POTENTIALS["GaussianCore"](**POTENTIALS["GaussianCore"].example)
+    r2 = jnp.asarray(DISTANCES**2)
+    np.testing.assert_allclose(Plain(potential, 5.0).of_pair(r2, r2).slope(r2), -np.exp(-r2), rtol=1e-14)
+    numerical = quad(lambda r: np.exp(-r * r) * r * r, 1.0, np.inf)[0]
+    assert potential.tail_integral(1.0) == pytest.approx(numerical, rel=1e-10)
 
 
 def test_a_parameter_that_is_a_number_is_that_of_all_pairs():
