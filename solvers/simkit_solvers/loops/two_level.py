@@ -78,14 +78,14 @@ class ParticleState(eqx.Module):
         """The same with forces whose lists may be larger, and particles in as many places as they need."""
         particles = self.particles if particles is None else particles
         force = self.force
-        if particles.position.x.shape != force.x.shape:
+        if particles.places != self.particles.places:
             force = particles.position.times(0.0)
         return dataclasses.replace(
             self,
             particles=particles,
             force=force,
             listed=_no_list(forces, particles),
-            known=self.known & (force is self.force),
+            known=self.known & (particles is self.particles),
             serves=jnp.asarray(False),
             complete=jnp.asarray(True),
         )

@@ -32,7 +32,7 @@ FAR = 5.2  # standard errors: once in five million
 
 
 class Thermal(AbstractParticleObserver):
-    r"""Twice the kinetic energy, and $|\nabla U|^2 - k_B T\,\nabla^2 U$, whose mean is 0, where $k_B T = 1$."""
+    r"""Twice the kinetic energy, and $|\nabla U|^2 - k_B T\,\nabla^2 U$, of mean 0, where $k_B T = 1$."""
 
     def init(self, particles):
         return jnp.int32(0), jnp.zeros((ROWS, 2))
