@@ -77,9 +77,10 @@ def test_nothing_is_left_beyond_the_cutoff(name, potential, dtype):
 
 
 @pytest.mark.parametrize("name", TRUNCATIONS)
-def test_python_numbers_leave_a_float32_distance_as_it_is(name):
-    pair = truncated(name).of_pair(NONE, NONE)
-    r2 = jnp.asarray([1.2, 4.5, 7.0], jnp.float32)
+@pytest.mark.parametrize("potential", POTENTIALS)
+def test_python_numbers_leave_a_float32_distance_as_it_is(name, potential):
+    pair = truncated(name, POTENTIALS[potential](**POTENTIALS[potential].example), 1.05).of_pair(NONE, NONE)
+    r2 = jnp.asarray([0.9, 1.0, 7.0], jnp.float32)
     assert pair.energy(r2).dtype == pair.slope(r2).dtype == jnp.float32
 
 
