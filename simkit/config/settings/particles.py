@@ -39,7 +39,7 @@ class Integrator(Section):
     """A method of molecular dynamics by its class name, with its options."""
 
     model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, Number]
+    __pydantic_extra__: dict[str, Any]
 
     type: Text = Field(
         description="Name of the method; `simkit list` shows all.", examples=["VelocityVerlet"]

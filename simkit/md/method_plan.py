@@ -1,0 +1,117 @@
+"""From the sections `solver`, `time` and `stages` to methods with their options and steps."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from pydantic_core import PydanticCustomError
+from simkit_solvers import AbstractParticleMethod
+from simkit_solvers.methods.particles.particle_methods import PARTICLE_METHODS
+from simkit_solvers.problems.problem import Parameter, parameters_of
+
+from simkit.config.diagnostics import SettingError
+from simkit.config.documents import KeyPath
+from simkit.config.settings.particles import Integrator, ParticleExperiment
+from simkit.config.settings.values import number, whole_number
+from simkit.experiments.constants import Constants
+from simkit.md.simulation import PlannedStage
+from simkit.suggestions import did_you_mean, shown
+
+T = TypeVar("T")
+EVERY = 10  # steps between measurements, at most, unless given
+
+
+def plan_stages(experiment: ParticleExperiment, constants: Constants) -> tuple[PlannedStage, ...] | None:
+    """All stages, the run itself last; `None` where something is wrong."""
+    time, diagnostics = experiment.time, constants.diagnostics
+    if time is None or experiment.solver is None or experiment.stages is None:
+        return None
+    own = _method(("solver",), experiment.solver, constants)
+    dt = _step(("time", "dt"), time.dt, constants)
+    stages = []
+    for name, stage in experiment.stages.items():
+        path = ("stages", name)
+        method = own if stage.solver is None else _method((*path, "solver"), stage.solver, constants)
+        length = dt if stage.dt is None else _step((*path, "dt"), stage.dt, constants)
+        if method is None:
+            continue
+        if length is None and stage.dt is None and not diagnostics.at_or_below(("time", "dt")):
+            diagnostics.add(path, "has no dt; give it here or under time")
+        stages.append(PlannedStage(name, method, length or 0.0, stage.steps))
+    if own is None:
+        return None
+    if own.ensemble == "none":
+        message = f"{type(own).__name__} samples no ensemble; it is for a stage, and the run needs another"
+        diagnostics.add(("solver", "type"), message)
+    if dt is None and time.steps and not diagnostics.at_or_below(("time", "dt")):
+        diagnostics.add_missing(("time", "dt"), "is missing; the length of a step")
+    return (*stages, PlannedStage("run", own, dt or 0.0, time.steps))
+
+
+def measured_every(experiment: ParticleExperiment) -> int:
+    """The steps from one measurement to the next. Raises `SettingError` unless they divide the steps."""
+    steps, every = experiment.time.steps, experiment.save.every
+    if every is None:
+        return max(n for n in range(1, EVERY + 1) if steps % n == 0)
+    if steps % every:
+        near = max(n for n in range(1, every + 1) if steps % n == 0)
+        raise SettingError(
+            ("save", "every"), f"must divide the {steps:,} steps, got {every}; {near} would do"
+        )
+    return every
+
+
+def _step(path: KeyPath, value: float | str | None, constants: Constants) -> float | None:
+    if value is None:
+        return None
+    result = constants.number(path, value)
+    if result is not None and result[1] <= 0:
+        constants.diagnostics.add(path, f"must be > 0, got {result[1]:g}")
+        return None
+    return None if result is None else result[1]
+
+
+def _method(path: KeyPath, section: Integrator, constants: Constants) -> AbstractParticleMethod | None:
+    name, diagnostics = section.type, constants.diagnostics
+    cls = PARTICLE_METHODS.get(name)
+    if cls is None:
+        reason = f"unknown method {shown(name)} of molecular dynamics{did_you_mean(name, PARTICLE_METHODS)}"
+        diagnostics.add((*path, "type"), reason)
+        return None
+    specs, before = parameters_of(cls), len(diagnostics.entries)
+    options: dict[str, Any] = {}
+    for key, given in (section.__pydantic_extra__ or {}).items():
+        if key not in specs:
+            hint = did_you_mean(key, specs)
+            diagnostics.add((*path, key), f"{name} has no such option{hint}", at_key=True)
+            continue
+        with diagnostics.collecting():
+            options[key] = _option((*path, key), given, getattr(cls, key, None), specs[key], constants)
+    for key, spec in specs.items():
+        if key not in options and not hasattr(cls, key):
+            diagnostics.add_missing((*path, key), f"is missing; {name} needs it: {spec.description}")
+    return cls(**options) if len(diagnostics.entries) == before else None
+
+
+def _option(path: KeyPath, given: Any, default: Any, spec: Parameter, constants: Constants) -> Any:
+    """The value of an option, of the kind of its default; `None` where it has been complained about."""
+    if isinstance(default, bool):
+        if not isinstance(given, bool):
+            raise SettingError(path, f"must be true or false, got {shown(given)}")
+        return given
+    if isinstance(default, int):
+        value = checked_at(path, lambda: whole_number(given, 0))
+    else:
+        text = checked_at(path, lambda: number(given))
+        result = constants.number(path, text)
+        value = None if result is None else result[1]
+    if value is not None and not spec.admits(value):
+        raise SettingError(path, f"must be {spec.range}, got {value:g}")
+    return value
+
+
+def checked_at(path: KeyPath, check: Callable[[], T]) -> T:
+    """What a check of a value gives; its complaint becomes one at a place."""
+    try:
+        return check()
+    except PydanticCustomError as error:
+        raise SettingError(path, error.message()) from error

@@ -1,0 +1,103 @@
+"""Trajectories, written frame by frame: complete when the run ends, absent if it fails."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+from simkit_solvers import Particles
+
+from simkit.config.settings.values import MAX_STEPS
+from simkit.errors import OutputError
+from simkit.md.files.frame import Frame
+from simkit.md.files.xyz import write_frame
+from simkit.md.simulation import ParticleSimulation
+from simkit.results.storage import check_folder_of
+
+
+def trajectory_path(file: Path, replica: int) -> Path:
+    """The file of a replica: that of the first has the name that was given."""
+    return file if replica == 0 else file.with_name(f"{file.stem}.{replica}{file.suffix}")
+
+
+def check_trajectory(simulation: ParticleSimulation, overwrite: bool) -> None:
+    """Raise `OutputError` where the files of the trajectory exist, or cannot be made."""
+    if simulation.trajectory is None:
+        return
+    for replica in range(simulation.paths):
+        path = trajectory_path(simulation.trajectory.file, replica)
+        if path.exists() and not overwrite:
+            raise OutputError(
+                f"{path}: exists already; to replace it use --overwrite, from Python overwrite=True"
+            )
+    folder = simulation.trajectory.file.parent
+    if not folder.is_dir():
+        raise OutputError(f"{simulation.trajectory.file}: the directory {folder} does not exist; create it")
+    check_folder_of(simulation.trajectory.file, folder)
+
+
+def frame_of(simulation: ParticleSimulation, particles: Particles) -> Frame:
+    """The particles in the order of their numbers, wrapped into the box."""
+    own = particles.by_identity()
+    position, _ = simulation.box.wrapped(own.position)
+    velocities = np.asarray(own.momentum.rows()) / np.asarray(own.mass)[:, None]
+    return Frame(
+        np.asarray(position.rows()),
+        np.asarray(own.species),
+        simulation.names,
+        simulation.cell,
+        velocities,
+        dict(zip(simulation.names, simulation.masses, strict=True)),
+    )
+
+
+class Frames:
+    """The frames of a run that are wanted: none."""
+
+    def until_next(self, step: int) -> int:
+        """The steps to the next frame."""
+        return MAX_STEPS
+
+    def add(self, particles: Particles, step: int) -> None:
+        """Keep a frame, if this step has one."""
+
+
+class _Written(Frames):
+    """Frames in a file."""
+
+    def __init__(self, simulation: ParticleSimulation, path: Path, file: TextIO):
+        assert simulation.trajectory is not None
+        self.simulation, self.path, self.file = simulation, path, file
+        self.every = simulation.trajectory.every
+
+    def until_next(self, step: int) -> int:
+        return self.every - step % self.every
+
+    def add(self, particles: Particles, step: int) -> None:
+        if step % self.every:
+            return
+        frame, time = frame_of(self.simulation, particles), step * self.simulation.production.dt
+        write_frame(self.file, frame, step=step, time=time)
+
+
+@contextlib.contextmanager
+def frames(simulation: ParticleSimulation, replica: int) -> Iterator[Frames]:
+    """Frames of one replica in a file that has its name when they are complete; no file without a trajectory.
+
+    Raises `OutputError` where it cannot be written.
+    """
+    if simulation.trajectory is None:
+        yield Frames()
+        return
+    path = trajectory_path(simulation.trajectory.file, replica)
+    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            yield _Written(simulation, path, file)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise OutputError(f"{path}: could not be written: {error.strerror}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
