@@ -22,7 +22,8 @@ def load_particles(
 ) -> ParticleSimulation:
     """Read, check and build an experiment of molecular dynamics.
 
-    `chosen` are variants, of which there are none. Raises one `InputError` that lists every mistake as `file:line:column: key: message`.
+    `chosen` are variants, of which there are none. Raises one `InputError` that lists every mistake as
+    `file:line:column: key: message`.
     """
     document = opened(source, overrides)
     if chosen:

@@ -17,9 +17,9 @@ from simkit.md.experiment import load_particles
 class SinglePoint(NamedTuple):
     """One configuration, in the units of the experiment.
 
-    `energy` is the potential energy of the whole system. `pressure` has the components xx, yy, zz, xy, xz, yz,
-    without the motion of particles unless they have velocities; it is `None` in free space. `forces` are in
-    the order of the positions.
+    `energy` is the potential energy of the whole system. `pressure` has the components xx, yy, zz, xy, xz
+    and yz, with the motion of particles if the experiment gives them velocities; it is `None` in free space.
+    `forces` are in the order of the positions.
     """
 
     energy: float
