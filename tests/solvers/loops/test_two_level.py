@@ -160,6 +160,25 @@ def test_the_order_of_particles_does_not_change_their_noise():
     assert abs(rows_of(shuffled.state) - rows_of(plain.state)).max() < 1e-11
 
 
+def test_replicas_in_lanes_are_the_runs_of_their_paths():
+    starts = [spheres(seed) for seed in range(3)]
+    together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
+
+    @jax.jit
+    @jax.vmap
+    def replicas(path, particles):
+        setting = dynamics(listed_soft_spheres(), BAOAB, 0.01, path=path)
+        return run_chunk(setting, setting.start(particles), 40)[0]
+
+    states = replicas(jnp.arange(3, dtype=jnp.uint32), together)
+    assert len(set(np.asarray(states.renewals.count).tolist())) > 1
+    for path, particles in enumerate(starts):
+        setting = dynamics(listed_soft_spheres(), BAOAB, 0.01, path=path)
+        alone = simulate_particles(setting, setting.start(particles), 40).state
+        ours = jax.tree.map(lambda leaf, path=path: leaf[path], states)
+        assert abs(unwrapped(ours) - unwrapped(alone)).max() < 1e-11
+
+
 class Counted(ListedSoftSpheres):
     """Counts how often its forces are traced."""
 

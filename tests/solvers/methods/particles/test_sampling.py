@@ -142,6 +142,13 @@ def spring_scores(method, dt=0.5) -> list[float]:
     return [z_score(x[:, i] ** 2, 1 / strength[i]) for i in range(3)]
 
 
+def test_momenta_of_baoab_on_springs_are_off_by_the_square_of_the_step():
+    r"""$\langle p^2 \rangle = m k_B T (1 - (h\omega)^2/4)$."""
+    strength, dt = np.array([0.5, 1.0, 2.0]), 0.5
+    _, p = wells_after(ParticleBAOAB(1.0, 0.7), Wells(jnp.asarray(strength)), dt, 200)
+    assert max(abs(z_score(p[:, i] ** 2, 1 - dt**2 * strength[i] / 4)) for i in range(3)) < FAR
+
+
 def test_baoab_samples_positions_on_springs_exactly_at_long_steps():
     assert max(map(abs, spring_scores(ParticleBAOAB(1.0, 0.7)))) < FAR
     assert max(map(abs, spring_scores(NoisierBAOAB(1.0, 0.7)))) > FAR
