@@ -28,9 +28,9 @@ class EveryPair(NamedTuple):
 class AllPairs(AbstractPairForces):
     """Forces of each particle with all others and with their images, its own images among them.
 
-    `images` along a, b and c count on both sides of the nearest one; with 0, the cutoff is at most half the width of
-    the box. A particle is no pair with itself, which its number tells, not its distance. Under `vmap` over eight
-    systems or more, vector lanes are systems.
+    `images` along a, b and c count on both sides of the nearest one; with 0, the cutoff is at most half the
+    width of the box. A particle is no pair with itself, which its number tells, not its distance. Under
+    `vmap` over eight systems or more, vector lanes are systems.
 
     `precision` and `fixed_point` are as for `ListedForces`.
     """
@@ -209,7 +209,8 @@ class _Table(NamedTuple):
         return cls(row, jnp.arange(count), jax.tree.map(in_groups, own), groups)
 
     def fetch(self, k: jax.Array) -> tuple[Group, jax.Array, jax.Array]:
-        """The neighbours in a turn of the loop over images and groups, which pairs are none, and the image."""
+        """The neighbours in a turn of the loop over images and groups, which pairs are none, and the
+        image."""
         group, image = k % self.groups, k // self.groups
         other = jax.tree.map(lambda leaf: lax.dynamic_index_in_dim(leaf, group, keepdims=False), self.others)
         number = MEMBERS * group + jnp.arange(MEMBERS)[:, None, None]

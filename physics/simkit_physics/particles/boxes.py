@@ -45,7 +45,8 @@ class AbstractBox(eqx.Module):
 
     @abc.abstractmethod
     def least_square(self, gap: Vector) -> jax.Array:
-        """A lower bound of the squared distance of two points whose search coordinates differ by at least that."""
+        """A lower bound of the squared distance of two points whose search coordinates differ by at least
+        that."""
 
     @property
     @abc.abstractmethod
@@ -196,7 +197,7 @@ class TriclinicBox(AbstractPeriodicBox):
 
     @property
     def widths(self) -> Vector:
-        (lx, ly, lz), (xy, xz, yz) = map(lambda v: [jnp.asarray(c) for c in v], (self.sides, self.tilts))
+        (lx, ly, lz), (xy, xz, yz) = ([jnp.asarray(c) for c in v] for v in (self.sides, self.tilts))
         along_x = jnp.sqrt((ly * lz) ** 2 + (xy * lz) ** 2 + (xy * yz - ly * xz) ** 2) / (ly * lz)
         return Vector(lx / along_x, ly * lz / jnp.sqrt(lz**2 + yz**2), lz)
 

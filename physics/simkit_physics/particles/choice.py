@@ -1,7 +1,8 @@
 """Which forces fit a system: neighbour lists or all pairs, and how large lists must be.
 
-All is chosen from the configuration, on the host. `forces_for` makes a first guess from the density; where a list
-turns out too small, `enlarged` makes a larger one, and `complete_list` repeats that until everything has a place.
+All is chosen from the configuration, on the host. `forces_for` makes a first guess from the density; where a
+list turns out too small, `enlarged` makes a larger one, and `complete_list` repeats that until everything has
+a place.
 """
 
 import dataclasses
@@ -36,14 +37,15 @@ def forces_for(
     *,
     skin: float | None = None,
 ) -> tuple[ListedForces | AllPairs, Particles]:
-    """Forces of `potential` between the particles in a box, and the particles in as many places as these need.
+    """Forces of `potential` between the particles in a box, and the particles in as many places as these
+    need.
 
     The sum is over neighbour lists or over all pairs.
 
-    All pairs it is for at most 600 particles, and where the cutoff is so long, or the box so small, that a particle
-    may meet several images of another. `precision` is "float64"; "mixed", with positions in float64 and pair
-    arithmetic in float32; or "float32", for positions in float32. `skin` is by how much lists reach beyond the
-    cutoff; it is chosen from the density. `summary()` of the result says what was chosen.
+    All pairs it is for at most 600 particles, and where the cutoff is so long, or the box so small, that a
+    particle may meet several images of another. `precision` is "float64"; "mixed", with positions in float64
+    and pair arithmetic in float32; or "float32", for positions in float32. `skin` is by how much lists reach
+    beyond the cutoff; it is chosen from the density. `summary()` of the result says what was chosen.
 
     Called with numbers, not inside of `jit`. Raises `ValueError` where positions are not finite or of another
     precision, where two particles coincide, and where the cutoff is infinite in a periodic box.
@@ -67,7 +69,9 @@ def forces_for(
     if skin is None:
         skin = min(SKIN * density.typical ** (-1 / 3), float(cutoff) / 2, 0.8 * room)
     elif not 0 < skin < max(room, 0):
-        raise ValueError(f"skin: must be > 0 and, with the cutoff, below half the width of the box, got {skin:g}")
+        raise ValueError(
+            f"skin: must be > 0 and, with the cutoff, below half the width of the box, got {skin:g}"
+        )
     if particles.count <= FEW or skin < LEAST_SKIN * float(cutoff) or math.isinf(float(cutoff)):
         forces = AllPairs(potential, box, cutoff, _images(box, float(cutoff)), precision, fixed_point)
         return forces, particles
@@ -87,13 +91,12 @@ def forces_for(
     return forces, particles.padded(grid.places)
 
 
-def enlarged(
-    forces: Any, particles: Particles, listed: Any, memory: float = MEMORY
-) -> tuple[Any, Particles]:
-    """Forces whose lists hold what did not find a place in this one, and the particles; the same, if it is complete.
+def enlarged(forces: Any, particles: Particles, listed: Any, memory: float = MEMORY) -> tuple[Any, Particles]:
+    """Forces whose lists hold what did not find a place in this one, and the particles; the same, if it is
+    complete.
 
-    Called with numbers, not inside of `jit`. `memory` is how many bytes a list may take. Raises `ValueError` if it
-    would take more, and where a box has become too small for the cutoff.
+    Called with numbers, not inside of `jit`. `memory` is how many bytes a list may take. Raises `ValueError`
+    if it would take more, and where a box has become too small for the cutoff.
     """
     if bool(forces.complete(listed)):
         return forces, particles
@@ -103,7 +106,7 @@ def enlarged(
     reach = float(forces.cutoff + forces.skin)
     if reach >= width / 2:
         raise ValueError(
-            f"box: cutoff and skin, together {reach:g}, must be less than half its least width, {width / 2:g}; "
+            f"box: cutoff + skin is {reach:g}, and must be less than half the least width, {width / 2:g}; "
             "shorten the skin, or begin with `forces_for`, which then takes all pairs"
         )
     if not bool(forces.fits(listed)):
@@ -118,8 +121,8 @@ def enlarged(
     if needed > memory:
         raise ValueError(
             f"neighbour list: needs {needed / 1e9:.2g} GB for {larger.particles} neighbours of each of "
-            f"{forces.grid.blocks * 8} clusters, more than the {memory / 1e9:.2g} GB allowed; raise `memory`, or "
-            "use a shorter cutoff or skin"
+            f"{forces.grid.blocks * 8} clusters, more than the {memory / 1e9:.2g} GB allowed; raise `memory`, "
+            "or use a shorter cutoff or skin"
         )
     return dataclasses.replace(forces, capacities=larger), particles
 
@@ -144,7 +147,7 @@ def _arranged(forces, particles):
 def list_bytes(grid: ClusterGrid, capacities: Capacities) -> int:
     """About how many bytes a list takes while it is made."""
     blocks, block_clusters, clusters, particles = capacities
-    # Tables exist twice, that of particles three times: when rows are cut to length, and in the order of chunks.
+    # Tables exist twice, before and after rows are cut to length; that of particles also in the order of chunks.
     return 4 * grid.blocks * (2 * blocks + 2 * block_clusters + 8 * (2 * clusters + 3 * particles))
 
 
@@ -208,7 +211,7 @@ def _guess(grid: ClusterGrid, density: float, reach: float) -> Capacities:
         rounded = edge**3 + 6 * edge**2 * reach + 3 * math.pi * edge * reach**2 + 4 / 3 * math.pi * reach**3
         return rounded * density / each
 
-    # Of two bounding boxes, the gap: a cube of both their edges. Of a cluster and particles, that of its members.
+    # Bounding boxes are near each other where their gap is short: the cube has the edges of both.
     most = within(4 * side, 64), within(3 * side, 8), within(1.7 * side, 8), within(0.65 * side, 1)
     return _within(grid, Capacities(*(math.ceil(1.3 * n + 16) for n in most)))
 

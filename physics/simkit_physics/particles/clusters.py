@@ -1,11 +1,12 @@
 """Compact clusters of eight particles: a balanced k-d grid, so that each has its neighbours near it.
 
-Particles are sorted into columns along x, those into columns along y, and those along z, each of equal numbers. A
-block is 2 x 2 x 2 clusters; eight blocks make a chunk, whose 64 clusters are the lanes of a vector loop. Places are
-numbered in the order (chunk, member of the cluster, cluster of the chunk), in which lanes are contiguous.
+Particles are sorted into columns along x, those into columns along y, and those along z, each of equal
+numbers. A block is 2 x 2 x 2 clusters; eight blocks make a chunk, whose 64 clusters are the lanes of a vector
+loop. Places are numbered in the order (chunk, member of the cluster, cluster of the chunk), in which lanes
+are contiguous.
 
-Reference for lists of clusters: Páll & Hess (2013), A flexible algorithm for calculating pair interactions on SIMD
-architectures, doi:10.1016/j.cpc.2013.06.003.
+Reference for lists of clusters: Páll & Hess (2013), A flexible algorithm for calculating pair interactions on
+SIMD architectures, doi:10.1016/j.cpc.2013.06.003.
 """
 
 import itertools

@@ -25,13 +25,15 @@ Precision = Literal["float64", "mixed", "float32"]
 class ListedForces(AbstractPairForces):
     r"""Forces $F_i = -\sum_j \nabla_i u(|x_i - x_j|)$ over the neighbours of each particle.
 
-    `potential` acts below `cutoff`, which is less than half the least width of the box. A list holds the pairs nearer
-    than cutoff + `skin` and serves until a particle has moved half the skin, so that no pair is ever missed. `grid`
-    and `capacities` are shapes; `enlarged` makes larger ones where a list is not complete. `forces_for` chooses all.
+    `potential` acts below `cutoff`, which is less than half the least width of the box. A list holds the
+    pairs nearer than cutoff + `skin` and serves until a particle has moved half the skin, so that no pair is
+    ever missed. `grid` and `capacities` are shapes; `enlarged` makes larger ones where a list is not
+    complete. `forces_for` chooses all.
 
-    Pair arithmetic is in float32 if `precision` is "mixed"; positions, sums over groups of eight neighbours, and
-    energies are in float64. Then `fixed_point` says whether positions are 32-bit fractions of the periodic box, whose
-    differences wrap into the nearest image by themselves; else differences are taken in float64, and then rounded.
+    Pair arithmetic is in float32 if `precision` is "mixed"; positions, sums over groups of eight neighbours,
+    and energies are in float64. Then `fixed_point` says whether positions are 32-bit fractions of the
+    periodic box, whose differences wrap into the nearest image by themselves; else differences are taken in
+    float64, and then rounded.
     """
 
     potential: Any
@@ -66,7 +68,8 @@ class ListedForces(AbstractPairForces):
         }
 
     def arranged(self, particles: Particles) -> tuple[Particles, NeighbourList]:
-        """The particles in the order of the clusters, wrapped into the box, with empty places, and their list."""
+        """The particles in the order of the clusters, wrapped into the box, with empty places, and their
+        list."""
         particles = particles.padded(self.grid.places)
         position, turns = self.box.wrapped(particles.position)
         image = Vector(*(a + b for a, b in zip(particles.image, turns, strict=True)))
@@ -176,7 +179,8 @@ class ListedForces(AbstractPairForces):
         real: jax.Array,
         members: jax.Array,
     ) -> tuple[Pairs, Group, Group, Callable[[jax.Array], Group]]:
-        """The pairs of a chunk, its particles as own ones and as neighbours, and what fetches other neighbours.
+        """The pairs of a chunk, its particles as own ones and as neighbours, and what fetches other
+        neighbours.
 
         Positions are relative to the first member of each cluster.
         """
@@ -216,7 +220,8 @@ class ListedForces(AbstractPairForces):
 
 
 def itself() -> Bool[Array, "neighbour member 1"]:
-    """In the pairs of a cluster with itself, those of a particle with itself: known by place, not by distance."""
+    """In the pairs of a cluster with itself, those of a particle with itself: known by place, not by
+    distance."""
     return jnp.eye(MEMBERS, dtype=bool)[:, :, None]
 
 

@@ -1,6 +1,7 @@
 """All pairs of many systems of equal size: vector lanes are systems, so that each pair is taken once.
 
-What a pair does to its second particle is added to that particle's row of forces, which needs no scatter here.
+What a pair does to its second particle is added to that particle's row of forces, which needs no scatter
+here.
 """
 
 from typing import Any, NamedTuple
@@ -19,12 +20,16 @@ LEAST = 8  # systems: below, lanes are particles
 
 
 def fills_lanes(potential: Any, size: int, batched: Any, arrays: Any) -> bool:
-    """Whether systems can be lanes: what differs between them are single numbers, of one species if potentials do."""
+    """Whether systems can be lanes.
+
+    What differs between them must be single numbers; where potentials differ, there must be one species.
+    """
     single = all(
         not differs or array.ndim == 1
         for differs, array in zip(jax.tree.leaves(batched), jax.tree.leaves(arrays), strict=True)
     )
-    return size >= LEAST and single and (potential.species == 1 or not any(jax.tree.leaves(batched.potential)))
+    alike = not any(jax.tree.leaves(batched.potential))
+    return size >= LEAST and single and (potential.species == 1 or alike)
 
 
 class _OneSpecies(NamedTuple):
@@ -42,7 +47,8 @@ def sums_of_systems(
 ) -> tuple[Vector, PairTotals | None]:
     """The forces of `size` systems and, if asked for, their totals.
 
-    `arrays` and `rest` are the parts of an `AllPairs`; `batched` says which arrays have systems along their first axis.
+    `arrays` and `rest` are the parts of an `AllPairs`; `batched` says which arrays have systems along their
+    first axis.
     """
     lanes = min(LANES, -(-size // LEAST) * LEAST)
     every = (position, places)
@@ -84,7 +90,8 @@ def _in_chunks(leaf: jax.Array, lanes: int) -> jax.Array:
     if leaf.ndim == 1:
         return leaf.reshape(-1, lanes)
     more = jnp.zeros((len(leaf), -leaf.shape[1] % MEMBERS), leaf.dtype)
-    return jnp.concatenate([leaf, more], 1).reshape(-1, lanes, leaf.shape[1] // MEMBERS + (more.shape[1] > 0), MEMBERS).transpose(0, 2, 3, 1)
+    leaf = jnp.concatenate([leaf, more], axis=1)
+    return leaf.reshape(-1, lanes, leaf.shape[1] // MEMBERS, MEMBERS).transpose(0, 2, 3, 1)
 
 
 def _of_lanes(sums: PairSums) -> PairTotals:
@@ -117,9 +124,9 @@ def _half_sums(model: Any, every: Group, totals: bool) -> PairSums:
             def column(j: jax.Array, carry: tuple[Vector, PairSums]) -> tuple[Vector, PairSums]:
                 forces, sums = carry
                 more, onto = _both_ends(pairs, own, at(j), totals, shift)
-                return Vector(*(f.at[j].add(-a.astype(whole)) for f, a in zip(forces, onto, strict=True))), plus(
-                    sums, more
-                )
+                return Vector(
+                    *(f.at[j].add(-a.astype(whole)) for f, a in zip(forces, onto, strict=True))
+                ), plus(sums, more)
 
             return lax.fori_loop(i + 1, groups, column, (forces, sums))
 
@@ -143,7 +150,8 @@ def _half_sums(model: Any, every: Group, totals: bool) -> PairSums:
 def _both_ends(
     pairs: Pairs, own: Group, other: Group, totals: bool, shift: Vector | None
 ) -> tuple[PairSums, Vector]:
-    """The sums over the pairs of two groups, each pair once, and the forces that own particles have from others'."""
+    """The sums over the pairs of two groups, each pair once, and the forces that own particles have from
+    others'."""
     d, energy, strength = pairs.interact(own, other, shift=shift)
     force = d.times(strength)
     onto = Vector(*(jnp.sum(f, 1) for f in force))

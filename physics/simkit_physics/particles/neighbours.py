@@ -1,8 +1,9 @@
 """Lists of the particles near each cluster, made without a scatter of forces, a hash or a cell grid.
 
-The search descends: blocks near a block, clusters near a block, clusters near a cluster, particles near a cluster. The
-first three compare bounding boxes in the search coordinates of the box; the last compares distances. Every level
-writes into a table of fixed capacity and counts what it found, so that a table that is too small is noticed.
+The search descends: blocks near a block, clusters near a block, clusters near a cluster, particles near a
+cluster. The first three compare bounding boxes in the search coordinates of the box; the last compares
+distances. Every level writes into a table of fixed capacity and counts what it found, so that a table that is
+too small is noticed.
 """
 
 from collections.abc import Callable
@@ -31,11 +32,12 @@ class Capacities(NamedTuple):
 
 
 class NeighbourList(eqx.Module):
-    """For each cluster the particles of other clusters that are near one of its members, as numbers of places.
+    """For each cluster the particles of other clusters that are near one of its members, as numbers of
+    places.
 
-    `members` has the shape (chunk, group, neighbour of the group, cluster of the chunk); places past the last are
-    empty. `groups` says how many groups a chunk uses. `counts` are the largest numbers that each level of the
-    search found, and `largest` the largest extent of a cluster from its first member.
+    `members` has the shape (chunk, group, neighbour of the group, cluster of the chunk); places past the last
+    are empty. `groups` says how many groups a chunk uses. `counts` are the largest numbers that each level of
+    the search found, and `largest` the largest extent of a cluster from its first member.
     """
 
     members: Int[Array, "chunks groups 8 64"]
@@ -58,8 +60,8 @@ class Bounds(NamedTuple):
 class NeighbourSearch(NamedTuple):
     """A search for the particles within `reach` of a member of each cluster.
 
-    If `each_pair` is false, the image of a particle that is nearest to the first member of a cluster must be the
-    nearest one to all its members.
+    If `each_pair` is false, the image of a particle that is nearest to the first member of a cluster must be
+    the nearest one to all its members.
     """
 
     grid: ClusterGrid

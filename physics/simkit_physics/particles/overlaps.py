@@ -27,7 +27,7 @@ def closest_overlap(position: np.ndarray, box: AbstractBox, least: float) -> Ove
     if periods is not None:
         coordinates = coordinates % periods
         coordinates[coordinates >= periods] = 0  # by rounding
-    # Search coordinates differ by at most the distance: whoever is near is among the nearest by their maximum.
+    # Search coordinates differ by at most the distance, so that who is near is near in each of them.
     tree = cKDTree(coordinates, boxsize=periods)
     gaps, nearest = tree.query(coordinates, k=2, p=np.inf, distance_upper_bound=least)
     near = np.flatnonzero(np.isfinite(gaps[:, 1]))

@@ -1,9 +1,10 @@
-r"""Derivatives of sums over pairs: rules, by which no reverse pass crosses a loop of dynamic length or scatters.
+r"""Derivatives of sums over pairs: rules, by which no reverse pass crosses a loop of dynamic length or
+scatters.
 
-All that a sum over pairs gives is in the gradient of one number, the weighted sum
-$S(x, \theta, w) = w_E U + \sum_{ab} w_{ab} W_{ab}$ of energy and virial: in the positions $x$ it is minus the force (at
-$w_E = 1$, all other weights 0), in the weights it is the totals, and in the parameters $\theta$ of potential and box it
-is what a fit needs. The derivative of a gradient is symmetric, so that its reverse pass is its forward pass.
+All that a sum over pairs gives is in the gradient of one number, the weighted sum $S(x, \theta, w) = w_E U +
+\sum_{ab} w_{ab} W_{ab}$ of energy and virial: in the positions $x$ it is minus the force (at $w_E = 1$, all
+other weights 0), in the weights it is the totals, and in the parameters $\theta$ of potential and box it is
+what a fit needs. The derivative of a gradient is symmetric, so that its reverse pass is its forward pass.
 """
 
 import abc
@@ -30,8 +31,8 @@ class Places(NamedTuple):
 class AbstractPairForces(AbstractForces):
     """Forces of pairs, with rules for their derivatives.
 
-    The gradient of the energy is minus the force; forces have derivatives in positions and in the parameters of
-    potential and box, forward and reverse; energy and virial too. The list has none.
+    The gradient of the energy is minus the force; forces have derivatives in positions and in the parameters
+    of potential and box, forward and reverse; energy and virial too. The list has none.
     """
 
     def forces(self, particles: Particles, listed: Any) -> Vector:
@@ -126,7 +127,8 @@ def _force_change(position, model, places, listed, change: Vector) -> Vector:
 
 
 def _joint_change(position, model, places, listed, weights, changes):
-    """The change of the gradient of S with changes of positions, parameters and weights, any of which may be none."""
+    """The change of the gradient of S with changes of positions, parameters and weights, any of which may be
+    none."""
     model = model.differentiable()
     numbers, rest = eqx.partition(model, eqx.is_inexact_array)
     at = (position, numbers, weights)

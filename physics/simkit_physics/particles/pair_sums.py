@@ -1,8 +1,8 @@
 """Sums over pairs, in loops that vector units can run.
 
-Particles stand in groups of eight members in each of many lanes. Pairs are (neighbour, member, lane): lanes are
-contiguous, so that nothing is scattered and nothing crosses lanes. What a lane is, the caller knows: a cluster of a
-neighbour list, a system of many, or a particle.
+Particles stand in groups of eight members in each of many lanes. Pairs are (neighbour, member, lane): lanes
+are contiguous, so that nothing is scattered and nothing crosses lanes. What a lane is, the caller knows: a
+cluster of a neighbour list, a system of many, or a particle.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,8 @@ COMPONENTS = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))  # of a Tensor
 
 
 class Group(NamedTuple):
-    """Particles, arrays (member, lane). Where `real` says which places hold one, positions of others are ignored.
+    """Particles, arrays (member, lane). Where `real` says which places hold one, positions of others are
+    ignored.
 
     Without it those are so far away that they interact with nothing.
     """
@@ -63,7 +64,8 @@ class Pairs(NamedTuple):
     def interact(
         self, own: Group, other: Group, excluded: jax.Array | None = None, shift: Vector | None = None
     ) -> tuple[Vector, jax.Array, jax.Array]:
-        """The differences own - other, energies and forces over distance of pairs (neighbour, member, lane)."""
+        """The differences own - other, energies and forces over distance of pairs (neighbour, member,
+        lane)."""
         d = Vector(*(a[None] - b[:, None] for a, b in zip(own.position, other.position, strict=True)))
         d = d if self.nearest is None else self.nearest(d)
         d = d if shift is None else d.plus(1, shift)
@@ -104,7 +106,8 @@ class Pairs(NamedTuple):
         excluded: jax.Array | None = None,
         shift: Vector | None = None,
     ) -> jax.Array:
-        """Half the sum of the energies and virials of all pairs, times weights; as a program for derivatives."""
+        """Half the sum of the energies and virials of all pairs, times weights; as a program for
+        derivatives."""
         d, energy, strength = self.interact(own, other, excluded, shift)
         bilinear = (w * d[a] * d[b] for (a, b), w in zip(COMPONENTS, weights.virial, strict=True))
         return 0.5 * jnp.sum(weights.energy * energy + strength * sum(bilinear))
@@ -126,7 +129,8 @@ def sum_groups(
     add: Callable[[Any], PairSums],
     groups: jax.Array | int,
 ) -> PairSums:
-    """`first` and the sums `add(fetch(k))` of the groups k = 0, ..., groups - 1, in the precision of `first`."""
+    """`first` and the sums `add(fetch(k))` of the groups k = 0, ..., groups - 1, in the precision of
+    `first`."""
 
     def plus(sums: PairSums, fetched: Any) -> PairSums:
         return jax.tree.map(lambda a, b: a + b.astype(a.dtype), sums, add(fetched))
