@@ -70,6 +70,7 @@ def simulate_particles(
     """
     if accumulator is None:
         accumulator = () if observer is None else observer.init(state.particles)
+        accumulator = jax.tree.map(jnp.copy, accumulator)  # arrays of its own each: they may be donated
     dynamics = _with_arrays(dynamics)
     end = int(state.step) + steps
     for _ in range(MOST_ENLARGEMENTS):

@@ -133,14 +133,16 @@ class ParticleDynamics(eqx.Module):
         dtype = particles.position.x.dtype
         dt = jnp.asarray(self.dt, dtype)
         t = jnp.asarray(self.t0, dtype) + number.astype(dtype) * dt
-        return ParticleStep(number, t, dt, self.units, self.noise)
+        units = MotionUnits(*(jnp.asarray(unit, dtype) for unit in self.units))
+        return ParticleStep(number, t, dt, units, self.noise)
 
     def totals(
         self, particles: Particles, pairs: PairTotals, memory: PyTree, number: jax.Array
     ) -> ParticleTotals:
         """The totals at the end of step `number`."""
-        kinetic = kinetic_tensor(particles, self.units)
-        given = self.method.given_energy(particles, memory, self.at(number, particles))
+        step = self.at(number, particles)
+        kinetic = kinetic_tensor(particles, step.units)
+        given = self.method.given_energy(particles, memory, step)
         conserved = pairs.energy + 0.5 * kinetic.trace + given
         return ParticleTotals(pairs.energy, pairs.virial, kinetic, conserved)
 

@@ -50,9 +50,11 @@ class TotalsSeries(AbstractParticleObserver):
     rows: int = eqx.field(static=True)
 
     def init(self, particles: Particles) -> TotalsRows:
-        blank = jnp.zeros(self.rows, particles.position.x.dtype)
-        tensor = Tensor(*[blank] * 6)
-        totals = ParticleTotals(blank, tensor, tensor, blank)
+        def blank():  # an array of its own each: they may be donated
+            return jnp.zeros(self.rows, particles.position.x.dtype)
+
+        tensors = (Tensor(*(blank() for _ in Tensor._fields)) for _ in range(2))
+        totals = ParticleTotals(blank(), *tensors, blank())
         return TotalsRows(jnp.uint32(0), jnp.zeros(self.rows, jnp.uint32), totals)
 
     def due(self, step: Int[Array, ""]) -> Bool[Array, ""]:
