@@ -35,10 +35,11 @@ def honest(
 ) -> Estimate:
     """The estimate, whose standard error is unknown where the data are too few.
 
-    `variance` is that of the value, and NaN where no autocorrelation time has been found.
+    They are too few where there are not 50 autocorrelation times of them, each as long as its estimate and
+    one standard error of that. `variance` is that of the value, NaN where no autocorrelation time was found.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
-        times = samples / tau
+        times = samples / (tau + tau_stderr)  # an estimate of tau that is too small must not pass
     constant = variance == 0
     finite = np.isfinite(value)
     found = np.isfinite(variance) & finite

@@ -7,9 +7,9 @@ fixed size, and the cost of a sample is that of two.
 Of the sums of a level follow the autocovariances $C_l(t)$ between blocks, and $n_l \operatorname{Var}\bar x =
 C_l(0) + 2 \sum_{t=1}^{W} C_l(t)$ with the window of `window.py`.
 
-The block length is chosen thus: the shortest blocks whose window ends before the lags do, and whose variance
-of the mean no longer blocks exceed by more than three of their standard errors (as a slow motion of small
-amplitude would make them).
+The block length is chosen thus: the shortest blocks whose window ends before the lags do, which do not repel
+each other, and whose variance of the mean no longer blocks exceed by more than three of their standard errors
+(as a slow motion of small amplitude would make them).
 
 References: Flyvbjerg & Petersen (1989), doi:10.1063/1.457480; Wolff (2004),
 doi:10.1016/S0010-4655(03)00467-3.
@@ -120,9 +120,9 @@ def estimated_mean(replicas: Levels | Sequence[Levels]) -> Estimate:
         unknown = np.full(mean.shape, np.nan)
         return honest(mean, unknown, unknown, unknown, unknown, samples)
     length = 2.0 ** np.arange(len(windows))
-    variance = np.stack([w.total for w in windows]) * length[:, None] / samples
+    variance = np.stack([np.where(w.repels, np.nan, w.total) for w in windows]) * length[:, None] / samples
     relative = np.sqrt(2 / np.stack([w.freedom for w in windows]))
-    at = _shortest_blocks(variance, relative)
+    at = _shortest_blocks(variance, relative, np.array([sums.blocks(level) for level in levels]))
     found = np.isfinite(np.take_along_axis(variance, at, 0)[0])
 
     def there(rows: np.ndarray) -> np.ndarray:
@@ -148,9 +148,10 @@ def block_errors(replicas: Levels | Sequence[Levels]) -> BlockErrors:
     return BlockErrors(2 ** np.array(levels), blocks, stderr, stderr / np.sqrt(2 * (blocks - 1))[:, None])
 
 
-def _shortest_blocks(variance: np.ndarray, relative: np.ndarray) -> np.ndarray:
+def _shortest_blocks(variance: np.ndarray, relative: np.ndarray, blocks: np.ndarray) -> np.ndarray:
     """The level of the shortest blocks that do, of each series; with no window at any level, level 0."""
-    least = np.where(np.isfinite(variance), variance * (1 - TOLERANCE * relative), -np.inf)
+    judges = np.isfinite(variance) & (blocks >= 2 * FEWEST_BLOCKS)[:, None]
+    least = np.where(judges, variance / (1 + TOLERANCE * relative), -np.inf)
     most_of_longer = np.maximum.accumulate(least[::-1])[::-1]
     fits = variance >= most_of_longer  # false where the variance is NaN
     return np.argmax(fits, axis=0)[None]

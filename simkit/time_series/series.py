@@ -22,7 +22,7 @@ def levels_of(series: Float[np.ndarray, "replicas samples series"]) -> Levels:
     for level in range(depth):
         for t in range(min(LAGS, blocks.shape[1])):
             later, earlier = blocks[:, t:], blocks[:, : blocks.shape[1] - t]
-            sums[:, :, level, t] = 0, (later * earlier).sum(1), later.sum(1), earlier.sum(1)
+            sums[1:, :, level, t] = (later * earlier).sum(1), later.sum(1), earlier.sum(1)
         even = blocks.shape[1] // 2 * 2
         blocks = 0.5 * (blocks[:, 0:even:2] + blocks[:, 1:even:2])
     return Levels(np.full(replicas, samples), origin, sums[2, :, :, 0], *sums)  # pyright: ignore

@@ -24,7 +24,7 @@ class Window(NamedTuple):
     tau: np.ndarray
     tau_stderr: np.ndarray
     freedom: np.ndarray
-    width: np.ndarray
+    repels: np.ndarray  # whether neighbours differ more than independent samples would
 
 
 def windowed(covariance: np.ndarray, samples: int) -> Window:
@@ -45,6 +45,8 @@ def windowed(covariance: np.ndarray, samples: int) -> Window:
     found = np.any(enough, axis=0) if len(enough) else np.zeros(zero.shape, bool)
     width = np.where(found, np.argmax(enough, axis=0) + 1 if len(enough) else 0, 0)
     total = zero + 2 * np.sum(np.where(width >= W, covariance[1:], 0), axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        repels = total / zero < 1 - 6 / np.sqrt(samples)  # so by three standard errors of a correlation
     total = np.maximum(total, zero)
     bias = total / samples
     total, variance = total + (2 * width + 1) * bias, zero + bias
@@ -59,7 +61,7 @@ def windowed(covariance: np.ndarray, samples: int) -> Window:
         tau + unknown,
         tau * np.sqrt(relative2) + unknown,
         2 / relative2 + unknown,
-        width,
+        repels,
     )
 
 

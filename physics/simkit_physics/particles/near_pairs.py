@@ -36,7 +36,7 @@ class _Blocks(NamedTuple):
 
 def block_grid(box: AbstractBox, particles: Particles) -> ClusterGrid:
     """The blocks for particles that may be anywhere in a periodic box, whose sides must be known numbers."""
-    return cluster_grid(particles.identity.shape[0], _floats(box.widths))
+    return cluster_grid(particles.count, _floats(box.widths))
 
 
 def over_near_pairs(
@@ -88,14 +88,10 @@ def _at(blocks: _Blocks, i: jax.Array) -> _Blocks:
 
 
 def _in_blocks(grid: ClusterGrid, box: AbstractBox, particles: Particles) -> _Blocks:
-    """The particles in their blocks, with as many empty places as these need."""
-    more = grid.places - particles.identity.shape[0]
-
-    def padded(a: jax.Array) -> jax.Array:
-        return jnp.pad(a, (0, more))
-
-    position = Vector(*map(padded, particles.position))
-    real = padded(particles.real)
+    """The particles in their blocks."""
+    # Without their empty places, of which there may be more than the blocks have.
+    particles = particles.by_identity().padded(grid.places)
+    position, real = particles.position, particles.real
     search = box.search_coordinates(position)
     order = sorted_places(grid, search, real)
 
@@ -108,7 +104,7 @@ def _in_blocks(grid: ClusterGrid, box: AbstractBox, particles: Particles) -> _Bl
     some = low.x <= high.x  # a block without particles has a half width of minus infinity: near nothing
     centre = Vector(*(jnp.where(some, (l + h) / 2, 0) for l, h in zip(low, high, strict=True)))
     half = Vector(*(jnp.where(some, (h - l) / 2, -jnp.inf) for l, h in zip(low, high, strict=True)))
-    return _Blocks(Vector(*map(blocked, position)), blocked(padded(particles.species)), inside, centre, half)
+    return _Blocks(Vector(*map(blocked, position)), blocked(particles.species), inside, centre, half)
 
 
 def _floats(vector: Vector) -> tuple[float, float, float]:

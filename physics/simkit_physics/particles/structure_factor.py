@@ -87,8 +87,8 @@ def density_squares(vectors: WaveVectors, box: AbstractBox, particles: Particles
 def density_waves(vectors: WaveVectors, box: AbstractBox, particles: Particles) -> Array:
     r"""$\rho_k$ of all particles, at each wave vector, complex."""
     fractions = _fractions(box, particles.position)
-    chunks = -(-particles.identity.shape[0] // PARTICLES)
-    more = chunks * PARTICLES - particles.identity.shape[0]
+    chunks = -(-particles.places // PARTICLES)
+    more = chunks * PARTICLES - particles.places
     real = jnp.pad(particles.real, (0, more)).reshape(chunks, PARTICLES)
     cut = Vector(*(jnp.pad(s, (0, more)).reshape(chunks, PARTICLES) for s in fractions))
     n1, n2, n3 = vectors.most
