@@ -12,9 +12,7 @@ from simkit.md.quantities import COMPONENTS, QUANTITIES, Measured
 from simkit.md.result import ParticleResult
 from simkit.md.simulation import ParticleSimulation, RadialObservable, ScalarObservable
 from simkit.results.variables import Variables, variable, with_stderr
-from simkit.time_series import Estimate, of_series
-from simkit.time_series.blocks import BlockSums
-from simkit.time_series.slope import slope
+from simkit.time_series import BlockSums, Estimate, of_series, slope
 
 FORMAT = 1
 KIND = "particles"
