@@ -20,6 +20,7 @@ from .levels import estimated_mean as estimated_mean
 from .levels import no_levels as no_levels
 from .levels import with_level_sample as with_level_sample
 from .levels import with_level_samples as with_level_samples
+from .series import blocks_of as blocks_of
 from .series import levels_of as levels_of
 from .series import of_series as of_series
 from .trend import slope as slope

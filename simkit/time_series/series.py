@@ -3,6 +3,7 @@
 import numpy as np
 from jaxtyping import Float
 
+from simkit.time_series.blocks import MOST, BlockSums
 from simkit.time_series.estimate import Estimate
 from simkit.time_series.levels import LAGS, Levels, estimated_mean
 
@@ -26,3 +27,14 @@ def levels_of(series: Float[np.ndarray, "replicas samples series"]) -> Levels:
         even = blocks.shape[1] // 2 * 2
         blocks = 0.5 * (blocks[:, 0:even:2] + blocks[:, 1:even:2])
     return Levels(np.full(replicas, samples), origin, sums[2, :, :, 0], *sums)  # pyright: ignore
+
+
+def blocks_of(series: Float[np.ndarray, "replicas samples ..."], most: int = MOST) -> BlockSums:
+    """The sums over blocks, in the lengths that a stream would have them."""
+    samples = series.shape[1]
+    length = 1
+    while samples > most * length:
+        length *= 2
+    whole = samples // length
+    cut = series[:, : whole * length].reshape(len(series), whole, length, *series.shape[2:])
+    return BlockSums(length, series.shape[0] * samples, cut.sum(2), series.sum((0, 1)))

@@ -8,6 +8,7 @@ from correlated_series import ONE_SIGMA, autoregressive, binomial_z, coverage, t
 
 from simkit.time_series import (
     block_sums,
+    blocks_of,
     jackknife,
     no_blocks,
     of_blocks,
@@ -111,3 +112,12 @@ def test_slopes_cover_the_true_drift(replicas):
     assert abs(binomial_z(coverage(result, drift), ONE_SIGMA, SEEDS)) < 3.5
     exact = np.sqrt(2 * time_of(a) / samples / replicas * 12) / (samples * interval)
     assert np.sqrt(np.mean(result.stderr**2)) == pytest.approx(exact, rel=0.08)
+
+
+@pytest.mark.parametrize("samples", [1, 128, 129, 1000])
+def test_blocks_of_an_array_are_those_of_a_stream(samples):
+    series = np.random.default_rng(0).integers(0, 100, (2, samples, 3)).astype(float)
+    streams, array = sums_of(series), blocks_of(series)
+    assert (streams.length, streams.samples) == (array.length, array.samples)
+    np.testing.assert_array_equal(streams.complete, array.complete)
+    np.testing.assert_array_equal(streams.everything, array.everything)
