@@ -6,6 +6,7 @@ doi:10.1093/oso/9780198803195.001.0001.
 
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
@@ -23,9 +24,12 @@ def hypervirial(grid: ClusterGrid, box: AbstractBox, potential: Any, particles: 
     derivative, a peak, is not included. `grid` is `block_grid(box, particles)`.
     """
 
+    dtype = particles.position.x.dtype
+    potential = jax.tree.map(lambda a: a.astype(dtype) if eqx.is_inexact_array(a) else a, potential)
+
     def add(sum_, tile: Tile):
         pair = potential.of_pair(tile.first, tile.second)
-        far = jnp.square(2.0 * potential.cutoff).astype(tile.r2.dtype)
+        far = jnp.square(2 * potential.cutoff)
         r2 = jnp.minimum(tile.r2, far)
 
         def virial(r2):  # r du/dr = 2 r^2 du/d(r^2)
@@ -34,7 +38,7 @@ def hypervirial(grid: ClusterGrid, box: AbstractBox, potential: Any, particles: 
         _, slope = jax.jvp(virial, (r2,), (jnp.ones_like(r2),))
         return sum_ + jnp.sum(jnp.where(tile.r2 < far, 2 * r2 * slope, 0)) / 9
 
-    blank = jnp.zeros((), particles.position.x.dtype)
+    blank = jnp.zeros((), dtype)
     return over_near_pairs(grid, box, particles, potential.cutoff, add, blank)
 
 

@@ -58,8 +58,9 @@ def over_near_pairs(
         jnp.ones((BLOCK, BLOCK), bool), 1
     )  # of a block with itself: each pair once, no self-pairs
     largest = jnp.max(jnp.where(blocks.real, jnp.sqrt(blocks.position.dot(blocks.position)), 0))
+    reach = jnp.asarray(reach, largest.dtype)
     margin = 16 * jnp.finfo(largest.dtype).eps * (largest + reach)
-    reach2 = (reach + margin) ** 2
+    reach2 = (reach + margin) ** 2  # no less by the rounding of a coordinate
 
     def of_block(i, carry):
         own, species, real, centre, half = _at(blocks, i)

@@ -1,9 +1,8 @@
-r"""The static structure factor at the wave vectors of a periodic box, $S(k) = \langle |\rho_k|^2 \rangle /
-N$.
+r"""The static structure factor of a periodic box, $S(k) = \langle |\rho_k|^2 \rangle / N$.
 
 $\rho_k = \sum_i e^{-i k \cdot x_i}$, with $k = 2\pi (n_1 \nabla s_1 + n_2 \nabla s_2 + n_3 \nabla s_3)$ where
-the s are the coordinates in units of the box vectors. Of an ideal gas S = 1 at every k. The exponentials of
-each coordinate are powers of the first, and the sums over particles a product of matrices.
+the s are the coordinates in units of the box vectors and the n whole numbers. Of an ideal gas S = 1 at every
+k. Each exponential is a product of powers of three.
 
 Reference: Hansen & McDonald (2013), Theory of Simple Liquids, section 4.1, doi:10.1016/C2010-0-66723-X.
 """
@@ -14,28 +13,27 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Complex, Float, Int
 from simkit_solvers import Particles, Vector
 
 from simkit_physics.particles.boxes import AbstractBox
 
-PARTICLES = 512  # of a chunk: the products of its exponentials stay in cache
+PARTICLES = 512  # of a chunk, whose powers stay in cache
+VECTORS = 32  # whose sums are one kernel
+MOST = 10_000_000  # wave vectors to choose from
 SAME = 1e-9  # relative difference of wave numbers that are one
 
 
-@dataclasses.dataclass(
-    frozen=True, eq=False
-)  # an identity of its own, so that a module can hold it as static
+@dataclasses.dataclass(frozen=True, eq=False)
 class WaveVectors:
-    """Half of the wave vectors up to a length (of k and -k one), and the shells of equal length.
+    """Wave vectors by their length, one of each pair k and -k.
 
-    `most` are the largest numbers of waves along the box vectors.
+    Two sets are never equal, so that a program can hold one as a constant.
     """
 
-    waves: np.ndarray  # (vectors, 3) whole numbers
-    length: np.ndarray  # of each vector
-    shell: np.ndarray  # of each vector
-    most: tuple[int, int, int]
+    waves: Int[np.ndarray, "vectors 3"]  # whole numbers of waves along the box vectors
+    length: Float[np.ndarray, " vectors"]
+    shell: Int[np.ndarray, " vectors"]  # which of the wave numbers
 
     @property
     def shells(self) -> int:
@@ -43,7 +41,7 @@ class WaveVectors:
 
     @property
     def multiplicity(self) -> Int[np.ndarray, " shells"]:
-        """How many wave vectors each shell has, k and -k counted as two."""
+        """How many wave vectors each wave number has, k and -k counted as two."""
         return 2 * np.bincount(self.shell)
 
     @property
@@ -52,60 +50,94 @@ class WaveVectors:
         return np.bincount(self.shell, self.length) / np.bincount(self.shell)
 
 
-def wave_vectors(box: AbstractBox, largest: float) -> WaveVectors:
-    """All wave vectors of the box up to a length; `ValueError` for a free box or if there are none."""
+def wave_vectors(
+    box: AbstractBox, largest: float, *, resolution: float = 0.01, most: int | None = 24
+) -> WaveVectors:
+    """Wave vectors of the box up to a length.
+
+    Large boxes have very many. Each wave number is longer than the one before by a fraction `resolution` at
+    least, and has at most about `most` vectors, evenly chosen; with 0 and `None` all are there.
+
+    Raises `ValueError` for a free box, and if there are no wave vectors or too many to choose from.
+    """
     sides = np.array([float(w) for w in box.widths])
     if not np.all(np.isfinite(sides)):
         raise ValueError("S(k) needs a periodic box: a free one has no wave vectors")
     gradients = _fraction_gradients(box)
-    # |k . a| = 2 pi n with a the box vector, and 1 / width = |grad s|.
+    # With a box vector a and n waves along it, k . a = 2 pi n.
     vectors = np.linalg.inv(gradients)
-    most = tuple(int(m) for m in np.floor(largest * np.linalg.norm(vectors, axis=0) / (2 * np.pi) + 1e-9))
-    grids = np.meshgrid(*(np.arange(-m, m + 1) for m in most), indexing="ij")
-    waves = np.stack([g.ravel() for g in grids], axis=1)
-    half = waves[
-        len(waves) // 2 + 1 :
-    ]  # the vectors before the middle are those after it, with opposite signs
-    length = 2 * np.pi * np.linalg.norm(half @ gradients, axis=1)
+    ends = np.floor(largest * np.linalg.norm(vectors, axis=0) / (2 * np.pi) + SAME).astype(int)
+    if np.prod(2 * ends + 1.0) > MOST:
+        raise ValueError(
+            f"the box has more than {MOST:,} wave vectors up to {largest:g}; take a smaller limit"
+        )
+    waves = np.stack(np.meshgrid(*(np.arange(-m, m + 1) for m in ends), indexing="ij"), -1).reshape(-1, 3)
+    waves = waves[len(waves) // 2 + 1 :]  # those before the middle have opposite signs
+    length = 2 * np.pi * np.linalg.norm(waves @ gradients, axis=1)
     inside = length <= largest * (1 + SAME)
     if not inside.any():
         least = 2 * np.pi / np.max(np.linalg.norm(vectors, axis=0))
         raise ValueError(f"the box has no wave vectors up to {largest:g}; the shortest are about {least:g}")
     order = np.argsort(length[inside], kind="stable")
-    waves, length = half[inside][order], length[inside][order]
+    waves, length = waves[inside][order], length[inside][order]
     shell = np.cumsum(np.diff(length, prepend=length[0]) > SAME * length)
-    return WaveVectors(waves, length, shell, most)
+    chosen = np.concatenate(
+        [
+            np.flatnonzero(shell == kind)[:: _stride(shell, kind, most)]
+            for kind in _spread(shell, length, resolution)
+        ]
+    )
+    return WaveVectors(waves[chosen], length[chosen], np.unique(shell[chosen], return_inverse=True)[1])
+
+
+def _spread(shell: np.ndarray, length: np.ndarray, resolution: float) -> list[int]:
+    """The shells of which each is longer than the last by a fraction at least."""
+    numbers = length[np.searchsorted(shell, np.arange(shell[-1] + 1))]
+    chosen = [0]
+    for kind, number in enumerate(numbers):
+        if kind and number >= numbers[chosen[-1]] * (1 + resolution):
+            chosen.append(kind)
+    return chosen
+
+
+def _stride(shell: np.ndarray, kind: int, most: int | None) -> int:
+    half = np.searchsorted(shell, kind + 1) - np.searchsorted(shell, kind)
+    return 1 if most is None else max(1, -(-2 * int(half) // most))
 
 
 def density_squares(vectors: WaveVectors, box: AbstractBox, particles: Particles) -> Float[Array, " shells"]:
-    r"""The mean of $|\rho_k|^2 / N$ over the wave vectors of each shell."""
+    r"""The mean of $|\rho_k|^2 / N$ over the vectors of each wave number."""
     squares = jnp.abs(density_waves(vectors, box, particles)) ** 2
     sums = jax.ops.segment_sum(squares, jnp.asarray(vectors.shell), vectors.shells)
     return sums / jnp.asarray(np.bincount(vectors.shell) * particles.count, sums.dtype)
 
 
-def density_waves(vectors: WaveVectors, box: AbstractBox, particles: Particles) -> Array:
-    r"""$\rho_k$ of all particles, at each wave vector, complex."""
+def density_waves(vectors: WaveVectors, box: AbstractBox, particles: Particles) -> Complex[Array, " vectors"]:
+    r"""$\rho_k$ of all particles at each wave vector."""
     fractions = _fractions(box, particles.position)
     chunks = -(-particles.places // PARTICLES)
     more = chunks * PARTICLES - particles.places
     real = jnp.pad(particles.real, (0, more)).reshape(chunks, PARTICLES)
     cut = Vector(*(jnp.pad(s, (0, more)).reshape(chunks, PARTICLES) for s in fractions))
-    n1, n2, n3 = vectors.most
+    ends = np.abs(vectors.waves).max(0)
+    groups = -(-len(vectors.waves) // VECTORS)
+    rows = np.pad(vectors.waves + ends, ((0, groups * VECTORS - len(vectors.waves)), (0, 0)))
+    rows = jnp.asarray(rows.reshape(groups, VECTORS, 3), jnp.int32)
 
     def of_chunk(total, chunk):
         s, real = chunk
-        x, y, z = (_powers(c, n) for c, n in zip(s, vectors.most, strict=True))
+        x, y, z = (_powers(c, int(n)) for c, n in zip(s, ends, strict=True))
         z = jnp.where(real, z, 0)
-        x = x[n1:]  # n1 >= 0: the others are conjugates
-        xy = (x[:, None] * y[None]).reshape(-1, PARTICLES)
-        return total + xy @ z.T, None
 
-    shape = ((n1 + 1) * (2 * n2 + 1), 2 * n3 + 1)
-    blank = jnp.zeros(shape, jnp.result_type(fractions.x.dtype, jnp.complex64))
+        def of_group(row):
+            a, b, c = row.T
+            return jnp.sum(x[a] * y[b] * z[c], axis=1)
+
+        return total + lax.map(of_group, rows), None
+
+    blank = jnp.zeros((groups, VECTORS), jnp.result_type(fractions.x.dtype, jnp.complex64))
     total, _ = lax.scan(of_chunk, blank, (cut, real))
-    a, b, c = vectors.waves.T
-    return total.reshape(n1 + 1, 2 * n2 + 1, 2 * n3 + 1)[a, b + n2, c + n3]
+    return total.ravel()[: len(vectors.waves)]
 
 
 def _powers(s: Float[Array, " particles"], most: int) -> Array:
