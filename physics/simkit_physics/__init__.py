@@ -48,6 +48,7 @@ from simkit_physics.pairs import PairSum as PairSum
 from simkit_physics.pairs import pair_energy as pair_energy
 from simkit_physics.pairs import pair_forces as pair_forces
 from simkit_physics.particles.boxes import AbstractBox as AbstractBox
+from simkit_physics.particles.boxes import AbstractPeriodicBox as AbstractPeriodicBox
 from simkit_physics.particles.boxes import FreeBox as FreeBox
 from simkit_physics.particles.boxes import OrthorhombicBox as OrthorhombicBox
 from simkit_physics.particles.boxes import TriclinicBox as TriclinicBox

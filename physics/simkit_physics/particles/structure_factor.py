@@ -16,7 +16,7 @@ from jax import lax
 from jaxtyping import Array, Complex, Float, Int
 from simkit_solvers import Particles, Vector
 
-from simkit_physics.particles.boxes import AbstractBox
+from simkit_physics.particles.boxes import AbstractBox, AbstractPeriodicBox
 
 PARTICLES = 512  # of a chunk, whose powers stay in cache
 VECTORS = 32  # whose sums are one kernel
@@ -60,8 +60,7 @@ def wave_vectors(
 
     Raises `ValueError` for a free box, and if there are no wave vectors or too many to choose from.
     """
-    sides = np.array([float(w) for w in box.widths])
-    if not np.all(np.isfinite(sides)):
+    if not isinstance(box, AbstractPeriodicBox):
         raise ValueError("S(k) needs a periodic box: a free one has no wave vectors")
     gradients = _fraction_gradients(box)
     # With a box vector a and n waves along it, k . a = 2 pi n.
@@ -105,16 +104,20 @@ def _stride(shell: np.ndarray, kind: int, most: int | None) -> int:
     return 1 if most is None else max(1, -(-2 * int(half) // most))
 
 
-def density_squares(vectors: WaveVectors, box: AbstractBox, particles: Particles) -> Float[Array, " shells"]:
+def density_squares(
+    vectors: WaveVectors, box: AbstractPeriodicBox, particles: Particles
+) -> Float[Array, " shells"]:
     r"""The mean of $|\rho_k|^2 / N$ over the vectors of each wave number."""
     squares = jnp.abs(density_waves(vectors, box, particles)) ** 2
     sums = jax.ops.segment_sum(squares, jnp.asarray(vectors.shell), vectors.shells)
     return sums / jnp.asarray(np.bincount(vectors.shell) * particles.count, sums.dtype)
 
 
-def density_waves(vectors: WaveVectors, box: AbstractBox, particles: Particles) -> Complex[Array, " vectors"]:
+def density_waves(
+    vectors: WaveVectors, box: AbstractPeriodicBox, particles: Particles
+) -> Complex[Array, " vectors"]:
     r"""$\rho_k$ of all particles at each wave vector."""
-    fractions = _fractions(box, particles.position)
+    fractions = box.fractions(particles.position)
     chunks = -(-particles.places // PARTICLES)
     more = chunks * PARTICLES - particles.places
     real = jnp.pad(particles.real, (0, more)).reshape(chunks, PARTICLES)
@@ -135,8 +138,8 @@ def density_waves(vectors: WaveVectors, box: AbstractBox, particles: Particles) 
 
         return total + lax.map(of_group, rows), None
 
-    blank = jnp.zeros((groups, VECTORS), jnp.result_type(fractions.x.dtype, jnp.complex64))
-    total, _ = lax.scan(of_chunk, blank, (cut, real))
+    zero = jnp.zeros((groups, VECTORS), fractions.x.dtype)
+    total, _ = lax.scan(of_chunk, lax.complex(zero, zero), (cut, real))
     return total.ravel()[: len(vectors.waves)]
 
 
@@ -150,13 +153,7 @@ def _powers(s: Float[Array, " particles"], most: int) -> Array:
     return jnp.stack([*(p.conj() for p in powers[:0:-1]), *powers])
 
 
-def _fractions(box: AbstractBox, position: Vector) -> Vector:
-    """The coordinates in units of the box vectors."""
-    widths = (w.astype(position.x.dtype) for w in box.widths)
-    return Vector(*(c / w for c, w in zip(box.search_coordinates(position), widths, strict=True)))
-
-
-def _fraction_gradients(box: AbstractBox) -> Float[np.ndarray, "3 3"]:
-    """The gradient of each of these coordinates, in rows."""
+def _fraction_gradients(box: AbstractPeriodicBox) -> Float[np.ndarray, "3 3"]:
+    """The gradients of the coordinates in units of the box vectors, in rows."""
     unit = Vector.of(jnp.eye(3, dtype=jnp.asarray(box.widths.x).dtype))
-    return np.stack([np.asarray(s, float) for s in _fractions(box, unit)])
+    return np.stack([np.asarray(s, float) for s in box.fractions(unit)])

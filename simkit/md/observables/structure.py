@@ -7,7 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
-from simkit_physics import AbstractBox, WaveVectors, density_squares, wave_vectors
+from simkit_physics import AbstractBox, AbstractPeriodicBox, WaveVectors, density_squares, wave_vectors
 from simkit_solvers import Particles, ParticleTotals
 
 from simkit.md.observables.measurement import AbstractMeasurement
@@ -25,14 +25,16 @@ class StructureResult(NamedTuple):
 class StructureFactor(AbstractMeasurement):
     """S(k) of all particles, at every wave number of the box up to `largest`."""
 
-    box: AbstractBox
+    box: AbstractPeriodicBox
     vectors: WaveVectors = eqx.field(static=True)
     every: int = eqx.field(static=True)
 
     @classmethod
     def of(cls, box: AbstractBox, *, largest: float, every: int = 100) -> "StructureFactor":
         """`ValueError` for a free box, or one without wave vectors up to `largest`."""
-        return cls(box, wave_vectors(box, largest), every)
+        vectors = wave_vectors(box, largest)
+        assert isinstance(box, AbstractPeriodicBox)
+        return cls(box, vectors, every)
 
     def init(self, particles: Particles) -> Blocks:
         return no_blocks(jnp.zeros(self.vectors.shells, jnp.float64))
