@@ -44,7 +44,7 @@ class SpeedColumn(ProgressColumn):
 
 @contextlib.contextmanager
 def progress_bar(enabled: bool, what: str = "paths") -> Iterator[Callable[[int, int], None] | None]:
-    """Yield a callback `(done, total)` of paths, or `what`; it moves a bar, or is None if nobody would see it.
+    """Yield a callback `(done, total)` of paths, or `what`, that moves a bar; None if nobody would see it.
 
     Nobody would when `enabled` is False or stderr is not a terminal. The bar disappears at the end.
     """

@@ -105,9 +105,9 @@ def _line(what: str, simulation: "Simulation") -> str:
 def schema() -> None:
     """Print the JSON Schema of an experiment, for editors that complete and check YAML."""
     with reported():
-        from simkit.schema import experiment_schema
+        from simkit.schema import file_schema
 
-        print_json(experiment_schema())
+        print_json(file_schema())
 
 
 @app.command()

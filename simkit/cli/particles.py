@@ -56,13 +56,13 @@ def print_estimate(simulation: "ParticleSimulation", target: Path | None, as_jso
 def size_of(simulation: "ParticleSimulation") -> dict[str, int]:
     """How much work a run is."""
     steps = sum(stage.steps for stage in simulation.stages)
-    count = simulation.particles.count
+    count = simulation.system.count
     return {
         "paths": simulation.paths,
         "particles": count,
         "steps": steps,
         "atom_steps": count * steps * simulation.paths,
-        "measurements": 1 + simulation.production.steps // simulation.every,
+        "measurements": 1 + simulation.run.steps // simulation.system.every,
     }
 
 
@@ -72,11 +72,11 @@ def about(simulation: "ParticleSimulation") -> dict[str, Any]:
     return {
         "potential": experiment.potential.type or "energy",
         "solver": experiment.solver.type,
-        "particles": simulation.particles.count,
+        "particles": simulation.system.count,
         "paths": simulation.paths,
-        "steps": simulation.production.steps,
+        "steps": simulation.run.steps,
         "stages": [stage.name for stage in simulation.stages[:-1]],
-        "observables": list(simulation.observables),
+        "observables": [*simulation.scalars, *simulation.functions],
     }
 
 

@@ -1,5 +1,6 @@
 """From the sections of an experiment of molecular dynamics to a simulation that can run."""
 
+import dataclasses
 from pathlib import Path
 
 import jax
@@ -7,10 +8,11 @@ import jax
 from simkit.config.diagnostics import Diagnostics, SettingError
 from simkit.config.settings import ParticleExperiment
 from simkit.experiments.constants import Constants
+from simkit.experiments.sections.curve_plan import plan_curves, with_curve_numbers
 from simkit.md.method_plan import measured_every, plan_stages
-from simkit.md.observable_plan import plan_particle_observables
+from simkit.md.observable_plan import plan_functions, plan_scalars
 from simkit.md.potential_plan import plan_potential
-from simkit.md.simulation import ParticleSimulation, PlannedTrajectory
+from simkit.md.simulation import ParticleSimulation, ParticleSystem, PlannedTrajectory
 from simkit.md.system_plan import SystemPlan, plan_system
 
 
@@ -24,46 +26,46 @@ def assemble_particles(experiment: ParticleExperiment, diagnostics: Diagnostics)
 
 
 def _assembled(experiment: ParticleExperiment, diagnostics: Diagnostics) -> ParticleSimulation | None:
+    experiment = with_curve_numbers(experiment, diagnostics)
     given = experiment.constants or {}
     names = dict.fromkeys([*diagnostics.written("constants"), *given])
     constants = Constants(given, list(names), diagnostics)
     ensemble = experiment.ensemble
-    system = potential = stages = trajectory = None
+    plan = potential = stages = trajectory = None
+    every, scalars, functions, tail = 1, {}, {}, (0.0, 0.0)
     with diagnostics.collecting():
-        system = plan_system(experiment.system, 0 if ensemble is None else ensemble.seed, constants)
-    if system is not None:
+        plan = plan_system(experiment.system, 0 if ensemble is None else ensemble.seed, constants)
+    if plan is not None:
         with diagnostics.collecting():
-            potential = plan_potential(experiment.potential, system.names, constants)
+            potential = plan_potential(experiment.potential, plan.names, constants)
+        scalars = plan_scalars(experiment.observe, plan.cell is None, plan.units, constants)
+    curves = plan_curves(experiment.curves, constants, None)
     with diagnostics.collecting():
-        stages = plan_stages(experiment, constants)
-    every = 1
+        stages = plan_stages(experiment, curves, constants)
     if experiment.time is not None and experiment.save is not None:
         with diagnostics.collecting():
             every = measured_every(experiment)
             trajectory = _trajectory(experiment, every)
-    observables = {}
-    if system is not None:
-        observables = plan_particle_observables(experiment.observe, system.widths, system.units, constants)
-    tail = (0.0, 0.0)
-    if system is not None and potential is not None:
-        with diagnostics.collecting():
-            tail = _tail(experiment, system, potential)
-    if diagnostics.entries or system is None or stages is None:
+    if plan is None or potential is None or stages is None:
+        return None
+    with diagnostics.collecting():
+        tail = _tail(experiment, plan, potential)
+    system = ParticleSystem(
+        **{field.name: getattr(plan, field.name) for field in dataclasses.fields(plan)},
+        potential=potential,
+        tail=tail,
+        run=stages[-1],
+        every=every,
+    )
+    functions = plan_functions(experiment.observe, system, constants)
+    if diagnostics.entries:
         return None
     return ParticleSimulation(
         experiment=experiment,
-        particles=system.particles,
-        box=system.box,
-        cell=system.cell,
-        names=system.names,
-        masses=system.masses,
-        temperature=system.temperature,
-        units=system.units,
-        potential=potential,
-        tail=tail,
+        system=system,
         stages=stages,
-        every=every,
-        observables=observables,
+        scalars=scalars,
+        functions=functions,
         constants=constants.values,
         paths=ensemble.paths,
         seed=ensemble.seed,

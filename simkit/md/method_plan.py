@@ -1,37 +1,45 @@
 """From the sections `solver`, `time` and `stages` to methods with their options and steps."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from pydantic_core import PydanticCustomError
-from simkit_solvers import AbstractParticleMethod
+from simkit_solvers import AbstractParticleMethod, Curve
 from simkit_solvers.methods.particles.particle_methods import PARTICLE_METHODS
 from simkit_solvers.problems.problem import Parameter, parameters_of
 
 from simkit.config.diagnostics import SettingError
 from simkit.config.documents import KeyPath
 from simkit.config.settings.particles import Integrator, ParticleExperiment
+from simkit.config.settings.schedule import CurveSettings
 from simkit.config.settings.values import number, whole_number
 from simkit.experiments.constants import Constants
+from simkit.experiments.sections.curve_plan import CurvePlan
 from simkit.md.simulation import PlannedStage
 from simkit.suggestions import did_you_mean, shown
 
 T = TypeVar("T")
+ROUNDING = 1e-9
 EVERY = 10  # steps between measurements, at most, unless given
 
 
-def plan_stages(experiment: ParticleExperiment, constants: Constants) -> tuple[PlannedStage, ...] | None:
-    """All stages, the run itself last; `None` where something is wrong."""
+def plan_stages(
+    experiment: ParticleExperiment, curves: Mapping[str, CurvePlan], constants: Constants
+) -> tuple[PlannedStage, ...] | None:
+    """All stages, the run itself last; `None` where something is wrong. `curves` are for temperatures."""
     time, diagnostics = experiment.time, constants.diagnostics
     if time is None or experiment.solver is None or experiment.stages is None:
         return None
-    own = _method(("solver",), experiment.solver, constants)
     dt = _step(("time", "dt"), time.dt, constants)
+    methods = _Methods(curves, experiment.curves or {}, constants)
+    own = methods.planned(("solver",), experiment.solver, time.steps * (dt or 0.0))
     stages = []
     for name, stage in experiment.stages.items():
         path = ("stages", name)
-        method = own if stage.solver is None else _method((*path, "solver"), stage.solver, constants)
         length = dt if stage.dt is None else _step((*path, "dt"), stage.dt, constants)
+        method = own
+        if stage.solver is not None:
+            method = methods.planned((*path, "solver"), stage.solver, stage.steps * (length or 0.0))
         if method is None:
             continue
         if length is None and stage.dt is None and not diagnostics.at_or_below(("time", "dt")):
@@ -70,43 +78,75 @@ def _step(path: KeyPath, value: float | str | None, constants: Constants) -> flo
     return None if result is None else result[1]
 
 
-def _method(path: KeyPath, section: Integrator, constants: Constants) -> AbstractParticleMethod | None:
-    name, diagnostics = section.type, constants.diagnostics
-    cls = PARTICLE_METHODS.get(name)
-    if cls is None:
-        reason = f"unknown method {shown(name)} of molecular dynamics{did_you_mean(name, PARTICLE_METHODS)}"
-        diagnostics.add((*path, "type"), reason)
-        return None
-    specs, before = parameters_of(cls), len(diagnostics.entries)
-    options: dict[str, Any] = {}
-    for key, given in (section.__pydantic_extra__ or {}).items():
-        if key not in specs:
-            hint = did_you_mean(key, specs)
-            diagnostics.add((*path, key), f"{name} has no such option{hint}", at_key=True)
-            continue
-        with diagnostics.collecting():
-            options[key] = _option((*path, key), given, getattr(cls, key, None), specs[key], constants)
-    for key, spec in specs.items():
-        if key not in options and not hasattr(cls, key):
-            diagnostics.add_missing((*path, key), f"is missing; {name} needs it: {spec.description}")
-    return cls(**options) if len(diagnostics.entries) == before else None
+class _Methods:
+    """Methods with their options, of which temperatures may be curves."""
 
+    def __init__(
+        self, curves: Mapping[str, CurvePlan], settings: Mapping[str, CurveSettings], constants: Constants
+    ):
+        self.curves, self.settings, self.constants = curves, settings, constants
+        self.diagnostics = constants.diagnostics
 
-def _option(path: KeyPath, given: Any, default: Any, spec: Parameter, constants: Constants) -> Any:
-    """The value of an option, of the kind of its default; `None` where it has been complained about."""
-    if isinstance(default, bool):
-        if not isinstance(given, bool):
-            raise SettingError(path, f"must be true or false, got {shown(given)}")
-        return given
-    if isinstance(default, int):
-        value = checked_at(path, lambda: whole_number(given, 0))
-    else:
-        text = checked_at(path, lambda: number(given))
-        result = constants.number(path, text)
-        value = None if result is None else result[1]
-    if value is not None and not spec.admits(value):
-        raise SettingError(path, f"must be {spec.range}, got {value:g}")
-    return value
+    def planned(self, path: KeyPath, section: Integrator, duration: float) -> AbstractParticleMethod | None:
+        """The method of a stage that lasts so long; `None` where something is wrong."""
+        name, diagnostics = section.type, self.diagnostics
+        cls = PARTICLE_METHODS.get(name)
+        if cls is None:
+            hint = did_you_mean(name, PARTICLE_METHODS)
+            diagnostics.add((*path, "type"), f"unknown method {shown(name)} of molecular dynamics{hint}")
+            return None
+        specs, before = parameters_of(cls), len(diagnostics.entries)
+        options: dict[str, Any] = {}
+        for key, given in (section.__pydantic_extra__ or {}).items():
+            if key not in specs:
+                hint = did_you_mean(key, specs)
+                diagnostics.add((*path, key), f"{name} has no such option{hint}", at_key=True)
+                continue
+            with diagnostics.collecting():
+                options[key] = self._option(
+                    (*path, key), given, getattr(cls, key, None), specs[key], duration
+                )
+        for key, spec in specs.items():
+            if key not in options and not hasattr(cls, key):
+                message = f"is missing; {name} needs it: {spec.description}"
+                diagnostics.add_missing((*path, key), message)
+        return cls(**options) if len(diagnostics.entries) == before else None
+
+    def _option(self, path: KeyPath, given: Any, default: Any, spec: Parameter, duration: float) -> Any:
+        """The value of an option, of the kind of its default; `None` where something was wrong with it."""
+        if isinstance(default, bool):
+            if not isinstance(given, bool):
+                raise SettingError(path, f"must be true or false, got {shown(given)}")
+            return given
+        if isinstance(given, str) and given in self.settings:
+            return self._curve(path, given, spec, duration)
+        if isinstance(default, int):
+            value = checked_at(path, lambda: whole_number(given, 0))
+        else:
+            result = self.constants.number(path, checked_at(path, lambda: number(given)))
+            value = None if result is None else result[1]
+        if value is not None and not spec.admits(value):
+            raise SettingError(path, f"must be {spec.range}, got {value:g}")
+        return value
+
+    def _curve(self, path: KeyPath, name: str, spec: Parameter, duration: float) -> Curve | None:
+        if spec.unit != "temperature":
+            raise SettingError(path, "cannot change with time; only a temperature can")
+        curve = self.curves.get(name)
+        if curve is None:  # which has been complained about
+            return None
+        times, values = curve.numbers
+        wrong = next((value for value in values if not spec.admits(value)), None)
+        if wrong is not None:
+            raise SettingError(path, f"must be {spec.range}, but {name} is {wrong:g}")
+        late = duration > times[-1] * (1 + ROUNDING) or times[0] > 0
+        if late and self.settings[name].outside == "refuse":
+            raise SettingError(
+                path,
+                f"{name} is known from {times[0]:g} to {times[-1]:g}, and this stage lasts from 0 to "
+                f"{duration:g}; add points, or write outside: hold",
+            )
+        return curve.bound(self.constants.values)
 
 
 def checked_at(path: KeyPath, check: Callable[[], T]) -> T:

@@ -1,6 +1,6 @@
-"""From the section `observe` to compiled observables."""
+"""From the section `observe` to expressions of quantities and to functions such as g(r)."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from simkit_physics.particles.units import UnitSystem
 
@@ -9,8 +9,10 @@ from simkit.config.documents import KeyPath
 from simkit.config.settings.particles import ParticleObservable
 from simkit.experiments.constants import Constants
 from simkit.expressions import check_spelling
+from simkit.md.functions import FUNCTIONS, AbstractFunction
+from simkit.md.functions.function import Place
 from simkit.md.quantities import IN_A_BOX, QUANTITIES
-from simkit.md.simulation import Observable, RadialObservable, ScalarObservable
+from simkit.md.simulation import ParticleSystem, ScalarObservable
 
 DEFAULTS = {
     "T": "temperature",
@@ -18,92 +20,85 @@ DEFAULTS = {
     "U": "potential_energy/atoms",
     "E": "total_energy/atoms",
 }
+KINDS = ("value", *FUNCTIONS)
 PER_ATOM = "/atoms"
-RESERVED = ("time", "step", "path", "drift", "force", "potential_energy", "pressure", "particle", "axis")
+RESERVED = ("time", "step", "path", "species", "drift", "force", "pressure", "particle", "axis", "component")
 
 
-def plan_particle_observables(
-    section: dict[str, ParticleObservable] | None,
-    widths: tuple[float, float, float] | None,
-    units: UnitSystem,
-    constants: Constants,
-) -> dict[str, Observable]:
-    """The observables by name; what is wrong is added to the diagnostics of the constants.
-
-    `widths` of the box are `None` in free space.
-    """
-    given = dict(section or {})
-    if not given and "observe" not in constants.diagnostics.document.data:
-        given = {
-            name: ParticleObservable(value=text)
-            for name, text in DEFAULTS.items()
-            if widths is not None or text != "pressure"
-        }
-    result: dict[str, Observable] = {}
+def plan_scalars(
+    section: Mapping[str, ParticleObservable] | None, free: bool, units: UnitSystem, constants: Constants
+) -> dict[str, ScalarObservable]:
+    """The expressions by name; `free` is whether the system has no box. What is wrong is added."""
+    diagnostics = constants.diagnostics
     for name in constants.names:
         if name in QUANTITIES:
             message = f"{name} is a quantity of the system; choose another name"
-            constants.diagnostics.add(constants.place(name), message, at_key=True)
-    for name, settings in given.items():
-        with constants.diagnostics.collecting():
-            planned = _planned(name, settings, widths, units, constants)
-            if planned is not None:
-                result[name] = planned
+            diagnostics.add(constants.place(name), message, at_key=True)
+    result = {}
+    for name, settings in given_observables(section, free, constants).items():
+        with diagnostics.collecting():
+            kinds = [kind for kind in KINDS if getattr(settings, kind) is not None]
+            path: KeyPath = ("observe", name)
+            if reason := check_spelling(name):
+                raise SettingError(path, reason, at_key=True)
+            if name in RESERVED:
+                message = f"{name} is a variable of every dataset; choose another name"
+                raise SettingError(path, message, at_key=True)
+            if len(kinds) != 1:
+                raise SettingError(
+                    path, f"needs one of {', '.join(KINDS)}, got {' and '.join(kinds) or 'none'}"
+                )
+            if settings.value is not None:
+                scalar = _scalar((*path, "value"), settings.value, free, units, constants)
+                if scalar is not None:
+                    result[name] = scalar
     return result
 
 
-def _planned(
-    name: str,
-    settings: ParticleObservable,
-    widths: tuple[float, float, float] | None,
-    units: UnitSystem,
-    constants: Constants,
-) -> Observable | None:
-    path: KeyPath = ("observe", name)
-    reason = check_spelling(name)
-    if reason:
-        raise SettingError(path, reason, at_key=True)
-    if (settings.value is None) == (settings.rdf is None):
-        raise SettingError(path, "give one of value, an expression, and rdf")
-    if settings.rdf is not None:
-        if name in RESERVED:
-            raise SettingError(
-                path, f"{name} is another variable of the dataset; choose another name", at_key=True
-            )
-        return _radial(name, settings, widths, constants)
-    place = (*path, "value")
-    names = (*constants.names, *QUANTITIES)
-    expression = constants.compiled(place, settings.value, names)
+def given_observables(
+    section: Mapping[str, ParticleObservable] | None, free: bool, constants: Constants
+) -> dict[str, ParticleObservable]:
+    """The observables of the file, or without any the usual ones."""
+    if section or "observe" in constants.diagnostics.document.data:
+        return dict(section or {})
+    usual = {name: text for name, text in DEFAULTS.items() if not (free and text in IN_A_BOX)}
+    return {name: ParticleObservable(value=text) for name, text in usual.items()}
+
+
+def plan_functions(
+    section: Mapping[str, ParticleObservable] | None, system: ParticleSystem, constants: Constants
+) -> dict[str, AbstractFunction]:
+    """Functions such as g(r) by name; what is wrong is added to the diagnostics."""
+    result: dict[str, AbstractFunction] = {}
+
+    def number(path: KeyPath, text: float | str) -> float:
+        both = constants.number(path, text)
+        if both is None:
+            raise SettingError(path, "cannot be evaluated")
+        return both[1]
+
+    for name, settings in (section or {}).items():
+        for kind, function in FUNCTIONS.items():
+            own = getattr(settings, kind)
+            if own is None:
+                continue
+            with constants.diagnostics.collecting():
+                place = Place(("observe", name, kind), number)
+                if not system.run.steps:
+                    place.fail("is measured along a run, and this one has no steps")
+                result[name] = function.planned(place, own, system)
+    return result
+
+
+def _scalar(
+    place: KeyPath, text: float | str, free: bool, units: UnitSystem, constants: Constants
+) -> ScalarObservable | None:
+    expression = constants.compiled(place, text, (*constants.names, *QUANTITIES))
     if expression is None:
         return None
-    if widths is None:
+    if free:
         _refuse_without_box(place, expression.names)
-    return ScalarObservable(name, expression, _unit(expression.text, units))
-
-
-def _radial(
-    name: str,
-    settings: ParticleObservable,
-    widths: tuple[float, float, float] | None,
-    constants: Constants,
-) -> RadialObservable | None:
-    assert settings.rdf is not None
-    place = ("observe", name, "rdf", "max")
-    number = constants.number(place, settings.rdf.max)
-    if number is None:
-        return None
-    longest = number[1]
-    if longest <= 0:
-        raise SettingError(place, f"must be > 0, got {longest:g}")
-    if widths is None:
-        message = "g(r) compares with a uniform fluid, and free space has no density; give a box"
-        raise SettingError(("observe", name, "rdf"), message)
-    if longest > min(widths) / 2:
-        raise SettingError(
-            place,
-            f"must be at most {min(widths) / 2:.6g}, half the least width of the box, got {longest:g}",
-        )
-    return RadialObservable(name, settings.rdf.bins, longest)
+    return ScalarObservable(expression, _unit(expression.text, units))
 
 
 def _refuse_without_box(place: KeyPath, names: Collection[str]) -> None:

@@ -14,19 +14,20 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 6
 MOST_LINES = 8  # replicas that are drawn
+ARGUMENTS = {"r": "r", "k": "k", "lag": "t"}
 
 
 def plot_particles(dataset: "xr.Dataset") -> "Figure":
     """A row for each observable over time, and one for each distribution function."""
     scalars = dataset.attrs["observables"].split()[:MOST_ROWS]
-    functions = dataset.attrs["distributions"].split()
+    functions = [name for name in dataset.attrs["functions"].split() if name in dataset]
     rows = max(len(scalars) + len(functions), 1)
     with titled_figure(_title(dataset), (9, 2.5 * rows + 0.9)) as figure:
         grid = figure.add_gridspec(rows, 1)
         for row, name in enumerate(scalars):
             _over_time(figure.add_subplot(grid[row]), dataset, name)
         for row, name in enumerate(functions, len(scalars)):
-            _radial(figure.add_subplot(grid[row]), dataset, name)
+            _function(figure.add_subplot(grid[row]), dataset, name)
     return figure
 
 
@@ -58,17 +59,21 @@ def _over_time(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
     axes.set_xlabel(_label("time", time.attrs["units"]))
 
 
-def _radial(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
-    g = dataset[name]
-    r = dataset[f"{name}_r"]
-    pairs = [str(pair) for pair in dataset[f"{name}_pair"].values]
-    for i, pair in enumerate(pairs):
-        axes.plot(r.values, g.values[i], color=COLOURS[i % len(COLOURS)], label=pair, linewidth=1.5)
-    axes.axhline(1, color=GREY, linewidth=0.8)
-    if len(pairs) > 1:
+def _function(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
+    """A function of a distance, a wave number or a time: a curve for each pair of species, or species."""
+    function = dataset[name]
+    argument = next(str(dim) for dim in function.dims if str(dim).rpartition("_")[2] in ARGUMENTS)
+    kinds = [str(dim) for dim in function.dims if dim != argument]
+    curves = function.transpose(*kinds, argument).values.reshape(-1, function.sizes[argument])
+    labels = [str(label) for label in dataset[kinds[0]].values] if kinds else [""]
+    x = dataset[argument]
+    for i, (curve, label) in enumerate(zip(curves, labels, strict=True)):
+        axes.plot(x.values, curve, color=COLOURS[i % len(COLOURS)], label=label, linewidth=1.5)
+    if len(labels) > 1:
         axes.legend(loc="best", frameon=False)
-    axes.set_ylabel(f"{name}, g(r)")
-    axes.set_xlabel(_label("r", r.attrs["units"]))
+    axes.set_ylabel(_label(name, function.attrs["units"]))
+    axes.set_title(str(function.attrs["long_name"]), fontsize=10, loc="left", color=GREY)
+    axes.set_xlabel(_label(ARGUMENTS[argument.rpartition("_")[2]], x.attrs["units"]))
 
 
 def _label(name: str, unit: str) -> str:

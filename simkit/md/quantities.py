@@ -66,11 +66,6 @@ class MeasuredQuantity(NamedTuple):
     value: Callable[[Measured], Rows]
 
 
-def _component(name: str) -> MeasuredQuantity:
-    text = f"{name} component of the pressure"
-    return MeasuredQuantity("pressure", text, lambda m: m.component(name))
-
-
 QUANTITIES: dict[str, MeasuredQuantity] = {
     "temperature": MeasuredQuantity("temperature", "temperature", lambda m: m.temperature),
     "pressure": MeasuredQuantity("pressure", "pressure", lambda m: m.mean_pressure),
@@ -82,7 +77,12 @@ QUANTITIES: dict[str, MeasuredQuantity] = {
         "what the exact motion keeps: the energy, less what a thermostat has given",
         lambda m: m.totals.conserved + m.tail_energy,
     ),
-    **{f"pressure_{ab}": _component(ab) for ab in COMPONENTS},
+    "pressure_xx": MeasuredQuantity("pressure", "xx component of the pressure", lambda m: m.component("xx")),
+    "pressure_yy": MeasuredQuantity("pressure", "yy component of the pressure", lambda m: m.component("yy")),
+    "pressure_zz": MeasuredQuantity("pressure", "zz component of the pressure", lambda m: m.component("zz")),
+    "pressure_xy": MeasuredQuantity("pressure", "xy component of the pressure", lambda m: m.component("xy")),
+    "pressure_xz": MeasuredQuantity("pressure", "xz component of the pressure", lambda m: m.component("xz")),
+    "pressure_yz": MeasuredQuantity("pressure", "yz component of the pressure", lambda m: m.component("yz")),
     "volume": MeasuredQuantity("length^3", "volume of the box", lambda m: m.constant(m.volume)),
     "density": MeasuredQuantity(
         "1/length^3", "particles per volume", lambda m: m.constant(m.atoms / m.volume)

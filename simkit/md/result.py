@@ -15,7 +15,7 @@ from simkit.md.simulation import ParticleSimulation
 
 @dataclasses.dataclass(frozen=True)
 class ReplicaResult:
-    """One replica: totals at the measured steps, the accumulators of structured observables, and its end.
+    """One replica: totals at the measured steps, the accumulators of functions such as g(r), and its end.
 
     `forces` are those of a single point, by number of the particle. `renewals` is how often the list of
     neighbours was renewed, and `fewest_steps` the fewest steps that one served.
@@ -23,7 +23,7 @@ class ReplicaResult:
 
     steps: Int[np.ndarray, " rows"]
     totals: ParticleTotals
-    structured: Mapping[str, Any]
+    accumulators: Mapping[str, Any]
     renewals: int
     fewest_steps: int
     last: Particles
@@ -49,16 +49,15 @@ class ParticleResult:
     @property
     def measured(self) -> Measured:
         """The totals of all replicas, arrays (paths, rows), and what turns them into quantities."""
-        simulation = self.simulation
-        energy, pressure = simulation.tail
-        count = simulation.particles.count
+        system = self.simulation.system
+        energy, pressure = system.tail
         return Measured(
             jax.tree.map(lambda *each: np.stack(each), *(one.totals for one in self.replicas)),
-            atoms=count,
-            volume=simulation.volume,
-            degrees=simulation.production.method.degrees_of_freedom(count),
-            boltzmann=simulation.units.boltzmann,
-            pressure=simulation.units.pressure,
+            atoms=system.count,
+            volume=system.volume,
+            degrees=system.freedom,
+            boltzmann=system.units.boltzmann,
+            pressure=system.units.pressure,
             tail_energy=energy,
             tail_pressure=pressure,
         )

@@ -10,7 +10,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from simkit_physics.particles.boxes import AbstractBox
 from simkit_physics.particles.choice import enlarged, forces_for
 from simkit_physics.particles.configurations import with_velocities
 from simkit_solvers import ParticleDynamics, ParticleNoise, Particles, TotalsSeries, seed_key
@@ -26,9 +25,9 @@ from simkit_solvers.problems.motion import MotionUnits
 from simkit.ensemble.work import in_order, workers_on
 from simkit.errors import InputError, NumericalError
 from simkit.machine.on_each_device import local_devices
-from simkit.md.observables import Measurements, RadialDistribution
+from simkit.md.observables import Measurements
 from simkit.md.result import ParticleResult, ReplicaResult
-from simkit.md.simulation import ParticleSimulation, PlannedStage, RadialObservable
+from simkit.md.simulation import ParticleSimulation, PlannedStage
 from simkit.md.trajectory import frames
 
 Progress = Callable[[int, int], None]
@@ -86,12 +85,14 @@ class _Program:
 
     @staticmethod
     def of(simulation: ParticleSimulation) -> "_Program":
-        particles = in_precision(simulation.particles, simulation.precision)
+        particles = in_precision(simulation.system.particles, simulation.precision)
         try:
-            forces = forces_for(particles, simulation.box, simulation.potential, simulation.precision)
+            forces = forces_for(
+                particles, simulation.system.box, simulation.system.potential, simulation.precision
+            )
         except ValueError as error:
             raise InputError(f"system: {error}") from error
-        observer = _observer(simulation, particles, simulation.box)
+        observer = _observer(simulation, particles)
         return _Program(simulation, forces, observer, seed_key(simulation.seed))
 
     def compiled(self) -> tuple["_Program", float]:
@@ -118,7 +119,7 @@ class _Program:
 
     def starting(self, path: int) -> Particles:
         """The particles of a replica, at rest or with the velocities of the file."""
-        return in_precision(self.simulation.particles, self.simulation.precision)
+        return in_precision(self.simulation.system.particles, self.simulation.precision)
 
     def in_motion(self, particles: Particles, path: int, number: int) -> Particles:
         """The particles as a stage wants them: with velocities drawn, after none or meaningless ones."""
@@ -127,20 +128,20 @@ class _Program:
         stage = simulation.stages[number]
         if stage.method.ensemble == "none" or before not in (None, "none", "configurations"):
             return particles
-        if simulation.temperature is None:
+        if simulation.system.temperature is None:
             return particles if number == 0 else particles.pushed(particles.momentum.times(0.0))
-        return with_velocities(particles, simulation.temperature, self.key, path, self.motion_units)
+        return with_velocities(particles, simulation.system.temperature, self.key, path, self.motion_units)
 
     @property
     def motion_units(self) -> MotionUnits:
-        units = self.simulation.units
+        units = self.simulation.system.units
         return MotionUnits(units.boltzmann, units.kinetic)
 
     def begun(
         self, particles: Particles, stage: PlannedStage, path: int, step: int, measured: bool
     ) -> ParticleRun:
         """The forces at the start of a stage, and its first measurement."""
-        cutoff, method = float(self.simulation.potential.cutoff), stage.method
+        cutoff, method = float(self.simulation.system.potential.cutoff), stage.method
         if isinstance(method, FIRE) and math.isinf(float(method.furthest)):
             method = dataclasses.replace(method, furthest=GENTLE_MOVE * cutoff)
         clock = self.clock(step) if measured else step
@@ -178,16 +179,16 @@ class _Program:
         self, particles: Particles, path: int, step: int, advance: Callable[[int], None]
     ) -> ReplicaResult:
         """The stage that is measured."""
-        simulation, stage = self.simulation, self.simulation.production
+        simulation, stage = self.simulation, self.simulation.run
         run = self.begun(particles, stage, path, step, measured=True)
         first, rows = self.clock(step), _Rows(self.observer)
         run, forces = rows.taken(run), run.state.force
         with frames(simulation, path) as writer:
             writer.add(run.state.particles, 0)
-            pace, left = _Pace(simulation.every), stage.steps
+            pace, left = _Pace(simulation.system.every), stage.steps
             while left:
                 done = stage.steps - left
-                steps = min(pace.steps, left, ROWS * simulation.every, writer.until_next(done))
+                steps = min(pace.steps, left, ROWS * simulation.system.every, writer.until_next(done))
                 with pace:
                     run = _simulated(run.dynamics, run.state, steps, self.observer, run.accumulator)
                 left -= steps
@@ -198,7 +199,7 @@ class _Program:
         return ReplicaResult(
             steps=rows.steps - first,
             totals=rows.totals,
-            structured={name: a for name, a in run.accumulator.items() if name != TOTALS},
+            accumulators={name: a for name, a in run.accumulator.items() if name != TOTALS},
             renewals=int(renewals.count),
             fewest_steps=int(renewals.fewest),
             last=run.state.particles.by_identity(),
@@ -246,14 +247,11 @@ class _Rows:
         return jax.tree.map(lambda *a: np.concatenate(a), *(totals for _, totals in self.chunks))
 
 
-def _observer(simulation: ParticleSimulation, particles: Particles, box: AbstractBox) -> Measurements:
-    """Totals for expressions, and each structured observable."""
-    observers: dict[str, Any] = {TOTALS: TotalsSeries(simulation.every, ROWS + 1)}
-    for name, each in simulation.observables.items():
-        if isinstance(each, RadialObservable):
-            observers[name] = RadialDistribution.of(
-                box, particles, largest=each.longest, bins=each.bins, every=simulation.every
-            )
+def _observer(simulation: ParticleSimulation, particles: Particles) -> Measurements:
+    """Totals for expressions, and each function such as g(r)."""
+    observers: dict[str, Any] = {TOTALS: TotalsSeries(simulation.system.every, ROWS + 1)}
+    for name, function in simulation.functions.items():
+        observers[name] = function.measurement(simulation.system, particles)
     return Measurements(observers)
 
 

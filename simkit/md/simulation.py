@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
@@ -16,10 +17,13 @@ from simkit.config.settings import ParticleExperiment
 from simkit.expressions import Expression
 from simkit.md.files.frame import Cell
 
+if TYPE_CHECKING:
+    from simkit.md.functions import AbstractFunction
+
 
 @dataclasses.dataclass(frozen=True)
 class PlannedStage:
-    """Steps of one method. The last stage is the run that is measured, every `every` steps."""
+    """Steps of one method. The last stage is the run that is measured."""
 
     name: str
     method: AbstractParticleMethod
@@ -28,24 +32,65 @@ class PlannedStage:
 
 
 @dataclasses.dataclass(frozen=True)
-class ScalarObservable:
-    """An expression of quantities and constants, with its unit where that is known."""
+class ParticleSystem:
+    """Particles and how they interact and move in the run that is measured, every `every` steps.
 
-    name: str
-    expression: Expression
-    unit: str
+    `particles` are at their initial positions, with velocities where a file gives them; `temperature` is
+    that of velocities to be drawn. `cell` is the box as files know it, and `None` in free space; `names` and
+    `masses` are by species. `tail` is the correction for pairs beyond the cutoff: energy, and pressure in
+    energy per volume.
+    """
+
+    particles: Particles
+    box: AbstractBox
+    cell: Cell | None
+    names: tuple[str, ...]
+    masses: tuple[float, ...]
+    temperature: float | None
+    units: UnitSystem
+    potential: AbstractTruncation
+    tail: tuple[float, float]
+    run: PlannedStage
+    every: int
+
+    @property
+    def widths(self) -> tuple[float, float, float] | None:
+        """The distances between opposite faces of the box; `None` in free space."""
+        x, y, z = self.box.widths
+        return None if self.cell is None else (float(x), float(y), float(z))
+
+    @property
+    def volume(self) -> float:
+        """The volume of the box; infinite in free space."""
+        return float(self.box.volume)
+
+    @property
+    def count(self) -> int:
+        """The number of particles."""
+        return self.particles.count
+
+    @property
+    def ensemble(self) -> str:
+        """What the method samples: NVE, NVT, configurations or none."""
+        return self.run.method.ensemble
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom of the velocities."""
+        return self.run.method.degrees_of_freedom(self.count)
+
+    @property
+    def interval(self) -> float:
+        """The time from one measurement to the next."""
+        return self.every * self.run.dt
 
 
 @dataclasses.dataclass(frozen=True)
-class RadialObservable:
-    """The radial distribution function, in `bins` bins up to `longest`."""
+class ScalarObservable:
+    """An expression of quantities and constants, with its unit where that is known."""
 
-    name: str
-    bins: int
-    longest: float
-
-
-Observable = ScalarObservable | RadialObservable
+    expression: Expression
+    unit: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,27 +103,13 @@ class PlannedTrajectory:
 
 @dataclasses.dataclass(frozen=True)
 class ParticleSimulation:
-    """An experiment of molecular dynamics, read and checked.
-
-    `particles` are at their initial positions, with velocities where a file gives them; `temperature` is
-    that of velocities to be drawn. `cell` is the box as files know it, and `None` in free space; `names` and
-    `masses` are by species. `tail` is the correction for pairs beyond the cutoff: energy, and pressure in
-    energy per volume.
-    """
+    """An experiment of molecular dynamics, read and checked. `stages` end with the run that is measured."""
 
     experiment: ParticleExperiment
-    particles: Particles
-    box: AbstractBox
-    cell: Cell | None
-    names: tuple[str, ...]
-    masses: tuple[float, ...]
-    temperature: float | None
-    units: UnitSystem
-    potential: AbstractTruncation
-    tail: tuple[float, float]
+    system: ParticleSystem
     stages: tuple[PlannedStage, ...]
-    every: int
-    observables: Mapping[str, Observable]
+    scalars: Mapping[str, ScalarObservable]
+    functions: Mapping[str, "AbstractFunction"]
     constants: Mapping[str, float]
     paths: int
     seed: int
@@ -87,21 +118,17 @@ class ParticleSimulation:
     trajectory: PlannedTrajectory | None
 
     @property
-    def production(self) -> PlannedStage:
+    def run(self) -> PlannedStage:
         """The stage that is measured."""
         return self.stages[-1]
-
-    @property
-    def volume(self) -> float:
-        """The volume of the box; infinite in free space."""
-        return float(self.box.volume)
 
 
 def still(simulation: ParticleSimulation) -> ParticleSimulation:
     """One replica of the same system with no step, no observables and no trajectory: a single point."""
-    production = dataclasses.replace(simulation.production, steps=0)
+    run = dataclasses.replace(simulation.run, steps=0)
+    system = dataclasses.replace(simulation.system, run=run, every=1)
     return dataclasses.replace(
-        simulation, stages=(production,), paths=1, observables={}, trajectory=None, every=1
+        simulation, system=system, stages=(run,), scalars={}, functions={}, paths=1, trajectory=None
     )
 
 
@@ -110,5 +137,6 @@ def at_positions(
 ) -> ParticleSimulation:
     """The same system with its particles at these positions."""
     with jax.enable_x64(True):
-        position = Vector.of(np.asarray(rows, np.float64))
-        return dataclasses.replace(simulation, particles=simulation.particles.moved(position))
+        particles = simulation.system.particles.moved(Vector.of(np.asarray(rows, np.float64)))
+    system = dataclasses.replace(simulation.system, particles=particles)
+    return dataclasses.replace(simulation, system=system)

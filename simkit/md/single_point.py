@@ -47,7 +47,7 @@ def single_point(
     simulation = still(simulation)
     if positions is not None:
         rows = np.asarray(positions)
-        expected = (simulation.particles.count, 3)
+        expected = (simulation.system.count, 3)
         if rows.shape != expected or not np.all(np.isfinite(rows)):
             raise InputError(f"positions: must be finite numbers in the shape {expected}, got {rows.shape}")
         simulation = at_positions(simulation, rows)
@@ -57,7 +57,7 @@ def single_point(
     forces = result.replicas[0].forces
     assert forces is not None
     pressure = None
-    if simulation.cell is not None:
+    if simulation.system.cell is not None:
         from simkit.md.quantities import COMPONENTS
 
         pressure = np.array([float(measured.component(ab)[0, 0]) for ab in COMPONENTS])

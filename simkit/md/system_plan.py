@@ -47,12 +47,6 @@ class SystemPlan:
         """The number of particles of each species."""
         return np.bincount(np.asarray(self.particles.species), minlength=len(self.names)).tolist()
 
-    @property
-    def widths(self) -> tuple[float, float, float] | None:
-        """The distances between opposite faces of the box; `None` in free space."""
-        x, y, z = self.box.widths
-        return None if self.cell is None else (float(x), float(y), float(z))
-
 
 def plan_system(section: System | None, seed: int, constants: Constants) -> SystemPlan | None:
     """The particles; raises `SettingError`, or adds what is wrong to the diagnostics and gives `None`."""

@@ -2,8 +2,10 @@
 
 import math
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TextIO
 
+import numpy as np
 from rich.table import Table
 
 from simkit.progress import counted
@@ -28,6 +30,11 @@ def summary(dataset: "xr.Dataset") -> dict[str, Any]:
         "units": str(attributes["units"]),
         "forces": str(attributes["forces"]),
     }
+    numbers = {
+        key: figures for name in attributes["numbers"].split() for key, figures in _each(dataset, name)
+    }
+    if numbers:
+        content["numbers"] = numbers
     if "drift" in dataset:
         drift = dataset["drift"]
         content["drift"] = {
@@ -36,6 +43,19 @@ def summary(dataset: "xr.Dataset") -> dict[str, Any]:
             "unit": str(drift.attrs["units"]),
         }
     return content | {key: float(attributes[key]) for key in RATES}
+
+
+def _each(dataset: "xr.Dataset", name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The figures of a number, of each species where there are several."""
+    value, stderr = dataset[name], dataset[f"{name}_stderr"]
+    unknown = value.attrs.get("stderr_unknown")
+    about = {"unit": str(value.attrs["units"])} | ({"stderr_unknown": str(unknown)} if unknown else {})
+    about |= {"note": str(value.attrs["note"])} if "note" in value.attrs else {}
+    kinds = [str(kind) for kind in dataset["species"].values] if value.dims else [""]
+    for i, kind in enumerate(kinds):
+        label = f"{name} {kind}" if len(kinds) > 1 else name
+        pair = np.ravel(value.values)[i], np.ravel(stderr.values)[i]
+        yield label, {"mean": _finite(pair[0]), "stderr": _finite(pair[1])} | about
 
 
 def _figures(dataset: "xr.Dataset", name: str) -> dict[str, Any]:
@@ -60,33 +80,32 @@ def _finite(value: Any) -> float | None:
 
 
 def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
-    """A row for each observable: its mean, how long it is correlated, and its first and last value."""
-    figures = summary(dataset)["observables"]
-    rows = list(figures.values())
+    """A row for each observable, with its mean, how long it is correlated, and its first and last value.
+
+    Numbers such as a diffusion coefficient follow. Of a single point there are values only.
+    """
+    content = summary(dataset)
+    figures, numbers = content["observables"], content.get("numbers", {})
+    rows = [*figures.values(), *numbers.values()]
     single = int(dataset.sizes["time"]) == 1
-
-    def shown(row: dict[str, Any]) -> str:
-        mean, error = row["mean"], row["stderr"]
-        if mean is None:
-            return ""
-        if error is None:
-            return f"{mean:.6g}" + ("" if single else " ± ?")
-        return with_error(mean, error)
-
-    if single and all(row["n"] == 1 for row in rows):
-        columns = {"": [*figures], "value": [f"{row['mean']:.12g}" for row in rows]}
+    columns = {"": [*figures, *numbers]}
+    if single:
+        columns["value"] = ["" if row["mean"] is None else f"{row['mean']:.12g}" for row in rows]
     else:
-        columns = {
-            "": [*figures],
-            "mean": [shown(row) for row in rows],
-            "correlated for": [_short(row["correlation_time"]) for row in rows],
-            "at first": [_short(row["first"]) for row in rows],
-            "at last": [_short(row["last"]) for row in rows],
-        }
-        if int(dataset.attrs["paths"]) > 1:
-            del columns["at first"], columns["at last"]
+        columns["mean"] = [_mean_text(row) for row in rows]
+        columns["correlated for"] = [_short(row.get("correlation_time")) for row in rows]
+    if not single and int(dataset.attrs["paths"]) == 1:
+        columns["at first"] = [_short(row.get("first")) for row in rows]
+        columns["at last"] = [_short(row.get("last")) for row in rows]
     columns["unit"] = [row["unit"] for row in rows]
-    return laid_out({title: cells for title, cells in columns.items() if any(cells)}, (), unicode)
+    shown = {title: cells for title, cells in columns.items() if any(cells)}
+    return laid_out(shown, (len(figures),), unicode)
+
+
+def _mean_text(row: dict[str, Any]) -> str:
+    if row["mean"] is None:
+        return ""
+    return f"{row['mean']:.6g} ± ?" if row["stderr"] is None else with_error(row["mean"], row["stderr"])
 
 
 def _short(value: float | None) -> str:
@@ -97,16 +116,16 @@ def closing_lines(dataset: "xr.Dataset") -> list[str]:
     """What no standard error is known of, the drift of the energy, the forces, and the speed."""
     content, attributes = summary(dataset), dataset.attrs
     reasons: dict[str, list[str]] = {}
-    for name, row in content["observables"].items():
+    rows = content["observables"] | content.get("numbers", {})
+    for name, row in rows.items():
         if "stderr_unknown" in row:
             reasons.setdefault(row["stderr_unknown"], []).append(name)
-    lines = [f"error of {', '.join(names)} {reason}" for reason, names in reasons.items()]
-    if "drift" in content:
-        drift = content["drift"]
-        if drift["value"] is not None:
-            text = with_error(drift["value"], drift["stderr"]) if drift["stderr"] else f"{drift['value']:.3g}"
-            unit = f" {drift['unit']}" if drift["unit"] else ""
-            lines.append(f"energy drift: {text}{unit} per particle")
+    lines = [f"error of {', '.join(names)} unknown: {reason}" for reason, names in reasons.items()]
+    lines += list(dict.fromkeys(f"{name}: {row['note']}" for name, row in rows.items() if "note" in row))
+    drift = content.get("drift", {})
+    if drift.get("value") is not None:
+        text = with_error(drift["value"], drift["stderr"]) if drift["stderr"] else f"{drift['value']:.3g}"
+        lines.append(f"drift of the conserved energy: {text} {drift['unit']} per particle")
     lines.append(content["forces"])
     steps, paths = content["steps"], content["paths"]
     size = counted(content["particles"], "particle")

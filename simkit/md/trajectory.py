@@ -40,16 +40,16 @@ def check_trajectory(simulation: ParticleSimulation, overwrite: bool) -> None:
 
 def frame_of(simulation: ParticleSimulation, particles: Particles) -> Frame:
     """The particles in the order of their numbers, wrapped into the box."""
-    own = particles.by_identity()
-    position, _ = simulation.box.wrapped(own.position)
+    own, system = particles.by_identity(), simulation.system
+    position, _ = system.box.wrapped(own.position)
     velocities = np.asarray(own.momentum.rows()) / np.asarray(own.mass)[:, None]
     return Frame(
         np.asarray(position.rows()),
         np.asarray(own.species),
-        simulation.names,
-        simulation.cell,
+        system.names,
+        system.cell,
         velocities,
-        dict(zip(simulation.names, simulation.masses, strict=True)),
+        dict(zip(system.names, system.masses, strict=True)),
     )
 
 
@@ -78,7 +78,7 @@ class _Written(Frames):
     def add(self, particles: Particles, step: int) -> None:
         if step % self.every:
             return
-        frame, time = frame_of(self.simulation, particles), step * self.simulation.production.dt
+        frame, time = frame_of(self.simulation, particles), step * self.simulation.run.dt
         write_frame(self.file, frame, step=step, time=time)
 
 

@@ -6,6 +6,7 @@ from pydantic import ConfigDict, Field, PrivateAttr
 
 from simkit.config.documents import Document
 from simkit.config.settings.potential import Potential
+from simkit.config.settings.schedule import CurveSettings
 from simkit.config.settings.system import System
 from simkit.config.settings.values import (
     MAX_STEPS,
@@ -119,8 +120,13 @@ class Stage(Section):
     steps: Annotated[int, *whole(1, MAX_STEPS)] = Field(description="The number of steps.", examples=[2000])
 
 
-class RadialDistribution(Section):
-    """The radial distribution function g(r)."""
+_SELDOM = "The steps from one measurement to the next; the default is that of `save`, at least about 100."
+_OFTEN = "The steps from one measurement to the next; the default is that of `save`."
+Every = Annotated[int, *whole(1)] | None
+
+
+class RadialSettings(Section):
+    """The radial distribution function g(r), by pair of species."""
 
     bins: Annotated[int, *whole(1, 100_000)] = Field(
         200, description="The number of bins from 0 to `max`.", examples=[200]
@@ -128,21 +134,69 @@ class RadialDistribution(Section):
     max: Number = Field(
         description="The largest distance; at most half the least width of the box.", examples=[3.0]
     )
+    every: Every = Field(None, description=_SELDOM, examples=[100])
+
+
+class DisplacementSettings(Section):
+    """The mean-square displacement by species, and the diffusion coefficient."""
+
+    longest: Number | None = Field(
+        None, description="The longest time; by default a tenth of the run.", examples=[10.0]
+    )
+    every: Every = Field(None, description=_OFTEN, examples=[10])
+
+
+class VelocitySettings(Section):
+    """The velocity autocorrelation by species, and its spectrum."""
+
+    longest: Number | None = Field(
+        None, description="The longest time; by default 200 measurements.", examples=[2.0]
+    )
+    every: Every = Field(None, description=_OFTEN, examples=[2])
+
+
+class StructureSettings(Section):
+    """The static structure factor S(k)."""
+
+    max: Number = Field(description="The largest wave number.", examples=[15.0])
+    every: Every = Field(None, description=_SELDOM, examples=[100])
+
+
+class FluctuationSettings(Section):
+    """Heat capacity per particle, and in a box the compressibility, from fluctuations."""
+
+    every: Every = Field(None, description=_OFTEN, examples=[10])
 
 
 class ParticleObservable(Section):
-    """What is measured: an expression, or a function such as g(r)."""
+    """What is measured; exactly one key."""
 
     value: Number | None = Field(
         None,
         description="An expression of temperature, pressure, potential_energy, kinetic_energy, total_energy, "
-        "volume, atoms, density, the components pressure_xx, …, pressure_yz, and constants.",
+        "conserved_energy, volume, density, atoms, pressure_xx, …, pressure_yz, and constants.",
         examples=["potential_energy/atoms"],
     )
-    rdf: RadialDistribution | None = Field(
+    rdf: RadialSettings | None = Field(
+        None, description="The radial distribution function.", examples=[{"bins": 200, "max": 3.0}]
+    )
+    msd: DisplacementSettings | None = Field(
         None,
-        description="The radial distribution function, of all pairs and by pair of species.",
-        examples=[{"bins": 200, "max": 3.0}],
+        description="The mean-square displacement and the diffusion coefficient; {} for the defaults.",
+        examples=[{"longest": 10.0}],
+    )
+    vacf: VelocitySettings | None = Field(
+        None,
+        description="The velocity autocorrelation and its spectrum; {} for the defaults.",
+        examples=[{"longest": 2.0, "every": 2}],
+    )
+    structure_factor: StructureSettings | None = Field(
+        None, description="The static structure factor.", examples=[{"max": 15.0}]
+    )
+    fluctuations: FluctuationSettings | None = Field(
+        None,
+        description="Heat capacity and compressibility; {} for the defaults.",
+        examples=[{"every": 10}],
     )
 
 
@@ -153,6 +207,12 @@ class ParticleExperiment(Section):
         default_factory=dict,
         description="Names for use anywhere below: numbers, or expressions of earlier constants.",
         examples=[{"T": 1.44}],
+    )
+    curves: dict[str, CurveSettings] = Field(
+        default_factory=dict,
+        description="Temperatures that change with time, by name, for the temperature of a method. The time "
+        "is that since the start of its stage.",
+        examples=[{"cooling": {"times": [0, 100], "values": [2.0, 0.8]}}],
     )
     system: System = Field(
         description="The particles: units, positions, box, species and velocities.",
