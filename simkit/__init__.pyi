@@ -19,5 +19,6 @@ from .pictures import save_picture as save_picture
 from .results.storage import read_dataset as read_dataset
 from .results.storage import write_dataset as write_dataset
 from .schema import experiment_schema as experiment_schema
+from .schema import particle_schema as particle_schema
 from .studies.experiments import uncertainty as uncertainty
 from .version import __version__ as __version__

@@ -72,7 +72,7 @@ def particle_schema() -> dict[str, Any]:
                 specs.setdefault(key, {})[name] = spec
         properties = definitions[section]["properties"]
         properties["type"] = _without_null(properties["type"]) | {"enum": list(classes)}
-        given = _BY_SPECIES if section == "Potential" else {"type": ["number", "string", "boolean"]}
+        given = _BY_SPECIES if section == "Potential" else {"anyOf": [_NUMBER, {"type": "boolean"}]}
         for key, of in specs.items():
             texts = dict.fromkeys(spec.description for spec in of.values())
             properties[key] = {**given, "description": f"Of {', '.join(of)}: {'; '.join(texts)}."}

@@ -108,7 +108,7 @@ class _Methods:
                 )
         for key, spec in specs.items():
             if key not in options and not hasattr(cls, key):
-                message = f"is missing; {name} needs it: {spec.description}"
+                message = f"is missing; {name} needs {key}: {spec.description}"
                 diagnostics.add_missing((*path, key), message)
         return cls(**options) if len(diagnostics.entries) == before else None
 
