@@ -94,7 +94,9 @@ def keys_called(name: str) -> list[str]:
 
 
 def _rows_of(section: str) -> dict[str, dict[str, str]]:
-    return {row["name"]: row for part in about_key(section)["sections"] for row in part["keys"]}
+    parts = about_key(section)["sections"]
+    # Of a key that molecular dynamics has too, the first one.
+    return {row["name"]: row for part in reversed(parts) for row in part["keys"]}
 
 
 def _below(spec: Any, definitions: dict[str, Any]) -> list[str]:
