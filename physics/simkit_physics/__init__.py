@@ -47,16 +47,16 @@ from simkit_physics.pairs import PairInputs as PairInputs
 from simkit_physics.pairs import PairSum as PairSum
 from simkit_physics.pairs import pair_energy as pair_energy
 from simkit_physics.pairs import pair_forces as pair_forces
+from simkit_physics.particles.all_pairs import AllPairs as AllPairs
 from simkit_physics.particles.boxes import AbstractBox as AbstractBox
 from simkit_physics.particles.boxes import AbstractPeriodicBox as AbstractPeriodicBox
 from simkit_physics.particles.boxes import FreeBox as FreeBox
 from simkit_physics.particles.boxes import OrthorhombicBox as OrthorhombicBox
 from simkit_physics.particles.boxes import TriclinicBox as TriclinicBox
-from simkit_physics.particles.clusters import ClusterGrid as ClusterGrid
-from simkit_physics.particles.all_pairs import AllPairs as AllPairs
 from simkit_physics.particles.choice import complete_list as complete_list
 from simkit_physics.particles.choice import enlarged as enlarged
 from simkit_physics.particles.choice import forces_for as forces_for
+from simkit_physics.particles.clusters import ClusterGrid as ClusterGrid
 from simkit_physics.particles.configurations import lattice as lattice
 from simkit_physics.particles.configurations import particles_at_rest as particles_at_rest
 from simkit_physics.particles.configurations import with_species as with_species
@@ -73,8 +73,8 @@ from simkit_physics.particles.fluctuations import (
 )
 from simkit_physics.particles.fluctuations import hypervirial as hypervirial
 from simkit_physics.particles.fluctuations import isothermal_compressibility as isothermal_compressibility
-from simkit_physics.particles.near_pairs import block_grid as block_grid
 from simkit_physics.particles.listed_forces import ListedForces as ListedForces
+from simkit_physics.particles.near_pairs import block_grid as block_grid
 from simkit_physics.particles.potentials import POTENTIALS as POTENTIALS
 from simkit_physics.particles.potentials import TRUNCATIONS as TRUNCATIONS
 from simkit_physics.particles.potentials import WCA as WCA
