@@ -71,7 +71,8 @@ def particle_schema() -> dict[str, Any]:
             for key, spec in parameters_of(cls).items():
                 specs.setdefault(key, {})[name] = spec
         properties = definitions[section]["properties"]
-        properties["type"] = _without_null(properties["type"]) | {"enum": list(classes)}
+        names = [*classes, "Tabulated"] if section == "Potential" else list(classes)
+        properties["type"] = _without_null(properties["type"]) | {"enum": names}
         given = _BY_SPECIES if section == "Potential" else {"anyOf": [_NUMBER, {"type": "boolean"}]}
         for key, of in specs.items():
             texts = dict.fromkeys(spec.description for spec in of.values())

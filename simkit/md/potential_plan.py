@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from simkit_physics.particles.potentials import POTENTIALS, TRUNCATIONS
 from simkit_physics.particles.potentials.function_of_distance import FunctionOfDistance
+from simkit_physics.particles.potentials.tabulated import Tabulated
 from simkit_solvers.problems.problem import Parameter, parameters_of
 
 from simkit.config.diagnostics import SettingError
 from simkit.config.documents import KeyPath
+from simkit.config.number_table import read_table
 from simkit.config.settings.potential import Potential
 from simkit.config.settings.values import number
 from simkit.experiments.constants import Constants
@@ -19,7 +21,8 @@ from simkit.expressions import Expression
 from simkit.md.method_plan import checked_at
 from simkit.suggestions import did_you_mean, shown
 
-DISTANCE = "r"
+DISTANCE, ENERGY = "r", "u"  # in expressions, and the columns of a file
+TABULATED = "Tabulated"
 Table = np.ndarray  # (species, species), symmetric
 
 
@@ -84,9 +87,15 @@ class _Pairs:
     def named(self) -> tuple[Callable[..., Any], dict[str, Table]]:
         """A potential by name, and the tables of its parameters."""
         section = self.section
+        if section.type == TABULATED:
+            return self._tabulated(), {}
+        if section.file is not None:
+            message = f"is for type: {TABULATED}, and this is {section.type}"
+            self.diagnostics.add(("potential", "file"), message, at_key=True)
         cls = POTENTIALS.get(section.type or "")
         if cls is None:
-            reason = f"unknown potential {shown(section.type)}{did_you_mean(str(section.type), POTENTIALS)}"
+            hint = did_you_mean(str(section.type), [*POTENTIALS, TABULATED])
+            reason = f"unknown potential {shown(section.type)}{hint}"
             raise SettingError(("potential", "type"), reason)
         if section.parameters:
             message = f"they belong to energy; write the parameters of {section.type} next to type"
@@ -105,6 +114,21 @@ class _Pairs:
                 tables[name] = table
         self._refuse_unknown_in_pairs(specs, section.type or "")
         return cls, tables
+
+    def _tabulated(self) -> Callable[..., Any]:
+        """The spline through the energies in a file."""
+        path: KeyPath = ("potential", "file")
+        self._refuse_unknown(("potential",), self.section.__pydantic_extra__ or {}, {}, TABULATED)
+        self._refuse_unknown_in_pairs({}, TABULATED)
+        name = self.section.file
+        if name is None:
+            raise SettingError(path, f"is missing; {TABULATED} has its energies in a file", at_key=True)
+        try:
+            table = read_table(self.diagnostics.document.folder / name, name)
+            potential = Tabulated.through(table.column(DISTANCE), table.column(ENERGY))
+        except ValueError as error:
+            raise SettingError(path, str(error).removeprefix(f"{TABULATED}: ")) from error
+        return lambda: potential
 
     def expression(self) -> tuple[Callable[..., Any], dict[str, Table]]:
         """A potential as an expression of r, and the tables of its parameters."""

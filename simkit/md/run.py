@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from simkit_physics.particles.choice import enlarged, forces_for
 from simkit_physics.particles.configurations import with_velocities
+from simkit_physics.particles.listed_forces import ListedForces
 from simkit_solvers import ParticleDynamics, ParticleNoise, Particles, TotalsSeries, seed_key
 from simkit_solvers.loops.simulate_particles import (
     ListOverflowError,
@@ -87,7 +88,7 @@ class _Program:
     def of(simulation: ParticleSimulation) -> "_Program":
         particles = in_precision(simulation.system.particles, simulation.precision)
         try:
-            forces = forces_for(
+            forces, _ = forces_for(
                 particles, simulation.system.box, simulation.system.potential, simulation.precision
             )
         except ValueError as error:
@@ -155,6 +156,8 @@ class _Program:
             largest_move=LARGEST_MOVE * cutoff,
         )
         dynamics = in_precision(dynamics, self.simulation.precision)
+        if isinstance(self.forces, ListedForces):
+            particles = particles.padded(self.forces.grid.places)
         return _simulated(
             dynamics, dynamics.start(particles, clock), 0, self.observer if measured else None, None
         )
@@ -258,8 +261,15 @@ def _observer(simulation: ParticleSimulation, particles: Particles) -> Measureme
 def _simulated(dynamics, state, steps: int, observer, accumulator) -> ParticleRun:
     """`simulate_particles`, with failures as errors of simkit."""
     try:
-        return simulate_particles(dynamics, state, steps, observer, accumulator, enlarge=enlarged)
+        return simulate_particles(dynamics, state, steps, observer, accumulator, enlarge=_enlarged)
     except (UnstableStepError, ListOverflowError) as error:
+        raise NumericalError(str(error)) from error
+
+
+def _enlarged(forces: Any, particles: Particles, listed: Any) -> tuple[Any, Particles]:
+    try:
+        return enlarged(forces, particles, listed)
+    except ValueError as error:
         raise NumericalError(str(error)) from error
 
 

@@ -93,12 +93,18 @@ def _figures(dataset: xr.Dataset, name: str) -> dict[str, xr.DataArray]:
 
 
 def _of_particles(dataset: xr.Dataset) -> Iterator[Line]:
-    """A line for each observable of molecular dynamics, with the figures of the run."""
+    """A line for each observable of molecular dynamics, and for each number that follows from a function."""
     for name in dataset.attrs["observables"].split():
         mean = dataset[f"{name}_mean"]
         line: Line = {"quantity": name, "unit": mean.attrs["units"]}
         figures = ("mean", "stderr", "correlation_time")
         yield line | {figure: _plain(dataset[f"{name}_{figure}"]) for figure in figures}
+    for name in dataset.attrs["numbers"].split():
+        value, stderr = dataset[name], dataset[f"{name}_stderr"]
+        for place in np.ndindex(value.shape):
+            kind = {"species": str(dataset["species"].values[place[0]])} if place else {}
+            line = {"quantity": name, "unit": value.attrs["units"]} | kind
+            yield line | {"mean": float(value.values[place]), "stderr": float(stderr.values[place])}
 
 
 def _of_sensitivities(dataset: xr.Dataset) -> Iterator[Line]:

@@ -25,13 +25,21 @@ class Potential(Section):
     __pydantic_extra__: dict[str, Any]
 
     type: Text | None = Field(
-        None, description="Name of the potential; `simkit list` shows all.", examples=["LennardJones"]
+        None,
+        description="Name of the potential; `simkit list` shows all. Tabulated is that of a file.",
+        examples=["LennardJones"],
     )
     energy: Number | None = Field(
         None,
         description="Instead of a type: the energy of a pair, an expression of the distance r, of the "
         "parameters below it and of constants. Forces follow by differentiation.",
         examples=["4*epsilon*((sigma/r)**12 - (sigma/r)**6)"],
+    )
+    file: Text | None = Field(
+        None,
+        description="Of Tabulated: a CSV file with the columns r and u, distances and energies, relative to "
+        "the folder of the experiment. A cubic spline goes through them.",
+        examples=["energies.csv"],
     )
     parameters: dict[str, Number] = Field(
         default_factory=dict,

@@ -43,7 +43,10 @@ def mixture(count: int = 40):
 @pytest.mark.parametrize("truncation", ["plain", "shifted"])
 def test_a_single_point_is_the_sum_over_all_pairs_and_images(tmp_path, truncation):
     positions, species, cell = mixture()
-    lines = [f"{'AB'[kind]} {' '.join(map(repr, row))}" for kind, row in zip(species, positions.tolist(), strict=True)]
+    lines = [
+        f"{'AB'[kind]} {' '.join(map(repr, row))}"
+        for kind, row in zip(species, positions.tolist(), strict=True)
+    ]
     (tmp_path / "a.xyz").write_text(f"{len(lines)}\n\n" + "\n".join(lines) + "\n")
     epsilon, sigma = np.array([[1.0, 1.5], [1.5, 0.5]]), np.array([[1.0, 0.8], [0.8, 0.88]])
     experiment = {
