@@ -28,21 +28,23 @@ ARGON = reduced_units(EPSILON, SIGMA, MASS, METAL)
     ("system", "boltzmann", "kinetic", "pressure", "coulomb"),
     [  # as in LAMMPS, src/update.cpp
         (METAL, 8.617333262e-5, 1.0364269e-4, 1.6021766e6, 14.399645),
-        (REAL, 0.0019872067, 48.88821291**2, 68568.415, 332.06371),
+        (REAL, 0.0019872067, 48.88821291**2, 68568.415, 332.06371),  # of an older gas constant
         (SI, 1.380649e-23, 1.0, 1.0, 8.9875517923e9),
         (LJ, 1.0, 1.0, 1.0, 1.0),
     ],
 )
 def test_the_constants_are_those_of_lammps(system, boltzmann, kinetic, pressure, coulomb):
-    assert system.boltzmann == pytest.approx(boltzmann, rel=1e-7)
-    assert system.kinetic == pytest.approx(kinetic, rel=1e-7)
-    assert system.pressure == pytest.approx(pressure, rel=1e-7)
-    assert system.coulomb == pytest.approx(coulomb, rel=1e-7)
+    assert system.boltzmann == pytest.approx(boltzmann, rel=2e-6)
+    assert system.kinetic == pytest.approx(kinetic, rel=2e-7)
+    assert system.pressure == pytest.approx(pressure, rel=2e-7)
+    assert system.coulomb == pytest.approx(coulomb, rel=2e-7)
     assert system.motion == (system.boltzmann, system.kinetic)
 
 
 def test_the_constants_of_nature_are_those_of_codata():
     assert SI.boltzmann == codata.Boltzmann
+    assert METAL.boltzmann == pytest.approx(codata.Boltzmann / codata.e, rel=1e-15)
+    assert REAL.boltzmann == pytest.approx(codata.R / (1e3 * codata.calorie), rel=1e-15)
     assert METAL.size("charge") == METAL.size("energy") == codata.elementary_charge
     assert METAL.size("mass") == pytest.approx(1e-3 / codata.Avogadro, rel=1e-15)
     assert REAL.size("energy") == pytest.approx(1e3 * codata.calorie / codata.Avogadro, rel=1e-15)
@@ -52,18 +54,19 @@ def test_the_constants_of_nature_are_those_of_codata():
 
 @pytest.mark.parametrize(
     ("quantity", "value", "system", "expected"),
-    [  # Allen & Tildesley (2017), appendix B; 1 eV is 23.0605 kcal/mol
-        ("time", 1.0, METAL, 2.1556),
-        ("time", 0.005, REAL, 10.778),
+    [  # Frenkel & Smit (2002), table 3.1, doi:10.1016/B978-0-12-267351-1.X5000-7; 2.156 ps in many papers
         ("temperature", 1.0, SI, 119.8),
-        ("pressure", 1.0, METAL, 418.98),
-        ("energy", 1.0, REAL, 0.238067),
-        ("mass/length^3", 0.8442, SI, 1418.6),
-        ("length/time", 1.0, SI, 157.96),
+        ("mass/length^3", 1.0, SI, 1680),
+        ("pressure", 1.0, SI, 41.9e6),
+        ("pressure", 1.0, METAL, 419),
+        ("time", 1.0, METAL, 2.156),
+        ("time", 1.0, REAL, 2156),
+        ("length/time", 1.0, SI, 3.405e-10 / 2.156e-12),
+        ("energy", 1.0, REAL, 119.8 * 1.98720e-3),
     ],
 )
 def test_argon_in_reduced_units_has_the_known_values(quantity, value, system, expected):
-    assert convert_units(value, quantity, ARGON, system) == pytest.approx(expected, rel=1e-4)
+    assert convert_units(value, quantity, ARGON, system) == pytest.approx(expected, rel=1e-3)
 
 
 def test_conversions_go_both_ways():

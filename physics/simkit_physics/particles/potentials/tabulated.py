@@ -86,8 +86,8 @@ class Tabulated(AbstractPotential):
         cell = jnp.clip((r - first) * (cells / (last - first)), 0, cells - 1).astype(jnp.int32)
         k = self.interval[cell]
         # A cell holds one point at most; rounding may put the distance into the cell before or after its own.
-        k = jnp.minimum(k + (r >= self.distances[k + 1]), points - 2)
-        k = jnp.maximum(k - (r < self.distances[k]), 0)
+        k = jnp.minimum(k + (r >= self.distances[k + 1]).astype(jnp.int32), points - 2)
+        k = jnp.maximum(k - (r < self.distances[k]).astype(jnp.int32), 0)
         piece = self.curve * (points - 1) + k
         return r - self.distances[k], [row[piece] for row in self.coefficients]
 
