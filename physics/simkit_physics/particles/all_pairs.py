@@ -206,13 +206,14 @@ class _Table(NamedTuple):
             return jnp.concatenate([leaf, more]).reshape(groups, MEMBERS, 1)
 
         row = jax.tree.map(lambda leaf: leaf[None], own)
-        return cls(row, jnp.arange(count), jax.tree.map(in_groups, own), groups)
+        return cls(row, jnp.arange(count, dtype=jnp.int32), jax.tree.map(in_groups, own), groups)
 
     def fetch(self, k: jax.Array) -> tuple[Group, jax.Array, jax.Array]:
         """The neighbours in a turn of the loop over images and groups, which pairs are none, and the
         image."""
+        k = jnp.asarray(k, jnp.int32)
         group, image = k % self.groups, k // self.groups
         other = jax.tree.map(lambda leaf: lax.dynamic_index_in_dim(leaf, group, keepdims=False), self.others)
-        number = MEMBERS * group + jnp.arange(MEMBERS)[:, None, None]
+        number = MEMBERS * group + jnp.arange(MEMBERS, dtype=jnp.int32)[:, None, None]
         itself = (number == self.number) & (image == 0)
         return other, itself, image

@@ -73,16 +73,16 @@ def sorted_places(grid: ClusterGrid, coordinates: Vector, real: Array) -> Int[Ar
     """The order that sorts particles into the clusters of a grid."""
     order = jnp.arange(grid.places, dtype=jnp.int32)
     # Empty places are spread evenly over the columns and stand at their ends.
-    dummy = jnp.cumsum(~real) - 1
+    dummy = (jnp.cumsum(~real) - 1).astype(coordinates.x.dtype)
     spread = (
-        (dummy + 0.5) / jnp.maximum(jnp.sum(~real), 1),
+        (dummy + 0.5) / jnp.maximum(jnp.sum(~real), 1).astype(dummy.dtype),
         dummy * 0.6180339887498949 % 1,
-        jnp.full(real.shape, 1.5),
+        jnp.full_like(dummy, 1.5),
     )
     for coordinate, empty, columns in zip(
         coordinates, spread, (1, 2 * grid.x, 4 * grid.x * grid.y), strict=True
     ):
-        key = jnp.where(real, _fraction(coordinate, real), empty.astype(coordinate.dtype))
+        key = jnp.where(real, _fraction(coordinate, real), empty)
         words = (key * 2**30).astype(jnp.int32)
         order = _sorted_in_rows(words[order].reshape(columns, -1), order.reshape(columns, -1)).ravel()
     return _in_lanes(order.reshape(grid.x, 2, grid.y, 2, grid.z, 2, MEMBERS).transpose(0, 2, 4, 1, 3, 5, 6))

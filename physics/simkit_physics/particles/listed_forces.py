@@ -87,7 +87,7 @@ class ListedForces(AbstractPairForces):
         return ~(jnp.max(moved.dot(moved)) > (self.skin / 2) ** 2)
 
     def complete(self, listed: NeighbourList) -> Bool[Array, ""]:
-        return jnp.all(listed.counts <= jnp.asarray(self.capacities)) & self.fits(listed)
+        return jnp.all(listed.counts <= jnp.asarray(self.capacities, jnp.int32)) & self.fits(listed)
 
     def fits(self, listed: NeighbourList) -> Bool[Array, ""]:
         """Whether the box is so large that the nearest image of a neighbour is the only one."""

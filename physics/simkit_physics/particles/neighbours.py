@@ -166,7 +166,7 @@ def compact(
         found, table, hit, value = carry
         where = jnp.where(hit & (found < capacity), found * stride + lane, capacity * stride)
         table = table.at[where].set(value, mode="promise_in_bounds")
-        return found + hit, table, *test(k + 1)
+        return found + hit.astype(found.dtype), table, *test(k + 1)
 
     start = jnp.zeros(lanes, jnp.int32), jnp.full(capacity * stride + 1, fill, jnp.int32)
     found, table, _, _ = lax.fori_loop(0, count, body, (*start, *test(jnp.int32(0))))
@@ -214,5 +214,5 @@ def _gap2(box: AbstractBox, a: Bounds, b: Bounds) -> jax.Array:
 def _with_rounding(reach: jax.Array, position: Vector, real: jax.Array) -> jax.Array:
     """The squared reach in float32, with what rounding of coordinates can take from a distance."""
     largest = jnp.max(jnp.where(real, jnp.sqrt(position.dot(position)), 0))
-    margin = 16 * jnp.finfo(jnp.float32).eps * (largest + reach)
+    margin = 16 * float(jnp.finfo(jnp.float32).eps) * (largest + reach)
     return ((reach + margin) ** 2).astype(jnp.float32)

@@ -135,15 +135,18 @@ def sum_groups(
     def plus(sums: PairSums, fetched: Any) -> PairSums:
         return jax.tree.map(lambda a, b: a + b.astype(a.dtype), sums, add(fetched))
 
+    def at(k: jax.Array | int) -> Any:
+        return fetch(jnp.asarray(k, jnp.int32))
+
     # Without a buffer in between, XLA would fetch a neighbour again for each member.
     if BARRIERS:
-        return lax.fori_loop(0, groups, lambda k, sums: plus(sums, lax.optimization_barrier(fetch(k))), first)
+        return lax.fori_loop(0, groups, lambda k, sums: plus(sums, lax.optimization_barrier(at(k))), first)
 
     def ahead(k, carry):
         sums, fetched = carry
-        return plus(sums, fetched), fetch(k + 1)
+        return plus(sums, fetched), at(k + 1)
 
-    return lax.fori_loop(0, groups, ahead, (first, fetch(jnp.int32(0))))[0]
+    return lax.fori_loop(0, groups, ahead, (first, at(0)))[0]
 
 
 def sums_over(axis: int, *terms: jax.Array) -> tuple[jax.Array, ...]:
