@@ -12,13 +12,10 @@ from simkit.md.quantities import COMPONENTS, QUANTITIES, Measured
 from simkit.md.result import ParticleResult
 from simkit.md.simulation import ParticleSimulation, ParticleSystem, ScalarObservable
 from simkit.results.variables import Variables, variable, with_stderr
-from simkit.time_series import of_series
-from simkit.time_series.blocks import BlockSums
-from simkit.time_series.slope import slope
+from simkit.time_series import blocks_of, of_series, slope
 
 FORMAT = 1
 KIND = "particles"
-BLOCKS = 64  # of a series, from which the drift is fitted
 CONSERVING = ("NVE", "NVT")
 
 
@@ -93,11 +90,7 @@ def _drift(result: ParticleResult, measured: Measured) -> Variables:
     if system.ensemble not in CONSERVING or rows < 3:
         return {}
     energy = np.asarray(QUANTITIES["conserved_energy"].value(measured)) / measured.atoms
-    deviations = (energy - energy[:, :1])[:, :, None]
-    length = max(1, rows // BLOCKS)
-    whole = rows // length
-    blocks = deviations[:, : whole * length].reshape(len(energy), whole, length, 1).sum(2)
-    found = slope(BlockSums(length, energy.size, blocks, deviations.sum((0, 1))), system.interval)
+    found = slope(blocks_of((energy - energy[:, :1])[:, :, None]), system.interval)
     about = {"stderr_unknown": found.reason.removeprefix("unknown: ")} if found.reason else {}
     return with_stderr(
         "drift",

@@ -18,7 +18,8 @@ class ReplicaResult:
     """One replica: totals at the measured steps, the accumulators of functions such as g(r), and its end.
 
     `forces` are those of a single point, by number of the particle. `renewals` is how often the list of
-    neighbours was renewed, and `fewest_steps` the fewest steps that one served.
+    neighbours was renewed, `fewest_steps` the fewest steps that one served, and `chosen` what was chosen for
+    the forces.
     """
 
     steps: Int[np.ndarray, " rows"]
@@ -26,6 +27,7 @@ class ReplicaResult:
     accumulators: Mapping[str, Any]
     renewals: int
     fewest_steps: int
+    chosen: Mapping[str, int | float | str]
     last: Particles
     forces: Float[np.ndarray, "particles 3"] | None
 

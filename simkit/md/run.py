@@ -56,7 +56,7 @@ def run_particles(simulation: ParticleSimulation, progress: Progress | None = No
         simulation=simulation,
         replicas=replicas,
         observers=program.observer.observers,
-        forces=program.forces.summary(),
+        forces=replicas[0].chosen,
         elapsed_s=elapsed,
         compile_s=compile_s,
     )
@@ -205,6 +205,7 @@ class _Program:
             accumulators={name: a for name, a in run.accumulator.items() if name != TOTALS},
             renewals=int(renewals.count),
             fewest_steps=int(renewals.fewest),
+            chosen=run.dynamics.forces.summary(),
             last=run.state.particles.by_identity(),
             forces=None if stage.steps else _by_identity(run.state.particles, forces),
         )
