@@ -39,28 +39,31 @@ class AbstractPlainForces(AbstractForces):
 
 
 class Wells(AbstractPlainForces):
-    """Springs that hold each coordinate to 0, of three strengths."""
+    """Springs to 0 in each coordinate, and along x two wells at -1 and 1, the right one higher by `tilt`.
+
+    They are of any strength, so that a program for one kind serves all of them.
+    """
 
     strength: jax.Array
+    barrier: jax.Array
+    tilt: jax.Array
 
     def energy(self, rows):
-        return 0.5 * jnp.sum(self.strength * rows * rows)
+        x = rows[:, 0]
+        double = self.barrier * (x * x - 1) ** 2 + 0.5 * self.tilt * x
+        return 0.5 * jnp.sum(self.strength * rows * rows) + jnp.sum(double)
 
 
-class DoubleWells(AbstractPlainForces):
-    """Along x two wells at -1 and 1, of which the right one is higher; springs along y and z."""
-
-    barrier: float = 2.0
-    tilt: float = 0.5
-
-    def energy(self, rows):
-        x, y, z = rows.T
-        return jnp.sum(self.barrier * (x * x - 1) ** 2 + self.tilt * x + 0.5 * (y * y + z * z))
+def springs(*strength: float) -> Wells:
+    return Wells(jnp.asarray(strength), jnp.asarray(0.0), jnp.asarray(0.0))
 
 
-class NoForces(AbstractPlainForces):
-    def energy(self, rows):
-        return 0.0 * jnp.sum(rows)
+def double_wells(barrier: float, tilt: float) -> Wells:
+    return Wells(jnp.asarray([0.0, 1.0, 1.0]), jnp.asarray(barrier), jnp.asarray(tilt))
+
+
+def no_forces() -> Wells:
+    return springs(0.0, 0.0, 0.0)
 
 
 class LennardJonesCluster(AbstractPlainForces):
@@ -145,7 +148,9 @@ class ListedSoftSpheres(AbstractForces):
         _, members, counts = listed
         d = self._nearest(particles.position, members, (slice(None), None))
         there = jnp.arange(self.capacity) < counts[:, None]
-        energy, slope = jax.value_and_grad(lambda r2: jnp.sum(soft(r2, self.cutoff) * there))(d.dot(d))
+        energy, slope = jax.value_and_grad(lambda r2: jnp.sum(jnp.where(there, soft(r2, self.cutoff), 0)))(
+            d.dot(d)
+        )
         pair = d.times(-2 * slope)
         virial = Tensor(*(0.5 * jnp.sum(d[a] * pair[b]) for a, b in COMPONENTS))
         return Vector(*(jnp.sum(f, axis=1) for f in pair)), 0.5 * energy, virial

@@ -30,8 +30,9 @@ class FIRE(AbstractParticleMethod):
     While the power $F \cdot v$ is positive, h grows by `growth` and $\alpha$ falls by `fall` at every step,
     after `delay` of them. When it is negative, the particles go back by $hv/2$ and stop, h is multiplied by
     `cut` and $\alpha$ is as at first. h is `dt` at first and stays between `shortest` and `longest` times
-    that, but is less where a particle would go further than `furthest`. Samples nothing: it goes to a minimum
-    of the energy, until the force is small (`minimise_particles`). Starts from rest; momenta mean nothing.
+    that. Where a particle would go further than `furthest`, all velocities are scaled down. Samples nothing:
+    it goes to a minimum of the energy, until the force is small (`minimise_particles`). Starts from rest;
+    momenta mean nothing.
     Reference: Guénolé, Nöhring, Vaid, Houllé, Xie, Prakash & Bitzek (2020), Assessment and optimization of
     the fast inertial relaxation engine (FIRE) for energy minimization in atomistic simulations and its
     implementation in LAMMPS, doi:10.1016/j.commatsci.2020.109584.
@@ -64,8 +65,8 @@ class FIRE(AbstractParticleMethod):
         v = _kicked(particles, v.times(falling.astype(h.dtype)), force, h, step.units)
         size = _norm(v) / jnp.maximum(_norm(force), jnp.finfo(h.dtype).tiny)
         v = v.times(1 - weight).plus(weight * size, force)
-        fastest = jnp.sqrt(jnp.max(v.dot(v)))
-        h = jnp.minimum(h, step.middle(self.furthest) / jnp.maximum(fastest, jnp.finfo(h.dtype).tiny))
+        longest = h * jnp.maximum(jnp.sqrt(jnp.max(v.dot(v))), jnp.finfo(h.dtype).tiny)
+        v = v.times(jnp.minimum(1, step.middle(self.furthest) / longest))
         momentum = Vector(*(particles.mass * c for c in v))
         return particles.moved(back.plus(h, v)).pushed(momentum), memory
 

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from particle_examples import NoForces, dynamics, spheres
+from particle_examples import dynamics, no_forces, spheres
 from simkit_solvers import (
     PARTICLE_METHODS,
     Curve,
@@ -30,7 +30,7 @@ def test_every_method_says_what_it_is(name):
     expected = {"BAOAB": 30, "BrownianDynamics": 0, "FIRE": 0}.get(name, 27)
     assert method.degrees_of_freedom(10) == expected
     particles = spheres()
-    step = dynamics(NoForces(), method, 0.1).at(jnp.uint32(0), particles)
+    step = dynamics(no_forces(), method, 0.1).at(jnp.uint32(0), particles)
     assert float(method.given_energy(particles, method.init(particles, MotionUnits()), step)) == 0
 
 
@@ -67,7 +67,7 @@ def test_what_is_wrong_with_a_method_is_said(name, options, message):
 
 
 def test_a_random_method_without_noise_is_refused():
-    setting = ParticleDynamics(NoForces(), ParticleBAOAB(1.0, 1.0), 0.1)
+    setting = ParticleDynamics(no_forces(), ParticleBAOAB(1.0, 1.0), 0.1)
     with pytest.raises(
         ValueError, match=r"draws random numbers: give `noise`, ParticleNoise.of\(key, path\)"
     ):
