@@ -13,7 +13,7 @@ from simkit.md.method_plan import measured_every, plan_stages
 from simkit.md.observable_plan import plan_functions, plan_scalars
 from simkit.md.potential_plan import plan_potential
 from simkit.md.simulation import ParticleSimulation, ParticleSystem, PlannedTrajectory
-from simkit.md.system_plan import SystemPlan, plan_system
+from simkit.md.system_plan import ONLY, SystemPlan, plan_system
 
 
 def assemble_particles(experiment: ParticleExperiment, diagnostics: Diagnostics) -> ParticleSimulation | None:
@@ -35,9 +35,11 @@ def _assembled(experiment: ParticleExperiment, diagnostics: Diagnostics) -> Part
     every, scalars, functions, tail = 1, {}, {}, (0.0, 0.0)
     with diagnostics.collecting():
         plan = plan_system(experiment.system, 0 if ensemble is None else ensemble.seed, constants)
-    if plan is not None:
+    names = _species(experiment) if plan is None else plan.names
+    if names:
         with diagnostics.collecting():
-            potential = plan_potential(experiment.potential, plan.names, constants)
+            potential = plan_potential(experiment.potential, names, constants)
+    if plan is not None:
         scalars = plan_scalars(experiment.observe, plan.cell is None, plan.units, constants)
     curves = plan_curves(experiment.curves, constants, None)
     with diagnostics.collecting():
@@ -73,6 +75,14 @@ def _assembled(experiment: ParticleExperiment, diagnostics: Diagnostics) -> Part
         precision=experiment.precision,
         trajectory=trajectory,
     )
+
+
+def _species(experiment: ParticleExperiment) -> tuple[str, ...]:
+    """The species of a system that is wrong, as far as they are known: not those of a file."""
+    section = experiment.system
+    if section is None or section.file is not None:
+        return ()
+    return tuple(section.species or {}) or (ONLY,)
 
 
 def _trajectory(experiment: ParticleExperiment, every: int) -> PlannedTrajectory | None:

@@ -28,11 +28,12 @@ def plan_stages(
 ) -> tuple[PlannedStage, ...] | None:
     """All stages, the run itself last; `None` where something is wrong. `curves` are for temperatures."""
     time, diagnostics = experiment.time, constants.diagnostics
-    if time is None or experiment.solver is None or experiment.stages is None:
-        return None
-    dt = _step(("time", "dt"), time.dt, constants)
+    dt = None if time is None else _step(("time", "dt"), time.dt, constants)
     methods = _Methods(curves, experiment.curves or {}, constants)
-    own = methods.planned(("solver",), experiment.solver, time.steps * (dt or 0.0))
+    duration = 0.0 if time is None else time.steps * (dt or 0.0)
+    own = experiment.solver and methods.planned(("solver",), experiment.solver, duration)
+    if time is None or experiment.stages is None:
+        return None
     stages = []
     for name, stage in experiment.stages.items():
         path = ("stages", name)
@@ -106,10 +107,12 @@ class _Methods:
                 options[key] = self._option(
                     (*path, key), given, getattr(cls, key, None), specs[key], duration
                 )
-        for key, spec in specs.items():
-            if key not in options and not hasattr(cls, key):
-                message = f"is missing; {name} needs {key}: {spec.description}"
-                diagnostics.add_missing((*path, key), message)
+        needed = [key for key in specs if not hasattr(cls, key)]
+        missing = [key for key in needed if key not in (section.__pydantic_extra__ or {})]
+        if missing:
+            example = ", ".join(f"{key}: …" for key in needed)
+            message = f"{name} needs {' and '.join(missing)}; write {{type: {name}, {example}}}"
+            diagnostics.add(path, message)
         return cls(**options) if len(diagnostics.entries) == before else None
 
     def _option(self, path: KeyPath, given: Any, default: Any, spec: Parameter, duration: float) -> Any:

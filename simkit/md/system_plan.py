@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from simkit_physics.particles import configurations
 from simkit_physics.particles.boxes import AbstractBox, FreeBox, OrthorhombicBox, TriclinicBox
+from simkit_physics.particles.random_positions import random_positions
 from simkit_physics.particles.units import UNITS, UnitSystem
 from simkit_solvers import Particles, Vector, seed_key
 
@@ -159,7 +160,7 @@ class _System:
             cell = Cell(((section.count / density) ** (1 / 3),) * 3)
         assert cell is not None
         try:
-            return configurations.random_positions(section.count, _box(cell), least, self.key), cell
+            return random_positions(section.count, _box(cell), least, self.key), cell
         except ValueError as error:
             raise SettingError((*path, "least_distance"), str(error).removeprefix("random: ")) from error
 
@@ -261,7 +262,7 @@ class _System:
 
 def _of_frame(frame: Frame, masses: list[float]) -> Particles:
     mass = np.asarray(masses)[frame.species]
-    particles = configurations.at_rest(jnp.asarray(frame.positions), mass, frame.species)
+    particles = configurations.particles_at_rest(jnp.asarray(frame.positions), mass, frame.species)
     if frame.velocities is None:
         return particles
     return particles.pushed(Vector.of(mass[:, None] * frame.velocities))

@@ -20,7 +20,7 @@ def problems(experiment, overrides=()) -> list[str]:
 MISTAKES = {
     "no potential": (
         {"potential": None},
-        "potential: must be a mapping with the keys type, energy, parameters, cutoff",
+        "potential: must be a mapping with the keys type, energy, file, parameters, cutoff",
     ),
     "unknown type": (
         {"potential__type": "LenardJones"},
@@ -52,14 +52,20 @@ MISTAKES = {
         {"system__units": "metals"},
         "system.units: must be lj or metal or real or si, got 'metals'; did",
     ),
-    "mass": ({"system__units": "metal"}, "system: has no mass for A; give species: {A: {mass: …}} in g/mol"),
+    "mass": (
+        {"system__units": "metal"},
+        "system.species: has no mass for A; give species: {A: {mass: …}} in g/mol",
+    ),
     "fractions": (
         {"system__species": {"A": {"fraction": 0.5}, "B": {"fraction": 0.6}}},
         "system.species: the fractions must add up to 1, got 1.1",
     ),
     "velocities": ({"system__velocities__temperature": -1}, "system.velocities.temperature: must be > 0"),
-    "method": ({"solver": "VelocityVerle"}, "solver.type: unknown method 'VelocityVerle'"),
-    "thermostat": ({"solver": "BAOAB"}, "solver.temperature: is missing; BAOAB needs temperature"),
+    "method": ({"solver": "VelocityVerle"}, "solver: unknown method 'VelocityVerle'"),
+    "thermostat": (
+        {"solver": "BAOAB"},
+        "solver: BAOAB needs temperature and friction; write {type: BAOAB, temperature: …, friction: …}",
+    ),
     "friction": (
         {"solver": {"type": "BAOAB", "temperature": 1.0, "friction": -1.0}},
         "solver.friction: must be >= 0, got -1",
@@ -68,7 +74,7 @@ MISTAKES = {
         {"solver": {"type": "VelocityVerlet", "temperature": 1.0}},
         "solver.temperature: VelocityVerlet has no such option",
     ),
-    "FIRE": ({"solver": "FIRE"}, "solver.type: FIRE samples no ensemble"),
+    "FIRE": ({"solver": "FIRE"}, "solver: FIRE samples no ensemble"),
     "dt": ({"time__dt": 0.0}, "time.dt: must be > 0, got 0"),
     "no dt": ({"time": {"steps": 10}}, "time.dt: is missing"),
     "t1": ({"time__t1": 1.0}, "time.t1: unknown key; write dt and steps"),
@@ -77,7 +83,10 @@ MISTAKES = {
         {"save__trajectory": {"file": "a.xyz", "every": 15}},
         "save.trajectory.every: must be a multiple of save.every, 10, got 15",
     ),
-    "quantity": ({"observe": {"T": "temperatur"}}, "observe.T.value: unknown name 'temperatur'; did"),
+    "quantity": (
+        {"observe": {"T": "temperatur"}},
+        "observe.T: unknown name 'temperatur' (column 1 of the expression); did",
+    ),
     "range": (
         {"observe": {"g": {"rdf": {"max": 4.0}}}},
         "observe.g.rdf.max: must be at most 2.56496, half the least width of the box, got 4",
@@ -96,7 +105,7 @@ MISTAKES = {
     "seed": ({"ensemble__seed": -1}, "ensemble.seed: must be at least 0, got -1"),
     "stage": (
         {"stages": {"cool": {"solver": "BAOAB", "steps": 5}}},
-        "stages.cool.solver.temperature: is missing",
+        "stages.cool.solver: BAOAB needs temperature and friction",
     ),
     "curve ends": (
         {
@@ -112,6 +121,7 @@ MISTAKES = {
                 "charge_product": 1.0,
                 "constant": 1.0,
                 "cutoff": 2,
+                "truncation": "plain",
                 "tail": True,
             },
         },
@@ -130,15 +140,15 @@ def test_all_mistakes_are_named_at_their_places_in_the_file(tmp_path):
     path.write_text(
         "system:\n"
         "  lattice: {type: fcc, cells: 0, density: 0.8}\n"
-        "potential: {type: LennardJones, epsilon: 1, sigma: 1, cutof: 2}\n"
+        "potential: {type: LennardJones, epsilon: 1, sigm: 1, cutoff: 2}\n"
         "solver: {type: BAOAB, temperature: 0, friction: 1}\n"
         "time: {dt: 0.005, steps: 10}\n"
     )
     assert problems(path, ["time.steps=-1"]) == [
-        f"{path}:2:30: system.lattice.cells: must be at least 1, got 0",
-        f"{path}:3:1: potential.cutoff: is missing; pairs farther apart do not interact",
-        f"{path}:3:54: potential.cutof: unknown key; did you mean 'cutoff'?",
-        f"{path}:4:38: solver.temperature: must be > 0, got 0",
+        f"{path}:2:31: system.lattice.cells: must be at least 1, got 0",
+        f"{path}:3:1: potential.sigma: is missing; LennardJones has sigma: distance at which the energy is 0",
+        f"{path}:3:45: potential.sigm: LennardJones has no such parameter; did you mean 'sigma'?",
+        f"{path}:4:36: solver.temperature: must be > 0, got 0",
         "override time.steps: must be at least 0, got -1",
     ]
 
@@ -146,7 +156,7 @@ def test_all_mistakes_are_named_at_their_places_in_the_file(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"observe": {"P": "pressure_xx"}}, "observe.P.value: pressure_xx needs a periodic box"),
+        ({"observe": {"P": "pressure_xx"}}, "observe.P: pressure_xx needs a periodic box"),
         ({"potential__tail": True}, "potential.tail: is that of a uniform fluid"),
         ({"observe": {"g": {"rdf": {"max": 1.0}}}}, "observe.g.rdf: needs a periodic box"),
     ],
