@@ -57,14 +57,14 @@ def forces_for(
     box, potential = _in(dtype, box), _in(dtype, potential)
     cutoff = jnp.asarray(potential.cutoff, dtype)
     width = float(box.least_width)
-    if not 0 < float(cutoff) < (math.inf if box.periodic else 2 * math.inf):
+    if not float(cutoff) > 0 or (box.periodic and math.isinf(float(cutoff))):
         raise ValueError(f"cutoff: must be > 0, and finite in a periodic box, got {float(cutoff):g}")
     position = _positions(particles, box)
-    check_no_overlap(position, box, 1e-4 * float(cutoff))
+    check_no_overlap(position, box, 1e-4 * _finite(cutoff, position))
     fixed_point = bool(
         precision == "mixed" and box.periodic and max(box.widths) * 2.0**-32 < COARSE * float(cutoff)
     )
-    density = _Density.of(position, box, min(float(cutoff), 1e3))
+    density = _Density.of(position, box, _finite(cutoff, position))
     room = width / 2 - float(cutoff)
     if skin is None:
         skin = min(SKIN * density.typical ** (-1 / 3), float(cutoff) / 2, 0.8 * room)
@@ -149,6 +149,11 @@ def list_bytes(grid: ClusterGrid, capacities: Capacities) -> int:
     blocks, block_clusters, clusters, particles = capacities
     # Tables exist twice, before and after rows are cut to length; that of particles also in the order of chunks.
     return 4 * grid.blocks * (2 * blocks + 2 * block_clusters + 8 * (2 * clusters + 3 * particles))
+
+
+def _finite(cutoff: Any, position: np.ndarray) -> float:
+    """The cutoff, or where there is none the extent of the system."""
+    return float(cutoff) if math.isfinite(float(cutoff)) else float(np.ptp(position, axis=0).max())
 
 
 def _in(dtype: Any, module: Any) -> Any:

@@ -92,7 +92,9 @@ class ListedForces(AbstractPairForces):
     def fits(self, listed: NeighbourList) -> Bool[Array, ""]:
         """Whether the box is so large that the nearest image of a neighbour is the only one."""
         reach = self.cutoff + self.skin
-        reach = reach if self.each_pair else reach + listed.extent.astype(reach.dtype)
+        if not self.each_pair:  # around the centre of a cluster, and of a member around the first one
+            extent = listed.extent.astype(reach.dtype)
+            reach = jnp.maximum(reach + extent, 2 * extent + self.skin)
         return reach < self.box.least_width.astype(reach.dtype) / 2
 
     def sum_forces(self, position: Vector, places: Places, listed: NeighbourList) -> Vector:
@@ -182,15 +184,15 @@ class ListedForces(AbstractPairForces):
         """The pairs of a chunk, its particles as own ones and as neighbours, and what fetches other
         neighbours.
 
-        Positions are relative to the first member of each cluster.
+        Positions are relative to the centre of each cluster, so that they are small numbers in float32.
         """
         dtype = jnp.dtype("float32" if self.precision == "mixed" else self.cutoff.dtype)
         relative = self._relative(dtype)
         far = (FAR * self.cutoff).astype(dtype)
-        first = Vector(*(c[:1] for c in position))
+        centre = self._centre(position, real, dtype)
 
         def group(position: Vector, species: jax.Array, real: jax.Array, distance: jax.Array) -> Group:
-            placed = relative(position, first)
+            placed = relative(position, centre)
             if self.each_pair:  # which would move what is far away into the box
                 return Group(placed, species, real)
             return Group(Vector(*(jnp.where(real, c, distance) for c in placed)), species)
@@ -206,6 +208,17 @@ class ListedForces(AbstractPairForces):
         )
         pairs = Pairs(potential, far**2, box.nearest if self.each_pair else None)
         return pairs, group(position, species, real, far), group(position, species, real, -far), fetch
+
+    def _centre(self, position: Vector, real: jax.Array, dtype: Any) -> Vector:
+        """The mean position of the members of each cluster, which stand around the first one."""
+        first = Vector(*(c[:1] for c in position))
+        count = jnp.maximum(jnp.sum(real, 0, keepdims=True), 1).astype(dtype)
+        if self.fixed_point:
+            around = (c.astype(dtype) for c in position.plus(-1, first))
+        else:
+            around = self._relative(dtype)(position, first)
+        means = (jnp.sum(jnp.where(real, c, 0), 0, keepdims=True) / count for c in around)
+        return Vector(*(c + m.astype(c.dtype) for c, m in zip(first, means, strict=True)))
 
     def _relative(self, dtype: Any) -> Callable[[Vector, Vector], Vector]:
         """The nearest image of a difference of coordinates, in the type of pair arithmetic."""

@@ -37,7 +37,7 @@ class NeighbourList(eqx.Module):
 
     `members` has the shape (chunk, group, neighbour of the group, cluster of the chunk); places past the last
     are empty. `groups` says how many groups a chunk uses. `counts` are the largest numbers that each level of
-    the search found, and `largest` the largest extent of a cluster from its first member.
+    the search found, and `extent` is the largest distance of a particle from the centre of its cluster.
     """
 
     members: Int[Array, "chunks groups 8 64"]
@@ -60,8 +60,8 @@ class Bounds(NamedTuple):
 class NeighbourSearch(NamedTuple):
     """A search for the particles within `reach` of a member of each cluster.
 
-    If `each_pair` is false, the image of a particle that is nearest to the first member of a cluster must be
-    the nearest one to all its members.
+    If `each_pair` is false, the image of a particle that is nearest to the centre of a cluster must be the
+    nearest one to all its members.
     """
 
     grid: ClusterGrid
@@ -127,11 +127,20 @@ class NeighbourSearch(NamedTuple):
         place = by_cluster(jnp.arange(self.grid.places, dtype=jnp.int32))
         first = Vector(*(by_cluster(c)[:, 0] for c in position))
         inside = by_cluster(real)
-        own = [  # empty places stand last, and here with the first member
-            Vector(*(jnp.where(inside[:, m], c, 0) for c in box.nearest(_minus(_member(position, m), first))))
-            for m in range(MEMBERS)
+        around = [box.nearest(_minus(_member(position, m), first)) for m in range(MEMBERS)]
+        count_inside = jnp.maximum(jnp.sum(inside, 1), 1).astype(jnp.float32)
+        mean = Vector(
+            *(
+                sum(jnp.where(inside[:, m], c, 0) for m, c in enumerate(each)) / count_inside
+                for each in zip(*around, strict=True)
+            )
+        )
+        centre = first.plus(1, mean)
+        own = [  # empty places stand with the first member, which is there if any is
+            Vector(*(jnp.where(inside[:, m], c, 0) - d for c, d in zip(each, mean, strict=True)))
+            for m, each in enumerate(around)
         ]
-        extent = jnp.sqrt(jnp.max(jnp.where(inside, jnp.stack([c.dot(c) for c in own], 1), 0)))
+        extent = jnp.sqrt(jnp.max(jnp.where(inside[:, :1], jnp.stack([c.dot(c) for c in own], 1), 0)))
         ends = place.ravel()
 
         def square(one, other):
@@ -141,7 +150,7 @@ class NeighbourSearch(NamedTuple):
         def test(k):
             cluster = near[k // MEMBERS]
             j = ends[jnp.minimum(cluster * MEMBERS + k % MEMBERS, self.grid.places - 1)]
-            other = box.nearest(_minus(Vector(*(c[j] for c in position)), first))
+            other = box.nearest(_minus(Vector(*(c[j] for c in position)), centre))
             closest2 = square(own[0], other)
             for each in own[1:]:
                 closest2 = jnp.minimum(closest2, square(each, other))
