@@ -103,7 +103,7 @@ def run_particle_simulation(
 
     Raises `NumericalError` where a step blows up.
     """
-    from simkit.md.run import run_particles
+    from simkit.md.replicas import run_particles
 
     result = run_particles(simulation, progress)
     from simkit.md.dataset import to_particle_dataset

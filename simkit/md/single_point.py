@@ -41,7 +41,7 @@ def single_point(
     """
     document = opened(source, overrides)
     simulation = load_particles(document)
-    from simkit.md.run import run_particles
+    from simkit.md.replicas import run_particles
     from simkit.md.simulation import at_positions, still
 
     simulation = still(simulation)

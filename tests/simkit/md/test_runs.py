@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import simkit
 from simkit import InputError, NumericalError, OutputError, read_dataset
 from simkit.cli import app
-from simkit.md import run as run_module
+from simkit.md import replicas
 from simkit.md.files.frame import Cell
 from simkit.md.files.xyz import read_xyz
 
@@ -140,8 +140,8 @@ CHUNKED = fluid(
 
 def test_a_run_has_the_same_bits_in_chunks_of_any_length(monkeypatch):
     whole = simkit.run(CHUNKED)
-    monkeypatch.setattr(run_module, "ROWS", 3)
-    monkeypatch.setattr(run_module, "CHUNK_SECONDS", 1e-9)
+    monkeypatch.setattr(replicas, "ROWS", 3)
+    monkeypatch.setattr(replicas, "CHUNK_SECONDS", 1e-9)
     cut = simkit.run(CHUNKED)
     for name in ("T_path", "P_path", "g", "T_mean"):
         np.testing.assert_array_equal(whole[name], cut[name])
