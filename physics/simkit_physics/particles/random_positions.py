@@ -23,10 +23,10 @@ def random_positions(
     vectors = _box_vectors(box)
     if distance > float(min(box.widths)):
         raise ValueError(f"random: distance {distance:g} is larger than the box")
-    drawn = _Draws(key, path)
+    stream = stream_key(key, path, Stream.INITIAL)
     fractions, missing = np.zeros((count, 3)), np.arange(count)
     for attempt in range(ATTEMPTS):
-        fractions[missing] = drawn.fractions(missing, attempt)
+        fractions[missing] = _fractions(stream, count, attempt)[missing]
         placed = np.ones(count, bool)
         placed[missing] = False
         if distance > 0:
@@ -40,16 +40,12 @@ def random_positions(
     )
 
 
-class _Draws:
-    """Random positions of particles, in fractions of the box vectors, by number and attempt."""
-
-    def __init__(self, key: Words, path: int):
-        self.stream = stream_key(key, path, Stream.INITIAL)
-
-    def fractions(self, numbers: np.ndarray, attempt: int) -> np.ndarray:
-        places = (POSITION_BLOCKS + 2 * attempt, POSITION_BLOCKS + 2 * attempt + 1)
-        first, second = (block(self.stream, jnp.asarray(numbers, jnp.uint32), place) for place in places)
-        return (np.stack([first.a, first.b, second.a], axis=1) + 0.5) * 2.0**-32
+def _fractions(stream: Words, count: int, attempt: int) -> np.ndarray:
+    """Random positions of all particles in fractions of the box vectors: one shape is compiled once."""
+    numbers = jnp.arange(count, dtype=jnp.uint32)
+    places = (POSITION_BLOCKS + 2 * attempt, POSITION_BLOCKS + 2 * attempt + 1)
+    first, second = (block(stream, numbers, place) for place in places)
+    return (np.stack([first.a, first.b, second.a], axis=1) + 0.5) * 2.0**-32
 
 
 def _box_vectors(box: AbstractBox) -> np.ndarray:

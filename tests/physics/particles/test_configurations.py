@@ -1,5 +1,6 @@
 """Initial configurations: lattices, random positions, species and velocities."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -118,14 +119,14 @@ def test_a_mixture_has_its_counts_and_masses_in_random_order():
         with_species(particles, [400, 101], [1.0, 3.0], KEY)
 
 
-def mixture_of(count: int):
+def mixture_of(count: int = 100):
     particles = particles_at_rest(np.zeros((count, 3)))
     return with_species(particles, [count // 2, count - count // 2], [1.0, 4.0], KEY)
 
 
 def test_velocities_have_exactly_their_temperature_and_no_drift():
     units = MotionUnits(boltzmann=0.5, kinetic=3.0)
-    particles = with_velocities(mixture_of(100), 1.44, KEY, units=units)
+    particles = with_velocities(mixture_of(), 1.44, KEY, units=units)
     p, m = np.asarray(particles.momentum.rows()), np.asarray(particles.mass)
     np.testing.assert_allclose(np.sum(p, axis=0), 0, atol=1e-12)
     assert 3.0 * np.sum(p**2 / m[:, None]) == pytest.approx((3 * 100 - 3) * 0.5 * 1.44, rel=1e-14)
@@ -142,9 +143,20 @@ def test_velocities_are_normal_with_the_variance_of_their_mass():
     assert np.all(np.abs(np.corrcoef(z.T) - np.eye(3)) < 5 / np.sqrt(len(z)))
 
 
+def test_the_drift_is_taken_from_velocities_not_from_momenta():
+    r"""In the frame of the centre of mass $E[p_i^2/m_i] = 3 k_B T (1 - m_i/M)$."""
+    masses = np.array([1.0, 1.0, 1.0, 9.0])
+    particles = particles_at_rest(np.zeros((4, 3)), masses)
+    paths = jnp.arange(2000, dtype=jnp.uint32)
+    p = jax.vmap(lambda path: with_velocities(particles, 1.0, KEY, path).momentum.rows())(paths)
+    energies = np.sum(np.asarray(p) ** 2, axis=2) / masses
+    error = np.std(energies, axis=0) / np.sqrt(len(paths))
+    assert np.all(np.abs(np.mean(energies, axis=0) - 3 * (1 - masses / 12)) < 5 * error)
+
+
 def test_a_particle_draws_by_its_number():
-    particles = mixture_of(60)
-    order = np.random.default_rng(1).permutation(60)
+    particles = mixture_of()
+    order = np.random.default_rng(1).permutation(100)
     straight = with_velocities(particles, 1.0, KEY)
     shuffled = with_velocities(particles.in_order(jnp.asarray(order)), 1.0, KEY).by_identity()
     np.testing.assert_allclose(shuffled.momentum, straight.momentum, rtol=1e-13)
@@ -153,14 +165,14 @@ def test_a_particle_draws_by_its_number():
 
 
 def test_empty_places_stay_at_rest():
-    whole = mixture_of(20)
+    whole = mixture_of()
     ragged = type(whole)(
-        whole.position, whole.momentum, whole.image, whole.mass, whole.species, whole.identity, count=15
+        whole.position, whole.momentum, whole.image, whole.mass, whole.species, whole.identity, count=75
     )
     p = np.asarray(with_velocities(ragged, 1.0, KEY).momentum.rows())
     m = np.asarray(whole.mass)
-    assert not np.any(p[15:])
-    assert np.sum(p**2 / m[:, None]) == pytest.approx(3 * 15 - 3, rel=1e-14)
+    assert not np.any(p[75:])
+    assert np.sum(p**2 / m[:, None]) == pytest.approx(3 * 75 - 3, rel=1e-14)
 
 
 def test_a_single_particle_has_no_temperature():

@@ -9,7 +9,8 @@ from simkit_physics import LennardJones, Plain, Tabulated
 
 FLUID = LennardJones(1.0, 1.0)
 EVEN = np.linspace(0.8, 2.5, 120)
-UNEVEN = 0.8 + 1.7 * np.linspace(0, 1, 90) ** 2.5
+GAPS = np.cumsum(1 + 0.7 * np.sin(2.4 * np.arange(91)))
+UNEVEN = 0.8 + 1.7 * (GAPS - GAPS[0]) / (GAPS[-1] - GAPS[0])
 ENERGIES = {"even": np.asarray(FLUID.energy(EVEN**2)), "uneven": np.asarray(FLUID.energy(UNEVEN**2))}
 
 

@@ -22,6 +22,14 @@ from simkit_physics import (
 
 FLUID = LennardJones(epsilon=1.0, sigma=1.0)
 CUTOFF = 2.5
+# The others take long to compile, and add little: they run with `-m more`.
+each_potential = pytest.mark.parametrize(
+    "potential",
+    [
+        pytest.param(name, marks=[] if name in ("LennardJones", "Morse") else pytest.mark.more)
+        for name in POTENTIALS
+    ],
+)
 NONE = jnp.asarray(0)
 
 
@@ -48,7 +56,7 @@ def test_each_ends_as_smoothly_as_its_name_says(name, energy, slope):
 
 
 @pytest.mark.parametrize("name", TRUNCATIONS)
-@pytest.mark.parametrize("potential", POTENTIALS)
+@each_potential
 def test_the_slope_is_the_derivative_of_the_energy(name, potential):
     pair = truncated(name, POTENTIALS[potential](**POTENTIALS[potential].example), 1.05).of_pair(NONE, NONE)
     r2 = jnp.asarray(np.linspace(0.8, 1.15, 40) ** 2)
@@ -58,7 +66,7 @@ def test_the_slope_is_the_derivative_of_the_energy(name, potential):
 
 @pytest.mark.parametrize("dtype", [jnp.float64, jnp.float32])
 @pytest.mark.parametrize("name", TRUNCATIONS)
-@pytest.mark.parametrize("potential", POTENTIALS)
+@each_potential
 def test_nothing_is_left_beyond_the_cutoff(name, potential, dtype):
     """Energy, slope and their derivatives in distance and parameters are exactly 0, also very far away."""
     cutoff = 1.05
@@ -79,7 +87,7 @@ def test_nothing_is_left_beyond_the_cutoff(name, potential, dtype):
 
 
 @pytest.mark.parametrize("name", TRUNCATIONS)
-@pytest.mark.parametrize("potential", POTENTIALS)
+@each_potential
 def test_python_numbers_leave_a_float32_distance_as_it_is(name, potential):
     pair = truncated(name, POTENTIALS[potential](**POTENTIALS[potential].example), 1.05).of_pair(NONE, NONE)
     r2 = jnp.asarray([0.9, 1.0, 7.0], jnp.float32)
@@ -140,7 +148,7 @@ def test_each_pair_of_species_has_a_cutoff_of_its_own(truncation):
     assert float(mixture.cutoff) == 2.5
     a, b = jnp.asarray([0, 0, 1, 1]), jnp.asarray([0, 1, 0, 1])
     pair = mixture.of_pair(a, b)
-    for r in (0.9, 1.9, 1.99, 2.1, 2.19, 2.3, 2.6):
+    for r in (0.9, 1.99, 2.1, 2.3):
         for k, (epsilon, sigma) in enumerate([(1.0, 1.0), (1.5, 0.8), (1.5, 0.8), (0.5, 0.88)]):
             onsets = {"onsets": 2.0 * sigma} if truncation is Switched else {}
             single = truncation(LennardJones(epsilon, sigma), 2.5 * sigma, **onsets).of_pair(NONE, NONE)

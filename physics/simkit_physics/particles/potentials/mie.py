@@ -49,7 +49,10 @@ class Mie(AbstractPotential):
 
 
 def power_of_squared(s2, n):
-    """$s^n$ from $s^2$; by multiplications for even numbers that are known when the program is made."""
+    """$s^n$ from $s^2$; by multiplications for even numbers that are known when the program is made.
+
+    Elsewhere by exponential and logarithm, which are vector code on a CPU; `power` is not.
+    """
     if isinstance(n, int | float) and n % 2 == 0:
         return lax.integer_pow(s2, int(n) // 2)
-    return jnp.power(s2, 0.5 * n)
+    return jnp.exp(0.5 * n * jnp.log(s2))
