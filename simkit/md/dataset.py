@@ -21,11 +21,13 @@ CONSERVING = ("NVE", "NVT")
 
 def to_particle_dataset(result: ParticleResult, provenance: Mapping[str, str]) -> xr.Dataset:
     """Series, means with standard errors and correlation times, functions, and what a run was made of."""
-    simulation, system = result.simulation, result.simulation.system
     with jax.enable_x64(True):
-        measured = result.measured
-        values = scalar_values(simulation, measured)
-        variables = _drift(result, measured)
+        return _labelled(result, provenance)
+
+
+def _labelled(result: ParticleResult, provenance: Mapping[str, str]) -> xr.Dataset:
+    simulation, system, measured = result.simulation, result.simulation.system, result.measured
+    values, variables = scalar_values(simulation, measured), _drift(result, measured)
     time = system.units.label("time")
     coordinates: Variables = {
         "time": variable(("time",), result.steps * system.run.dt, time, "time"),
