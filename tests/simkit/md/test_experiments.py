@@ -1,12 +1,16 @@
 """Files of molecular dynamics: what is wrong is named with its place, and nothing is run or written."""
 
+import jsonschema
 import numpy as np
 import pytest
+import yaml
+from checkout import EXAMPLES
 from md_examples import fluid
 
 import simkit
 from simkit import InputError
 from simkit.md.experiment import load_particles
+from simkit.schema import file_schema
 
 MIXTURE = {"A": {"fraction": 0.75}, "B": {}}
 
@@ -231,6 +235,21 @@ def test_a_resolved_experiment_loads_to_the_same_system():
     assert again.experiment.resolved() == simulation.experiment.resolved()
     for a, b in zip(simulation.system.particles.position, again.system.particles.position, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.fixture(scope="module")
+def schema():
+    return file_schema()
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("particles/*.yaml")), ids=lambda path: path.stem)
+def test_examples_and_what_they_resolve_to_fit_the_schema(path, schema):
+    experiment = yaml.safe_load(path.read_text())
+    jsonschema.validate(experiment, schema)
+    jsonschema.validate(load_particles(path).experiment.resolved(), schema)
+    for wrong in ({"solver": {"type": "Verlet"}}, {"sytem": {}}, {"potential": {"type": "LJ", "cutoff": 1}}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(experiment | wrong, schema)
 
 
 def test_other_commands_refuse_molecular_dynamics_with_a_remedy():
