@@ -239,17 +239,16 @@ def test_a_resolved_experiment_loads_to_the_same_system():
 
 @pytest.fixture(scope="module")
 def schema():
-    return file_schema()
+    return jsonschema.Draft202012Validator(file_schema())
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("particles/*.yaml")), ids=lambda path: path.stem)
 def test_examples_and_what_they_resolve_to_fit_the_schema(path, schema):
     experiment = yaml.safe_load(path.read_text())
-    jsonschema.validate(experiment, schema)
-    jsonschema.validate(load_particles(path).experiment.resolved(), schema)
+    schema.validate(experiment)
+    schema.validate(load_particles(path).experiment.resolved())
     for wrong in ({"solver": {"type": "Verlet"}}, {"sytem": {}}, {"potential": {"type": "LJ", "cutoff": 1}}):
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(experiment | wrong, schema)
+        assert not schema.is_valid(experiment | wrong)
 
 
 def test_other_commands_refuse_molecular_dynamics_with_a_remedy():
