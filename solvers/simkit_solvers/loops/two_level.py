@@ -3,14 +3,16 @@
 Each step needs the forces once, at its new positions, and only there a list of neighbours is read. So the
 loop cuts steps at that point: a turn of the inner loop computes the forces, takes the second part of the step
 that led here and the first part of the next one, and ends the inner loop if the list does not serve the new
-positions. The outer loop then sorts the particles and renews the list:
+positions. Nothing is ever computed with a list that does not serve, nor with one that is not complete:
 
-    while forces are needed:                      nothing is ever computed with a list that does not serve,
-        while the list does not serve: renew      nor with one that is not complete
-        while it serves and no totals are due:    forces, second part, first part
-        while it serves and totals are due:       forces and totals, second part, observer, first part
+    while steps are left:
+        first part of a step, if none has begun
+        while the list does not serve: sort the particles and renew it
+        while it serves and nothing is to be observed: forces, second part, first part of the next step
+        while it serves and this step is observed: forces and totals, second part, observer
 
-All of them are `while` loops around what changes: a `cond` would copy the state at every step.
+All of them are `while` loops, the second and the fourth of at most one turn: a `cond` would copy the state at
+every step.
 
 **Protocol.** `ParticleDynamics` holds what does not change: forces, method, step length, units, noise. Its
 `start(particles)` makes a `ParticleState`, which is all there is to store of a run. `run_chunk(dynamics,
@@ -159,41 +161,39 @@ def run_chunk(
     A state that has stopped early goes on where it was. Forward derivatives pass through; for reverse ones
     there is `scheduled_steps`.
     """
-    steps = jnp.asarray(steps, jnp.uint32)
-    end = state.step + steps
-    state = begin_step(dynamics, state, state.known & (steps > 0))
+    end = state.step + jnp.asarray(steps, jnp.uint32)
 
     def goes_on(state: ParticleState) -> Bool[Array, ""]:
-        return ~state.known & state.complete & state.bounded
+        return (~state.known | (state.step < end)) & state.complete & state.bounded
 
     def renew(state: ParticleState) -> ParticleState:
         return renew_list(dynamics.forces, state)
 
     def turn(carry):
         state, accumulator = carry
-        state = jax.lax.while_loop(lambda s: ~s.serves & s.complete, renew, state)
+        state = begin_step(dynamics, state, state.known & (state.step < end))
+        state = jax.lax.while_loop(lambda s: ~s.serves & s.complete & s.bounded, renew, state)
         listed, state = state.listed, dataclasses.replace(state, listed=None)
 
-        def ready(state, totals: bool):
+        def ready(state, observed: bool):
             due = jnp.asarray(False) if observer is None else observer.due(state.step)
-            return goes_on(state) & state.serves & (due if totals else ~due)
+            return goes_on(state) & ~state.known & state.serves & (due if observed else ~due)
 
         def step(state):
             force = dynamics.forces.forces(state.particles, listed)
             return begin_step(dynamics, end_step(dynamics, state, force), state.step < end, listed)
 
-        def observed_step(carry):
+        def observed(carry):
             state, accumulator = carry
             force, pairs = dynamics.forces.totals(state.particles, listed)
             state = end_step(dynamics, state, force)
             totals = dynamics.totals(state.particles, pairs, state.memory, state.step - jnp.uint32(1))
-            accumulator = observer.update(accumulator, state.particles, totals, state.step)
-            return begin_step(dynamics, state, state.step < end, listed), accumulator
+            return state, observer.update(accumulator, state.particles, totals, state.step)
 
-        state = jax.lax.while_loop(lambda s: ready(s, totals=False), step, state)
+        state = jax.lax.while_loop(lambda s: ready(s, observed=False), step, state)
         if observer is not None:
             carry = state, accumulator
-            state, accumulator = jax.lax.while_loop(lambda c: ready(c[0], totals=True), observed_step, carry)
+            state, accumulator = jax.lax.while_loop(lambda c: ready(c[0], observed=True), observed, carry)
         return dataclasses.replace(state, listed=listed), accumulator
 
     return jax.lax.while_loop(lambda c: goes_on(c[0]), turn, (state, accumulator))

@@ -147,7 +147,7 @@ def boltzmann_right() -> float:
 )
 def test_a_double_well_is_visited_as_boltzmann_says(method, dt):
     """Of all particles that start in the right well."""
-    x, _ = wells_after(method, double_wells(2.0, 1.0), dt, round(50 / dt), np.tile([1.0, 0, 0], (MANY, 1)))
+    x, _ = wells_after(method, double_wells(2.0, 1.0), dt, round(30 / dt), np.tile([1.0, 0, 0], (MANY, 1)))
     assert abs(z_score(x[:, 0] > 0, boltzmann_right())) < FAR
 
 
