@@ -59,8 +59,8 @@ SECTIONS = {  # definition in the schema: heading
 PARTICLES = """\
 ## Molecular dynamics
 
-A file with a `system` is one of molecular dynamics. It has the keys below; `system`, `potential` and `time` are
-required. [A Lennard-Jones fluid](../tutorials/lennard_jones_fluid.md) shows how they go together."""
+A file with a `system` is one of molecular dynamics. It has the keys below; `system`, `potential` and `time`
+are required. [A Lennard-Jones fluid](../tutorials/lennard_jones_fluid.md) shows how they go together."""
 
 PARTICLE_SECTIONS = {
     "System": "molecular dynamics: system",
@@ -78,7 +78,7 @@ PARTICLE_SECTIONS = {
     "ParticleSave": "molecular dynamics: save",
     "Trajectory": "molecular dynamics: a trajectory",
     "ParticleObservable": "molecular dynamics: one observable",
-    "RadialSettings": "molecular dynamics: g(r)",
+    "RadialSettings": "molecular dynamics: radial distribution",
     "DisplacementSettings": "molecular dynamics: mean-square displacement",
     "VelocitySettings": "molecular dynamics: velocity autocorrelation",
     "StructureSettings": "molecular dynamics: structure factor",
