@@ -114,7 +114,7 @@ class UnitSystem(NamedTuple):
 
 
 def convert_units(value: float, quantity: str, source: UnitSystem, target: UnitSystem) -> float:
-    """A value in the units of another system: `convert_units(1.0, "energy", UNITS["metal"], UNITS["real"])`."""
+    """A value in the units of another system: `convert_units(1.0, "energy", metal, real)`."""
     return value * (source.size(quantity) / target.size(quantity))
 
 
