@@ -94,7 +94,7 @@ class AllPairs(AbstractPairForces):
 
     def pairs(self) -> Pairs:
         """What pairs of these coordinates do."""
-        dtype = jnp.dtype("float32" if self.precision == "mixed" else self.cutoff.dtype)
+        dtype = self.pair_dtype(self.cutoff.dtype)
 
         def nearest(difference: Vector) -> Vector:
             if self.fixed_point:
@@ -105,6 +105,10 @@ class AllPairs(AbstractPairForces):
         potential = jax.tree.map(lambda a: a.astype(dtype) if eqx.is_inexact_array(a) else a, self.potential)
         return Pairs(potential, ((FAR * self.cutoff) ** 2).astype(dtype), nearest)
 
+    def pair_dtype(self, whole: Any) -> Any:
+        """The type of pair arithmetic where positions are of the type `whole`."""
+        return jnp.dtype("float32" if self.precision == "mixed" else whole)
+
     @property
     def image_numbers(self) -> list[tuple[int, int, int]]:
         """The images beside the nearest one, in units of the box vectors."""
@@ -113,7 +117,7 @@ class AllPairs(AbstractPairForces):
 
     def shift(self, image: jax.Array) -> Vector:
         """The vector to an image, (0, 0, 0) being the nearest one."""
-        dtype = jnp.dtype("float32" if self.precision == "mixed" else self.cutoff.dtype)
+        dtype = self.pair_dtype(self.cutoff.dtype)
         assert isinstance(self.box, AbstractPeriodicBox)
         return self.box.cartesian(Vector(*image.astype(dtype)))
 

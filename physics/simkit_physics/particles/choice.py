@@ -83,7 +83,7 @@ def forces_for(
         cutoff,
         jnp.asarray(skin, dtype),
         grid,
-        _guess(grid, density.largest, reach),
+        _guess(grid, math.sqrt(density.typical * density.largest), reach),
         precision,
         fixed_point,
         each_pair=reach + 2 * (MEMBERS / density.typical) ** (1 / 3) > width / 2,
@@ -121,8 +121,8 @@ def enlarged(forces: Any, particles: Particles, listed: Any, memory: float = MEM
     if needed > memory:
         raise ValueError(
             f"neighbour list: needs {needed / 1e9:.2g} GB for {larger.particles} neighbours of each of "
-            f"{forces.grid.blocks * 8} clusters, more than the {memory / 1e9:.2g} GB allowed; raise `memory`, "
-            "or use a shorter cutoff or skin"
+            f"{forces.grid.blocks * 8} clusters, and {memory / 1e9:.2g} GB are allowed; raise `memory`, or "
+            "use a shorter cutoff or skin"
         )
     return dataclasses.replace(forces, capacities=larger), particles
 
@@ -147,7 +147,7 @@ def _arranged(forces, particles):
 def list_bytes(grid: ClusterGrid, capacities: Capacities) -> int:
     """About how many bytes a list takes while it is made."""
     blocks, block_clusters, clusters, particles = capacities
-    # Tables exist twice, before and after rows are cut to length; that of particles also in the order of chunks.
+    # Tables exist twice, with longer rows and without; that of particles also in the order of chunks.
     return 4 * grid.blocks * (2 * blocks + 2 * block_clusters + 8 * (2 * clusters + 3 * particles))
 
 
@@ -218,7 +218,7 @@ def _guess(grid: ClusterGrid, density: float, reach: float) -> Capacities:
 
     # Bounding boxes are near each other where their gap is short: the cube has the edges of both.
     most = within(4 * side, 64), within(3 * side, 8), within(1.7 * side, 8), within(0.65 * side, 1)
-    return _within(grid, Capacities(*(math.ceil(1.3 * n + 16) for n in most)))
+    return _within(grid, Capacities(*(math.ceil(1.15 * n + 16) for n in most)))
 
 
 def _within(grid: ClusterGrid, capacities: Capacities) -> Capacities:
