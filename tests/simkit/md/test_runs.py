@@ -19,16 +19,39 @@ from simkit.md.files.xyz import read_xyz
 KELVIN = 1.380649e-23 / 1.602176634e-19  # eV
 
 
-def test_the_melt_of_lammps_begins_with_its_energy_and_pressure():
-    """The first line that LAMMPS prints for bench/in.lj: temperature 1.44, total energy and pressure."""
+def test_the_lattice_of_the_melt_has_its_energy_and_pressure():
+    """Per atom -6.773368053253 and the virial -22.158199254035, which no lattice sum of ours gave."""
     start = simkit.run(
-        EXAMPLES / "particles/lj_melt.yaml", overrides={"time.steps": 0, "observe.g": None, "output": None}
+        EXAMPLES / "particles/lj_melt.yaml",
+        overrides={
+            "system.lattice.cells": 4,
+            "time.steps": 0,
+            "observe.g": None,
+            "output": None,
+            "observe.K": "kinetic_energy/atoms",
+        },
     )
+    temperature = 1.44 * (1 - 1 / 256)  # with 3N - 3 degrees of freedom
     assert float(start["T_mean"]) == pytest.approx(1.44, rel=1e-12)
-    assert float(start["E_mean"]) == pytest.approx(-4.613435553253, abs=1e-11)
-    assert float(start["P_mean"]) == pytest.approx(-5.019707259086, abs=1e-11)
-    assert start.attrs["particles"] == 32_000
-    np.testing.assert_allclose(start["force"], 0, atol=1e-10)
+    assert float(start["K_mean"]) == pytest.approx(1.5 * temperature, rel=1e-12)
+    assert float(start["U_mean"]) == pytest.approx(-6.773368053253, abs=1e-11)
+    assert float(start["E_mean"]) == pytest.approx(-6.773368053253 + 1.5 * temperature, abs=1e-11)
+    assert float(start["P_mean"]) == pytest.approx(0.8442 * (temperature - 22.158199254035 / 3), abs=1e-10)
+
+
+@pytest.mark.more
+def test_the_melt_of_lammps_begins_with_its_energy_and_pressure_and_goes_on():
+    """The lines that LAMMPS prints for bench/in.lj at steps 0 and 100, the latter with the spread of seeds."""
+    run = simkit.run(
+        EXAMPLES / "particles/lj_melt.yaml", overrides={"observe.g": None, "output": None, "save.every": 100}
+    )
+    assert run.attrs["particles"] == 32_000
+    start, end = (run.isel(path=0, time=row) for row in (0, -1))
+    assert float(start["T_path"]) == pytest.approx(1.44, rel=1e-12)
+    assert float(start["E_path"]) == pytest.approx(-4.613435553253, abs=1e-11)
+    assert float(start["P_path"]) == pytest.approx(-5.019707259086, abs=1e-11)
+    for name, mean, sd in (("T", 0.75860, 0.0015), ("U", -5.7602, 0.0024), ("P", 0.198, 0.012)):
+        assert abs(float(end[f"{name}_path"]) - mean) < 5 * sd, name
 
 
 def mixture(count: int = 40):
@@ -40,7 +63,7 @@ def mixture(count: int = 40):
     return positions, np.arange(count) % 2, cell
 
 
-@pytest.mark.parametrize("truncation", ["plain", "shifted"])
+@pytest.mark.parametrize("truncation", ["plain", pytest.param("shifted", marks=pytest.mark.more)])
 def test_a_single_point_is_the_sum_over_all_pairs_and_images(tmp_path, truncation):
     positions, species, cell = mixture()
     lines = [
@@ -83,10 +106,16 @@ def test_a_single_point_is_the_sum_over_all_pairs_and_images(tmp_path, truncatio
         volume = np.prod(cell.sides)
         six = virial[[0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]] / volume
         np.testing.assert_allclose(found.pressure, six, atol=1e-11 * np.abs(six).max())
+        if given is None:
+            dataset = simkit.run(experiment)
+            np.testing.assert_array_equal(dataset["pressure"][0], found.pressure)
+            np.testing.assert_array_equal(dataset["force"][0], found.forces)
+            assert list(dataset["component"].values) == ["xx", "yy", "zz", "xy", "xz", "yz"]
     with pytest.raises(InputError, match=r"positions: must be finite numbers in the shape \(40, 3\)"):
         simkit.single_point(experiment, positions[:3])
 
 
+@pytest.mark.more
 def test_an_energy_written_in_the_file_is_the_potential_of_that_name():
     named = simkit.single_point(fluid())
     text = "4*epsilon*((sigma/r)**12 - (sigma/r)**6)"
@@ -150,10 +179,12 @@ def test_a_run_has_the_same_bits_in_chunks_of_any_length(monkeypatch):
 
 def test_replicas_differ_and_each_is_the_same_alone_or_among_others():
     several = simkit.run(CHUNKED, overrides={"ensemble.paths": 3, "ensemble.threads": 2})
+    at_rest = simkit.run(CHUNKED, overrides={"ensemble.paths": 3, "system.velocities": None})
     alone = simkit.run(CHUNKED)
     np.testing.assert_array_equal(several["T_path"][0], alone["T_path"][0])
-    temperatures = several["T_path"].values[:, -1]
-    assert len(set(temperatures)) == 3
+    for row, temperatures in ((0, several["T_path"].values), (-1, at_rest["T_path"].values)):
+        # By their velocities at the start, and by their noise where they start at rest.
+        assert len(set(temperatures[:, row])) == 3
     other = simkit.run(CHUNKED, overrides={"ensemble.seed": 5})
     assert other["T_path"].values[0, -1] != alone["T_path"].values[0, -1]
 
@@ -173,6 +204,7 @@ def test_energy_is_conserved_and_its_drift_is_printed(capsys):
     assert "LennardJones, VelocityVerlet (NVE), units lj" in printed
 
 
+@pytest.mark.more
 def test_stages_minimise_equilibrate_and_then_measure():
     experiment = fluid(
         system={
@@ -210,6 +242,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     experiment = fluid(observe={"T": "temperature", "g": {"rdf": {"bins": 10, "max": 2.0}}}, time__steps=20)
     experiment["save"]["trajectory"] = {"file": "a.xyz", "every": 10}
+    experiment["system"]["species"] = {"A": {"mass": 2.0}}
     (tmp_path / "a.yaml").write_text(yaml.safe_dump(experiment | {"output": "a.zarr"}))
     return tmp_path
 
@@ -231,7 +264,7 @@ def test_the_command_writes_dataset_picture_and_trajectory_and_prints_json(folde
     frames = (folder / "a.xyz").read_text().splitlines()
     assert sum(line.startswith("Lattice") for line in frames) == 3
     last = read_xyz(folder / "a.xyz")
-    kinetic = 0.5 * np.sum(last.velocities**2)
+    kinetic = 0.5 * 2.0 * np.sum(last.velocities**2)  # with the mass
     expected = 0.5 * (3 * 108 - 3) * float(dataset["T_path"][0, -1])
     assert kinetic == pytest.approx(expected, rel=1e-12)
 
@@ -267,6 +300,7 @@ def test_a_dry_run_and_a_check_run_nothing(folder):
     assert names_in(folder) == {"a.yaml"}
 
 
+@pytest.mark.more
 def test_set_reaches_into_a_solver_that_is_a_name(folder):
     friction = ["--set", "solver.type=BAOAB", "--set", "solver.temperature=2.0", "--set", "solver.friction=1"]
     result = command("run", "a.yaml", "--json", *friction, "--set", "save.trajectory=null", "--no-plot")
