@@ -1,10 +1,14 @@
 """Particles whose motion is known at every step, and observers that watch it."""
 
 import itertools
+from collections.abc import Callable
+from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 from simkit_solvers import Particles, ParticleTotals, Tensor, Vector, kinetic_tensor
 
 
@@ -18,36 +22,54 @@ def no_totals(particles: Particles, potential=0.0, virial=0.0) -> ParticleTotals
     return ParticleTotals(energy, Tensor(third, third, third, zero, zero, zero), kinetic, whole)
 
 
-def watched(observer, motion, steps: int, chunks=None):
-    """The accumulators after `motion(step)`, which gives particles and totals, at steps 0 to `steps`."""
+class Motion(NamedTuple):
+    """Particles and totals at each step: `at(data, step)`."""
 
-    @jax.jit
-    def chunk(accumulator, first, last):
-        def step(k, accumulator):
-            number = k.astype(jnp.uint32)
-            particles, totals = motion(k)
-            times = observer.due(number).astype(jnp.int32)
-            return jax.lax.fori_loop(
-                0, times, lambda _, a: observer.update(a, particles, totals, number), accumulator
-            )
+    data: PyTree
+    at: Callable
 
-        return jax.lax.fori_loop(first, last, step, accumulator)
+    def __call__(self, step):
+        return self.at(self.data, step)
 
-    accumulator = observer.init(motion(jnp.int64(0))[0])
+
+@eqx.filter_jit
+def _chunk(observer, at, data, accumulator, first, last):
+    def step(k, accumulator):
+        number = k.astype(jnp.uint32)
+        particles, totals = at(data, k)
+        times = observer.due(number).astype(jnp.int32)
+        return jax.lax.fori_loop(
+            0, times, lambda _, a: observer.update(a, particles, totals, number), accumulator
+        )
+
+    return jax.lax.fori_loop(first, last, step, accumulator)
+
+
+def watched(observer, motion: Motion, steps: int, chunks=None):
+    """The accumulators after steps 0 to `steps` of a motion, in chunks of so many steps."""
+    accumulator = observer.init(motion(0)[0])
     ends = [*range(0, steps + 1, chunks or steps + 1), steps + 1]
     for first, last in itertools.pairwise(ends):
-        accumulator = chunk(accumulator, jnp.int64(first), jnp.int64(last))
+        accumulator = _chunk(observer, *motion[::-1], accumulator, jnp.int64(first), jnp.int64(last))
     return accumulator
 
 
-def table_motion(rows: np.ndarray, momenta: np.ndarray | None = None, totals=None, **options):
-    """A motion through the rows `(steps, particles, 3)` of a table."""
+def _at_row(data, k):
+    first, rows, momenta = data
+    particles = first.moved(Vector.of(rows[k])).pushed(Vector.of(momenta[k]))
+    return particles, no_totals(particles)
+
+
+def table_motion(rows: np.ndarray, momenta: np.ndarray | None = None, totals=None, **options) -> Motion:
+    """A motion through the rows `(steps, particles, 3)` of a table, with `totals(step, particles)`."""
     rows = jnp.asarray(rows)
     momenta = jnp.zeros_like(rows) if momenta is None else jnp.asarray(momenta)
-    first = Particles.of(rows[0], momenta[0], **options)
+    data = Particles.of(rows[0], momenta[0], **options), rows, momenta
+    if totals is None:
+        return Motion(data, _at_row)
 
-    def motion(k):
-        particles = first.moved(Vector.of(rows[k])).pushed(Vector.of(momenta[k]))
-        return particles, no_totals(particles) if totals is None else totals(k, particles)
+    def at(data, k):
+        particles, _ = _at_row(data, k)
+        return particles, totals(k, particles)
 
-    return motion
+    return Motion(data, at)

@@ -37,7 +37,5 @@ def box_volume(box: AbstractBox) -> float:
     """The volume of a periodic box; `ValueError` for a free one, which has no pressure."""
     volume = float(box.volume)
     if not math.isfinite(volume):
-        raise ValueError(
-            "a free box has no volume, and so no pressure or density: give `box`, or do not observe them"
-        )
+        raise ValueError("free space has no volume, so no pressure and no density: use a periodic box")
     return volume

@@ -65,7 +65,7 @@ def test_virial_and_hypervirial_are_derivatives_with_respect_to_the_size_of_the_
     r"""$U(\lambda x)$: $-dU/d\ln\lambda = \sum r f$, and $9 X = d^2 U / d(\ln \lambda)^2$."""
     rows = np.indices((6, 6, 6)).reshape(3, -1).T / 6 @ vectors_of(box)
     rows = jnp.asarray(rows + 0.1 * np.random.default_rng(0).standard_normal(rows.shape))
-    potential = ShiftedForce(LennardJones(epsilon=1.3, sigma=1.0), cutoff=2.5)
+    potential = ShiftedForce(LennardJones(epsilon=1.3, sigma=1.0), cutoffs=2.5)
     particles = Particles.of(rows)
     vectors = jnp.asarray(vectors_of(box))
 

@@ -79,7 +79,7 @@ def test_counts_are_those_of_a_plain_sum(box, places):
 
 
 def test_shells_of_a_face_centred_lattice_hold_their_neighbours():
-    """12, 6, 24, 12 neighbours at distances that go as the roots of 1, 2, 3, 4."""
+    """12, 6, 24, 12, 24 neighbours at distances that go as the roots of 1, 2, 3, 4, 5."""
     cells, constant = 4, np.sqrt(2)
     corners = np.indices((cells,) * 3).reshape(3, -1).T
     basis = np.array([[0, 0, 0], [0, 0.5, 0.5], [0.5, 0, 0.5], [0.5, 0.5, 0]])
@@ -88,7 +88,7 @@ def test_shells_of_a_face_centred_lattice_hold_their_neighbours():
     edges = np.linspace(0, 2.25, 12)  # none of them at the distance of a shell
     result = counts_of(cube(cells * constant), particles, 2.25, 11)[0]
     expected = np.zeros(11, int)
-    for root, neighbours in zip((1, 2, 3, 4), (12, 6, 24, 12), strict=True):
+    for root, neighbours in zip((1, 2, 3, 4, 5), (12, 6, 24, 12, 24), strict=True):
         expected[np.searchsorted(edges, np.sqrt(root) * (1 + 1e-9)) - 1] += len(rows) * neighbours // 2
     np.testing.assert_array_equal(result, expected)
 

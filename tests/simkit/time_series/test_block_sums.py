@@ -58,7 +58,7 @@ def sums_of(series: np.ndarray):
 
 
 def test_the_jackknife_covers_a_variance_and_takes_its_bias_away():
-    a, samples, count = 0.8, 1500, 400
+    a, samples, count = 0.8, 6000, 300
     x = autoregressive(a, samples, count)
     sums = sums_of(np.stack([x, x**2], axis=-1))
 

@@ -92,7 +92,7 @@ def test_the_bits_do_not_depend_on_how_a_series_is_cut():
             np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize(("replicas", "times"), [(4, 40), (32, 10)])
+@pytest.mark.parametrize(("replicas", "times"), [(4, 70), (32, 10)])
 def test_replicas_give_one_mean_with_the_right_error(replicas, times):
     a, count = 0.9, 300
     samples = int(times * time_of(a))
