@@ -112,7 +112,8 @@ class AllPairs(AbstractPairForces):
     @property
     def image_numbers(self) -> list[tuple[int, int, int]]:
         """The images beside the nearest one, in units of the box vectors."""
-        every = itertools.product(*(range(-k, k + 1) for k in self.images))
+        a, b, c = (range(-k, k + 1) for k in self.images)
+        every = itertools.product(a, b, c)
         return [each for each in every if any(each)]
 
     def shift(self, image: jax.Array) -> Vector:

@@ -13,11 +13,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from simkit_solvers import Particles, Vector
+from simkit_solvers import Particles
 
 from simkit_physics.particles.all_pairs import AllPairs
 from simkit_physics.particles.boxes import AbstractBox
 from simkit_physics.particles.clusters import MEMBERS, ClusterGrid, cluster_grid
+from simkit_physics.particles.density import Density, Snapshot
 from simkit_physics.particles.listed_forces import ListedForces, Precision
 from simkit_physics.particles.neighbours import GROUP, Capacities
 from simkit_physics.particles.overlaps import check_no_overlap
@@ -37,15 +38,13 @@ def forces_for(
     *,
     skin: float | None = None,
 ) -> tuple[ListedForces | AllPairs, Particles]:
-    """Forces of `potential` between the particles in a box, and the particles in as many places as these
-    need.
+    """The forces of a potential in a box, and the particles in as many places as these forces need.
 
-    The sum is over neighbour lists or over all pairs.
-
-    All pairs it is for at most 600 particles, and where the cutoff is so long, or the box so small, that a
-    particle may meet several images of another. `precision` is "float64"; "mixed", with positions in float64
-    and pair arithmetic in float32; or "float32", for positions in float32. `skin` is by how much lists reach
-    beyond the cutoff; it is chosen from the density. `summary()` of the result says what was chosen.
+    They are over neighbour lists, or over all pairs: for at most 600 particles, and where the cutoff is so
+    long, or the box so small, that a particle may meet several images of another. `precision` is "float64";
+    "mixed", with positions in float64 and pair arithmetic in float32; or "float32", for positions in float32.
+    `skin` is by how much lists reach beyond the cutoff; it is chosen from the density. `summary()` of the
+    result says what was chosen.
 
     Called with numbers, not inside of `jit`. Raises `ValueError` where positions are not finite or of another
     precision, where two particles coincide, and where the cutoff is infinite in a periodic box.
@@ -55,46 +54,43 @@ def forces_for(
     if dtype != wanted:
         raise ValueError(f"precision {precision}: takes positions in {wanted}, got {dtype}")
     box, potential = _in(dtype, box), _in(dtype, potential)
-    cutoff = jnp.asarray(potential.cutoff, dtype)
-    width = float(box.least_width)
-    if not float(cutoff) > 0 or (box.periodic and math.isinf(float(cutoff))):
-        raise ValueError(f"cutoff: must be > 0, and finite in a periodic box, got {float(cutoff):g}")
-    position = _positions(particles, box)
-    check_no_overlap(position, box, 1e-4 * _finite(cutoff, position))
-    fixed_point = bool(
-        precision == "mixed" and box.periodic and max(box.widths) * 2.0**-32 < COARSE * float(cutoff)
-    )
-    density = _Density.of(position, box, _finite(cutoff, position))
-    room = width / 2 - float(cutoff)
-    if skin is None:
-        skin = min(SKIN * density.typical ** (-1 / 3), float(cutoff) / 2, 0.8 * room)
-    elif not 0 < skin < max(room, 0):
+    cutoff = float(potential.cutoff)
+    if not cutoff > 0 or (box.periodic and math.isinf(cutoff)):
+        raise ValueError(f"cutoff: must be > 0, and finite in a periodic box, got {cutoff:g}")
+    snapshot = Snapshot.of(particles, box)
+    length = cutoff if math.isfinite(cutoff) else snapshot.extent or 1.0
+    check_finite(snapshot.position)
+    check_no_overlap(snapshot, box, 1e-4 * length)
+    fixed_point = precision == "mixed" and box.periodic and max(snapshot.widths) < COARSE * 2**32 * cutoff
+    density = Density.of(snapshot, length)
+    room = float(min(snapshot.widths)) / 2 - cutoff
+    if skin is not None and not 0 < skin < max(room, 0):
         raise ValueError(
             f"skin: must be > 0 and, with the cutoff, below half the width of the box, got {skin:g}"
         )
-    if particles.count <= FEW or skin < LEAST_SKIN * float(cutoff) or math.isinf(float(cutoff)):
-        forces = AllPairs(potential, box, cutoff, _images(box, float(cutoff)), precision, fixed_point)
-        return forces, particles
-    reach = float(cutoff) + skin
+    thickness = skin or min(SKIN * density.typical ** (-1 / 3), cutoff / 2, 0.8 * room)
+    at = jnp.asarray(cutoff, dtype)
+    if particles.count <= FEW or thickness < LEAST_SKIN * cutoff or math.isinf(cutoff):
+        return AllPairs(potential, box, at, _images(box, cutoff), precision, bool(fixed_point)), particles
     grid = cluster_grid(particles.count, density.extents)
-    forces = ListedForces(
-        potential,
-        box,
-        cutoff,
-        jnp.asarray(skin, dtype),
-        grid,
-        _guess(grid, math.sqrt(density.typical * density.largest), reach),
-        precision,
-        fixed_point,
-        each_pair=reach + 2 * (MEMBERS / density.typical) ** (1 / 3) > width / 2,
-    )
+    capacities = _guess(grid, math.sqrt(density.typical * density.largest), cutoff + thickness)
+    wide = thickness + 2 * (MEMBERS / density.typical) ** (1 / 3) > room
+    thick = jnp.asarray(thickness, dtype)
+    forces = ListedForces(potential, box, at, thick, grid, capacities, precision, bool(fixed_point), wide)
     return forces, particles.padded(grid.places)
 
 
-def enlarged(forces: Any, particles: Particles, listed: Any, memory: float = MEMORY) -> tuple[Any, Particles]:
-    """Forces whose lists hold what did not find a place in this one, and the particles; the same, if it is
-    complete.
+def check_finite(position: np.ndarray) -> None:
+    """Raise `ValueError`, which names the particle, if a position is not finite."""
+    wrong = np.flatnonzero(~np.isfinite(position).all(1))
+    if len(wrong):
+        raise ValueError(f"positions must be finite numbers; that of particle {wrong[0]} is not")
 
+
+def enlarged(forces: Any, particles: Particles, listed: Any, memory: float = MEMORY) -> tuple[Any, Particles]:
+    """Forces whose lists hold what did not find a place in this one, and the particles.
+
+    They are the same forces if the list is complete.
     Called with numbers, not inside of `jit`. `memory` is how many bytes a list may take. Raises `ValueError`
     if it would take more, and where a box has become too small for the cutoff.
     """
@@ -151,11 +147,6 @@ def list_bytes(grid: ClusterGrid, capacities: Capacities) -> int:
     return 4 * grid.blocks * (2 * blocks + 2 * block_clusters + 8 * (2 * clusters + 3 * particles))
 
 
-def _finite(cutoff: Any, position: np.ndarray) -> float:
-    """The cutoff, or where there is none the extent of the system."""
-    return float(cutoff) if math.isfinite(float(cutoff)) else float(np.ptp(position, axis=0).max())
-
-
 def _in(dtype: Any, module: Any) -> Any:
     """The same module with all its floating-point numbers in one type."""
 
@@ -166,45 +157,10 @@ def _in(dtype: Any, module: Any) -> Any:
     return jax.tree.map(cast, module)
 
 
-def _positions(particles: Particles, box: AbstractBox) -> np.ndarray:
-    """The positions of the particles in their order, inside the box."""
-    ordered = particles.by_identity()
-    rows = np.stack([np.asarray(c) for c in box.wrapped(ordered.position)[0]], 1)
-    wrong = np.flatnonzero(~np.isfinite(np.asarray(ordered.position.rows())).all(1))
-    if len(wrong):
-        raise ValueError(f"positions must be finite numbers; that of particle {wrong[0]} is not")
-    return rows
-
-
 def _images(box: AbstractBox, cutoff: float) -> tuple[int, int, int]:
     """How many images on each side of the nearest one a cutoff may reach."""
     a, b, c = (max(0, math.ceil(cutoff / float(w) - 0.5)) if box.periodic else 0 for w in box.widths)
     return a, b, c
-
-
-@dataclasses.dataclass(frozen=True)
-class _Density:
-    """How densely particles stand where they are: `typical`, at most, and over which extents."""
-
-    typical: float
-    largest: float
-    extents: tuple[float, float, float]
-
-    @classmethod
-    def of(cls, position: np.ndarray, box: AbstractBox, cutoff: float) -> "_Density":
-        coordinates = np.stack([np.asarray(c) for c in box.search_coordinates(Vector(*position.T))], 1)
-        squeezed = math.prod(map(float, box.widths)) / float(box.volume) if box.periodic else 1.0
-        low, high = np.percentile(coordinates, [2, 98], axis=0)
-        a, b, c = np.maximum((high - low) / 0.96, 1e-3 * cutoff).tolist()
-        side, counts = cutoff, np.ones(1)
-        for _ in range(4):  # cells with 30 particles on average tell density from chance
-            _, counts = np.unique((coordinates // side).astype(np.int64), axis=0, return_counts=True)
-            mean = float((counts**2).sum() / counts.sum())
-            if mean > 25:
-                break
-            side = min(side * (30 / mean) ** (1 / 3), max(a, b, c))
-        volume = side**3 / squeezed
-        return cls(float((counts**2).sum() / counts.sum()) / volume, float(counts.max()) / volume, (a, b, c))
 
 
 def _guess(grid: ClusterGrid, density: float, reach: float) -> Capacities:

@@ -58,9 +58,10 @@ def cluster_grid(count: int, extents: tuple[float, float, float], parts: int = 1
         lengths = [w / g for w, g in zip(widths, grid, strict=True)]
         return math.prod(grid) * (max(lengths) / min(lengths)) ** 0.5
 
+    x, y, z = ranges
     fits = [
         grid
-        for grid in itertools.product(*ranges)
+        for grid in itertools.product(x, y, z)
         if math.prod(grid) >= needed and math.prod(grid) % (BLOCKS * parts) == 0
     ]
     if fits:
@@ -90,7 +91,7 @@ def sorted_places(grid: ClusterGrid, coordinates: Vector, real: Array) -> Int[Ar
 
 def _sorted_in_rows(keys: jax.Array, values: jax.Array) -> jax.Array:
     """The values in the order of their keys, row by row."""
-    if not jax.config.jax_enable_x64:
+    if jnp.asarray(0).dtype == jnp.int32:  # 64-bit numbers are off
         return lax.sort((keys, values), num_keys=1)[1]
     # One number to compare is sorted several times faster than a pair of arrays.
     words = (keys.astype(jnp.int64) << 32) | values.astype(jnp.int64)

@@ -155,7 +155,7 @@ def _both_ends(
     """The sums over the pairs of two groups, each pair once, and the forces that own particles have from
     others'."""
     d, energy, strength = pairs.interact(own, other, shift=shift)
-    # Without a buffer, XLA would compute a pair once for its one end and once for its other: 1.4 times as long.
+    # Without a buffer, XLA would compute each pair once for either end: 1.4 times as long.
     force = d.times(lax.optimization_barrier(strength))
     onto = Vector(*(jnp.sum(f, 1) for f in force))
     if not totals:

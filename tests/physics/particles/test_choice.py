@@ -9,10 +9,12 @@ import pytest
 from pair_sum_in_numpy import cube, droplet, one_species, plain_sums, scattered, skewed
 from simkit_physics import AllPairs, FreeBox, ListedForces, complete_list, enlarged, forces_for
 from simkit_physics.particles import choice
+from simkit_physics.particles.density import Snapshot
 from simkit_physics.particles.neighbours import Capacities
 from simkit_physics.particles.overlaps import closest_overlap
 from simkit_solvers import Particles
 
+totals_of = eqx.filter_jit(lambda forces, particles, listed: forces.totals(particles, listed)[1])
 forces_of = eqx.filter_jit(lambda forces, particles, listed: forces.forces(particles, listed))
 
 
@@ -96,7 +98,7 @@ def test_a_box_that_shrank_below_the_cutoff_is_noticed():
     rows = scattered(40, (6, 6, 6))
     forces, particles = forces_for(Particles.of(rows), cube(6.0), one_species())
     smaller = eqx.tree_at(lambda f: f.box, forces, cube(4.0))
-    _, listed = smaller.arranged(particles)
+    _, listed = eqx.filter_jit(smaller.arranged)(particles)
     assert not bool(smaller.complete(listed))
     more, _ = enlarged(smaller, particles, listed)
     assert more.images == (1, 1, 1)
@@ -124,8 +126,9 @@ def test_coincident_particles_are_named_with_their_distance(box):
 
 def test_the_closest_overlap_is_found_by_distance_and_not_by_coordinates():
     rows = np.array([[0, 0, 0], [0.1, 0.1, 0.1], [5, 5, 5], [5.15, 5.0, 5.0]])
-    assert closest_overlap(rows, FreeBox(), 0.2) == (2, 3, pytest.approx(0.15))
-    assert closest_overlap(rows, FreeBox(), 0.14) is None
+    snapshot = Snapshot.of(Particles.of(rows), FreeBox())
+    assert closest_overlap(snapshot, FreeBox(), 0.2) == (2, 3, pytest.approx(0.15))
+    assert closest_overlap(snapshot, FreeBox(), 0.14) is None
 
 
 @pytest.mark.parametrize(
@@ -153,7 +156,7 @@ def test_positions_that_are_not_finite_are_refused():
 def test_without_a_cutoff_all_pairs_of_free_space_interact():
     rows = droplet(13, (0.0, 0.0, 0.0))
     forces, particles = forces_for(Particles.of(rows), FreeBox(), one_species(jnp.inf))
-    particles, listed = forces.arranged(particles)
-    _, totals = forces.totals(particles, listed)
+    particles, listed = eqx.filter_jit(forces.arranged)(particles)
+    totals = totals_of(forces, particles, listed)
     expected = plain_sums(rows, FreeBox(), cutoff=1e3)
     assert float(totals.energy) == pytest.approx(expected.energy, rel=1e-12)
