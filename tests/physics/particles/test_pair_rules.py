@@ -78,7 +78,7 @@ class Case:
         return jax.grad(lambda x: -self.dense(x, numbers).energy)(position)
 
 
-CASES = [("orthorhombic", True), ("triclinic", False)]
+CASES = [pytest.param(("orthorhombic", True), marks=pytest.mark.more), ("triclinic", False)]
 
 
 @pytest.fixture(scope="module", params=CASES, ids=["lists", "all pairs"])
