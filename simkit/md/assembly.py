@@ -48,6 +48,9 @@ def _assembled(experiment: ParticleExperiment, diagnostics: Diagnostics) -> Part
         with diagnostics.collecting():
             every = measured_every(experiment)
             trajectory = _trajectory(experiment, every)
+        if plan is not None and plan.cell is None and str(experiment.save.end).endswith(".data"):
+            message = "a LAMMPS data file needs a box, and this system is in free space; take .xyz"
+            diagnostics.add(("save", "end"), message)
     if plan is None or potential is None or stages is None:
         return None
     with diagnostics.collecting():
@@ -74,6 +77,7 @@ def _assembled(experiment: ParticleExperiment, diagnostics: Diagnostics) -> Part
         threads=ensemble.threads,
         precision=experiment.precision,
         trajectory=trajectory,
+        end=Path(experiment.save.end) if experiment.save.end else None,
     )
 
 

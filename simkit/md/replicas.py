@@ -29,7 +29,7 @@ from simkit.machine.on_each_device import local_devices
 from simkit.md.observables import Measurements
 from simkit.md.result import ParticleResult, ReplicaResult
 from simkit.md.simulation import ParticleSimulation, PlannedStage
-from simkit.md.trajectory import frames
+from simkit.md.trajectory import frames, write_end
 
 Progress = Callable[[int, int], None]
 ROWS = 256  # measurements of a chunk, at most
@@ -48,9 +48,12 @@ def run_particles(simulation: ParticleSimulation, progress: Progress | None = No
         program = _Program.of(simulation)
         program, compile_s = program.compiled()
     start = time.perf_counter()
-    replicas = tuple(
-        in_order(lambda path: program.replica(path, counter.add), range(simulation.paths), workers)
-    )
+    try:
+        replicas = tuple(
+            in_order(lambda path: program.replica(path, counter.add), range(simulation.paths), workers)
+        )
+    finally:
+        counter.stop()  # threads that are still at work, after a failure or an interrupt
     elapsed = time.perf_counter() - start
     return ParticleResult(
         simulation=simulation,
@@ -62,13 +65,23 @@ def run_particles(simulation: ParticleSimulation, progress: Progress | None = No
     )
 
 
+class _StoppedError(Exception):
+    """Another replica has failed, or the run was interrupted."""
+
+
 class _Counter:
-    """Steps that are done, over all threads."""
+    """Steps that are done, over all threads, which end after their chunk once it is stopped."""
 
     def __init__(self, total: int, progress: Progress | None):
         self.done, self.total, self.progress, self.lock = 0, total, progress, threading.Lock()
+        self.stopped = False
+
+    def stop(self) -> None:
+        self.stopped = True
 
     def add(self, steps: int) -> None:
+        if self.stopped:
+            raise _StoppedError
         with self.lock:
             self.done += steps
             if self.progress is not None:
@@ -198,6 +211,7 @@ class _Program:
                 run = rows.taken(run)
                 writer.add(run.state.particles, stage.steps - left)
                 advance(steps)
+        write_end(simulation, run.state.particles, path)
         renewals = run.state.renewals
         return ReplicaResult(
             steps=rows.steps - first,

@@ -116,6 +116,7 @@ class ParticleSimulation:
     threads: int | None
     precision: str
     trajectory: PlannedTrajectory | None
+    end: Path | None
 
     @property
     def run(self) -> PlannedStage:
@@ -128,7 +129,7 @@ def still(simulation: ParticleSimulation) -> ParticleSimulation:
     run = dataclasses.replace(simulation.run, steps=0)
     system = dataclasses.replace(simulation.system, run=run, every=1)
     return dataclasses.replace(
-        simulation, system=system, stages=(run,), scalars={}, functions={}, paths=1, trajectory=None
+        simulation, system=system, stages=(run,), scalars={}, functions={}, paths=1, trajectory=None, end=None
     )
 
 

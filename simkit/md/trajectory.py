@@ -1,4 +1,4 @@
-"""Trajectories, written frame by frame: complete when the run ends, absent if it fails."""
+"""Files of positions along a run and at its end: complete when it ends, absent if it fails."""
 
 import contextlib
 import os
@@ -12,30 +12,55 @@ from simkit_solvers import Particles
 from simkit.config.settings.values import MAX_STEPS
 from simkit.errors import OutputError
 from simkit.md.files.frame import Frame
+from simkit.md.files.lammps_data import lammps_data
 from simkit.md.files.xyz import write_frame
 from simkit.md.simulation import ParticleSimulation
 from simkit.results.storage import check_folder_of
 
 
-def trajectory_path(file: Path, replica: int) -> Path:
+def of_replica(file: Path, replica: int) -> Path:
     """The file of a replica: that of the first has the name that was given."""
     return file if replica == 0 else file.with_name(f"{file.stem}.{replica}{file.suffix}")
 
 
 def check_trajectory(simulation: ParticleSimulation, overwrite: bool) -> None:
-    """Raise `OutputError` where the files of the trajectory exist, or cannot be made."""
-    if simulation.trajectory is None:
+    """Raise `OutputError` where files of positions exist, or cannot be made."""
+    files = [simulation.end] if simulation.end else []
+    files += [simulation.trajectory.file] if simulation.trajectory else []
+    for file in files:
+        for path in (of_replica(file, replica) for replica in range(simulation.paths)):
+            if path.exists() and not overwrite:
+                remedy = "to replace it use --overwrite, from Python overwrite=True"
+                raise OutputError(f"{path}: exists already; {remedy}")
+        if not file.parent.is_dir():
+            raise OutputError(f"{file}: the directory {file.parent} does not exist; create it")
+        check_folder_of(file, file.parent)
+
+
+def write_end(simulation: ParticleSimulation, particles: Particles, replica: int) -> None:
+    """Write the last configuration of a replica, if it is wanted: whole or not at all."""
+    if simulation.end is None:
         return
-    for replica in range(simulation.paths):
-        path = trajectory_path(simulation.trajectory.file, replica)
-        if path.exists() and not overwrite:
-            raise OutputError(
-                f"{path}: exists already; to replace it use --overwrite, from Python overwrite=True"
-            )
-    folder = simulation.trajectory.file.parent
-    if not folder.is_dir():
-        raise OutputError(f"{simulation.trajectory.file}: the directory {folder} does not exist; create it")
-    check_folder_of(simulation.trajectory.file, folder)
+    frame = frame_of(simulation, particles)
+    with whole_file(of_replica(simulation.end, replica)) as file:
+        if simulation.end.suffix == ".xyz":
+            write_frame(file, frame, step=simulation.run.steps)
+        else:
+            file.write(lammps_data(frame, simulation.system.units.name))
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[TextIO]:
+    """A text file that has its name when it is complete. Raises `OutputError` where it cannot be written."""
+    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            yield file
+        os.replace(temporary, path)
+    except OSError as error:
+        raise OutputError(f"{path}: could not be written: {error.strerror}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def frame_of(simulation: ParticleSimulation, particles: Particles) -> Frame:
@@ -67,9 +92,9 @@ class Frames:
 class _Written(Frames):
     """Frames in a file."""
 
-    def __init__(self, simulation: ParticleSimulation, path: Path, file: TextIO):
+    def __init__(self, simulation: ParticleSimulation, file: TextIO):
         assert simulation.trajectory is not None
-        self.simulation, self.path, self.file = simulation, path, file
+        self.simulation, self.file = simulation, file
         self.every = simulation.trajectory.every
 
     def until_next(self, step: int) -> int:
@@ -91,13 +116,6 @@ def frames(simulation: ParticleSimulation, replica: int) -> Iterator[Frames]:
     if simulation.trajectory is None:
         yield Frames()
         return
-    path = trajectory_path(simulation.trajectory.file, replica)
-    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            yield _Written(simulation, path, file)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise OutputError(f"{path}: could not be written: {error.strerror}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    path = of_replica(simulation.trajectory.file, replica)
+    with whole_file(path) as file:
+        yield _Written(simulation, file)

@@ -27,13 +27,20 @@ from simkit.suggestions import shown
 SYSTEM = "system"
 MAX_REPLICAS = 2**20
 TRAJECTORIES = (".xyz",)
+CONFIGURATIONS = (".xyz", ".data")
 
 
-def _trajectory_file(value: Any) -> str:
-    name = text(value)
-    if not name.endswith(TRAJECTORIES):
-        raise wrong(f"must end in {' or '.join(TRAJECTORIES)}, got {shown(name)}")
-    return name
+def _ending_in(endings: tuple[str, ...]) -> list:
+    """Annotates the name of a file that ends in one of these."""
+
+    def check(value: Any) -> str:
+        name = text(value)
+        if not name.endswith(endings):
+            raise wrong(f"must end in {' or '.join(endings)}, got {shown(name)}")
+        return name
+
+    pattern = "|".join(ending.removeprefix(".") for ending in endings)
+    return checked(check, {"type": "string", "pattern": f"\\.({pattern})$"})
 
 
 class Integrator(Section):
@@ -83,7 +90,7 @@ class Replicas(Section):
 class Trajectory(Section):
     """Positions and velocities along a run, in a file."""
 
-    file: Annotated[str, *checked(_trajectory_file, {"type": "string", "pattern": "\\.xyz$"})] = Field(
+    file: Annotated[str, *_ending_in(TRAJECTORIES)] = Field(
         description="The file: extended XYZ (.xyz). Replica i > 0 has a file of its own, with i in its name.",
         examples=["melt.xyz"],
     )
@@ -105,6 +112,12 @@ class ParticleSave(Section):
         None,
         description="Positions and velocities along the run.",
         examples=[{"file": "melt.xyz", "every": 100}],
+    )
+    end: Annotated[str, *_ending_in(CONFIGURATIONS)] | None = Field(
+        None,
+        description="A file of positions and velocities at the end, extended XYZ (.xyz) or LAMMPS data "
+        "(.data), from which another run can start by `system: {file: …}`. Replica i > 0 has i in its name.",
+        examples=["end.data"],
     )
 
 

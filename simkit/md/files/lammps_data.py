@@ -17,12 +17,13 @@ SECTIONS = ("Masses", "Atoms", "Velocities")
 
 
 def read_lammps_data(path: Path) -> Frame:
-    """The particles of a file; species are called by the numbers of their types, as "1".
+    """The particles of a file; species are called by the comments behind their masses, if all have one.
 
-    Positions are from the lower corner of the box. Raises `InputError` with the line of what is wrong.
+    Without them they are called by the numbers of their types, as "1". Positions are from the lower corner
+    of the box. Raises `InputError` with the line of what is wrong.
     """
     lines = Lines(path)
-    counts, bounds, tilts = {}, {}, (0.0, 0.0, 0.0)
+    counts, bounds, tilts, labels = {}, {}, (0.0, 0.0, 0.0), {}
     tables: dict[str, np.ndarray] = {}
     if lines.more:
         lines.next()  # a title
@@ -39,6 +40,8 @@ def read_lammps_data(path: Path) -> Frame:
             tilts = tuple(numbers(lines, [list(match.groups())], slice(0, 3), "tilts")[0].tolist())
         elif text.strip() in SECTIONS:
             tables[text.strip()] = _section(lines, text.strip(), note.strip(), counts)
+            if text.strip() == "Masses":
+                labels = _labels(lines.lines[lines.number - counts["atom types"] : lines.number])
         else:
             lines.fail(
                 f"{text.strip()[:40]!r}: simkit reads the atom style `atomic`, with the sections "
@@ -46,11 +49,11 @@ def read_lammps_data(path: Path) -> Frame:
             )
     if "Atoms" not in tables or len(bounds) < 3:
         lines.fail("the file needs a section Atoms and lines with xlo xhi, ylo yhi and zlo zhi")
-    return _frame(lines, tables, np.array([bounds[axis] for axis in "xyz"]), tilts)
+    return _frame(lines, tables, np.array([bounds[axis] for axis in "xyz"]), tilts, labels)
 
 
-def write_lammps_data(path: Path, frame: Frame, units: str = "lj") -> None:
-    """Write a frame; species are numbered from 1. A frame without a box, or masses, is refused."""
+def lammps_data(frame: Frame, units: str = "lj") -> str:
+    """The text of a file; species are numbered from 1. Raises `ValueError` for a frame without a box."""
     if frame.cell is None:
         raise ValueError("a LAMMPS data file needs a box; this frame is in free space")
     numbered = list(enumerate(frame.names, 1))
@@ -66,7 +69,7 @@ def write_lammps_data(path: Path, frame: Frame, units: str = "lj") -> None:
     if frame.velocities is not None:
         out += ["", "Velocities", ""]
         out += [f"{i} {' '.join(map(repr, row))}" for i, row in enumerate(frame.velocities.tolist(), 1)]
-    path.write_text("\n".join(out) + "\n", "utf-8")
+    return "\n".join(out) + "\n"
 
 
 def _section(lines: Lines, name: str, style: str, counts: dict[str, int]) -> np.ndarray:
@@ -84,18 +87,35 @@ def _section(lines: Lines, name: str, style: str, counts: dict[str, int]) -> np.
     return numbers(lines, words, slice(0, width), name)
 
 
+def _labels(rows: list[str]) -> dict[int, str]:
+    """The names of types in comments, as in `1 39.948  # Ar`; none unless each has one of its own."""
+    found = {
+        int(row.split()[0]): comment.split()[0]
+        for row in rows
+        for comment in [row.partition("#")[2]]
+        if comment.strip()
+    }
+    return found if len(set(found.values())) == len(rows) else {}
+
+
 def _before_comment(row: list[str]) -> list[str]:
     return row[: next((i for i, word in enumerate(row) if word.startswith("#")), len(row))]
 
 
-def _frame(lines: Lines, tables: dict[str, np.ndarray], bounds: np.ndarray, tilts) -> Frame:
+def _frame(
+    lines: Lines,
+    tables: dict[str, np.ndarray],
+    bounds: np.ndarray,
+    tilts: tuple[float, float, float],
+    labels: dict[int, str],
+) -> Frame:
     atoms = tables["Atoms"]
     order = np.argsort(atoms[:, 0])
     if np.any(np.diff(atoms[order, 0]) == 0):
         lines.fail("Atoms: two have the same number")
     kinds = atoms[order, 1].astype(int)
     numbered = np.unique(kinds)
-    names = tuple(str(kind) for kind in numbered)
+    names = tuple(labels.get(kind, str(kind)) for kind in numbered.tolist())
     velocities = None
     if "Velocities" in tables:
         table = tables["Velocities"]
@@ -103,7 +123,8 @@ def _frame(lines: Lines, tables: dict[str, np.ndarray], bounds: np.ndarray, tilt
         if not np.array_equal(table[:, 0], atoms[order, 0]):
             lines.fail("Velocities: they must be those of the numbers under Atoms")
         velocities = table[:, 1:]
-    masses = {str(int(kind)): float(mass) for kind, mass in tables.get("Masses", np.empty((0, 2)))}
+    table = tables.get("Masses", np.empty((0, 2)))
+    masses = {labels.get(int(kind), str(int(kind))): float(mass) for kind, mass in table}
     sides = tuple((bounds[:, 1] - bounds[:, 0]).tolist())
     if min(sides) <= 0:
         lines.fail(f"the box must have positive sides, got {sides}")

@@ -1,6 +1,8 @@
 """Runs of molecular dynamics: numbers, files, exit codes, and the same bits however a run is cut."""
 
 import json
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from simkit import InputError, NumericalError, OutputError, read_dataset
 from simkit.cli import app
 from simkit.md import replicas
 from simkit.md.files.frame import Cell
+from simkit.md.files.lammps_data import read_lammps_data
 from simkit.md.files.xyz import read_xyz
 
 KELVIN = 1.380649e-23 / 1.602176634e-19  # eV
@@ -39,9 +42,9 @@ def test_the_lattice_of_the_melt_has_its_energy_and_pressure():
     assert float(start["P_mean"]) == pytest.approx(0.8442 * (temperature - 22.158199254035 / 3), abs=1e-10)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_the_melt_of_lammps_begins_with_its_energy_and_pressure_and_goes_on():
-    """The lines that LAMMPS prints for bench/in.lj at steps 0 and 100, the latter with the spread of seeds."""
+    """The lines that LAMMPS prints for bench/in.lj at steps 0 and 100, with the spread of its seeds."""
     run = simkit.run(
         EXAMPLES / "particles/lj_melt.yaml", overrides={"observe.g": None, "output": None, "save.every": 100}
     )
@@ -139,7 +142,7 @@ def test_argon_is_the_same_in_four_systems_of_units():
     seconds = sigma * 1e-10 * (mass * kilogram / (epsilon * joule)) ** 0.5
     found = {}
     for units, (m, e, s, kelvin) in systems.items():
-        time = {"lj": 1.0, "metal": seconds * 1e12, "real": seconds * 1e15, "si": seconds}[units]
+        unit = {"lj": 1.0, "metal": seconds * 1e12, "real": seconds * 1e15, "si": seconds}[units]
         experiment = fluid(
             system__units=units,
             system__species={"A": {"mass": m}},
@@ -148,7 +151,7 @@ def test_argon_is_the_same_in_four_systems_of_units():
             potential__epsilon=e,
             potential__sigma=s,
             potential__cutoff=2.0 * s,
-            time__dt=0.004 * time,
+            time__dt=0.004 * unit,
             time__steps=20,
         )
         run = simkit.run(experiment)
@@ -204,28 +207,33 @@ def test_energy_is_conserved_and_its_drift_is_printed(capsys):
     assert "LennardJones, VelocityVerlet (NVE), units lj" in printed
 
 
-@pytest.mark.more
-def test_stages_minimise_equilibrate_and_then_measure():
-    experiment = fluid(
-        system={
-            "random": {"count": 60, "density": 0.4, "least_distance": 0.5},
-            "velocities": {"temperature": 0.7},
-        },
-        stages={
-            "minimise": {"solver": "FIRE", "steps": 60},
-            "warm": {"solver": {"type": "BAOAB", "temperature": "ramp", "friction": 5.0}, "steps": 100},
-        },
-        curves={"ramp": {"times": [0, 0.2, 0.4], "values": [0.7, 2.0, 2.0]}},
-        observe={"T": "temperature", "U": "potential_energy/atoms"},
+def test_a_stage_that_minimises_is_followed_by_motion_at_the_temperature():
+    system = {
+        "random": {"count": 60, "density": 0.4, "least_distance": 0.5},
+        "velocities": {"temperature": 0.7},
+    }
+    observe = {"T": "temperature", "U": "potential_energy/atoms"}
+    run = simkit.run(
+        fluid(system=system, stages={"minimise": {"solver": "FIRE", "steps": 60}}, observe=observe)
     )
-    run = simkit.run(experiment)
-    assert run["time"].values[0] == 0
-    assert len(run["time"]) == 5
-    # After 100 steps at friction 5 the ramp has been followed: sd of T with 60 particles is 0.2.
-    assert 1.2 < float(run["T_path"][0, 0]) < 3.0
-    unminimised = {key: value for key, value in experiment.items() if key != "stages"}
-    start = simkit.run(unminimised, overrides={"time.steps": 0, "curves": None})
-    assert float(run["U_mean"]) < 0 < float(start["U_mean"])
+    assert run["time"].values.tolist() == pytest.approx([0, 0.04, 0.08, 0.12, 0.16])
+    assert float(run["T_path"][0, 0]) == pytest.approx(0.7, rel=1e-12)
+    start = simkit.run(fluid(system=system, observe=observe, time__steps=0))
+    assert float(run["U_path"].max()) < 0 < float(start["U_mean"])
+
+
+@pytest.mark.more
+def test_the_time_of_a_curve_begins_with_its_stage():
+    """The bath is hot as long as the second stage lasts, and cold after that."""
+    baths = {"cold": 0.7, "hot": "bath"}
+    stages = {
+        name: {"solver": {"type": "BAOAB", "temperature": bath, "friction": 10.0}, "steps": 97}
+        for name, bath in baths.items()
+    }
+    curves = {"bath": {"times": [0, 0.39, 0.4], "values": [5.0, 5.0, 0.5], "outside": "hold"}}
+    run = simkit.run(fluid(stages=stages, curves=curves, observe={"T": "temperature"}))
+    # Of 108 particles the standard deviation is 0.4.
+    assert 3 < float(run["T_path"][0, 0]) < 7
 
 
 def test_what_blows_up_names_the_particle_and_the_step():
@@ -242,6 +250,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     experiment = fluid(observe={"T": "temperature", "g": {"rdf": {"bins": 10, "max": 2.0}}}, time__steps=20)
     experiment["save"]["trajectory"] = {"file": "a.xyz", "every": 10}
+    experiment["save"]["end"] = "end.data"
     experiment["system"]["species"] = {"A": {"mass": 2.0}}
     (tmp_path / "a.yaml").write_text(yaml.safe_dump(experiment | {"output": "a.zarr"}))
     return tmp_path
@@ -255,7 +264,7 @@ def test_the_command_writes_dataset_picture_and_trajectory_and_prints_json(folde
     result = command("run", "a.yaml", "--json")
     assert result.exit_code == 0, result.output
     content = json.loads(result.stdout)
-    assert names_in(folder) == {"a.yaml", "a.zarr", "a.png", "a.xyz"}
+    assert names_in(folder) == {"a.yaml", "a.zarr", "a.png", "a.xyz", "end.data"}
     assert set(content["observables"]) == {"T"}
     assert (content["particles"], content["steps"]) == (108, 20)
     dataset = read_dataset(folder / "a.zarr")
@@ -263,18 +272,18 @@ def test_the_command_writes_dataset_picture_and_trajectory_and_prints_json(folde
     assert dataset["g"].dims == ("g_pair", "g_r")
     frames = (folder / "a.xyz").read_text().splitlines()
     assert sum(line.startswith("Lattice") for line in frames) == 3
-    last = read_xyz(folder / "a.xyz")
+    last, end = read_xyz(folder / "a.xyz"), read_lammps_data(folder / "end.data")
+    np.testing.assert_array_equal(last.velocities, end.velocities)
+    np.testing.assert_array_equal(last.positions, end.positions)
     kinetic = 0.5 * 2.0 * np.sum(last.velocities**2)  # with the mass
     expected = 0.5 * (3 * 108 - 3) * float(dataset["T_path"][0, -1])
     assert kinetic == pytest.approx(expected, rel=1e-12)
 
 
-def test_a_trajectory_goes_on_where_it_ended(folder):
-    """The last frame as the start of another run: the same energy, and the same forces."""
+@pytest.mark.parametrize("file", ["a.xyz", "end.data"])
+def test_another_run_starts_where_one_ended(folder, file):
     first = simkit.run(folder / "a.yaml", overrides={"observe": None, "output": None})
-    again = simkit.single_point(
-        {"system": {"file": "a.xyz"}, **{k: fluid()[k] for k in ("potential", "time")}}
-    )
+    again = simkit.single_point({"system": {"file": file}, **{k: fluid()[k] for k in ("potential", "time")}})
     assert again.energy == pytest.approx(float(first["U_path"][0, -1]) * 108, rel=1e-12)
 
 
@@ -288,6 +297,22 @@ def test_nothing_is_written_over_or_beside_a_mistake(folder):
         result = command("run", "a.yaml", "--set", override)
         assert result.exit_code == code, result.output
         assert names_in(folder) == {"a.yaml"}
+
+
+def test_after_an_interrupt_all_threads_end_and_no_file_is_left(folder):
+    def interrupt(done, total):
+        raise KeyboardInterrupt
+
+    longer = {"ensemble.paths": 2, "ensemble.threads": 2, "time.steps": 10_000_000, "output": None}
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        simkit.run(folder / "a.yaml", overrides=longer, progress=interrupt)
+    for _ in range(100):
+        if threading.active_count() == before:
+            break
+        time.sleep(0.1)
+    assert threading.active_count() == before
+    assert names_in(folder) == {"a.yaml"}
 
 
 def test_a_dry_run_and_a_check_run_nothing(folder):
