@@ -20,6 +20,7 @@ FEW = ["ensemble.paths=1000", "ensemble.devices=1"]
 FILES = sorted(EXAMPLES.glob("*.yaml"))
 GALLERY = sorted(EXAMPLES.glob("gallery/*.yaml"))
 PARTICLES = sorted(EXAMPLES.glob("particles/*.yaml"))
+ENERGIES = {"argon": -0.93, "kob_andersen": -6.1, "lj_fluid": -2.93, "lj_melt": -5.9, "replicas": 1.0}
 SMALL = {  # of molecular dynamics
     "argon": ["system.lattice.cells=4", "observe.g.rdf.max=8", "stages.melt.steps=200", "time.steps=400"],
     "kob_andersen": ["system.lattice.cells=7", "observe.g.rdf.max=2.5", "time.steps=200"],
