@@ -164,17 +164,18 @@ def test_argon_is_the_same_in_four_systems_of_units():
 
 CHUNKED = fluid(
     solver={"type": "BAOAB", "temperature": 1.0, "friction": 0.5},
-    stages={"equilibrate": {"steps": 7}},
     observe={"T": "temperature", "P": "pressure", "g": {"rdf": {"bins": 20, "max": 2.0, "every": 4}}},
     save__every=2,
 )
 
 
-def test_a_run_has_the_same_bits_in_chunks_of_any_length(monkeypatch):
-    whole = simkit.run(CHUNKED)
+@pytest.mark.parametrize("stages", [None, pytest.param({"warm": {"steps": 7}}, marks=pytest.mark.more)])
+def test_a_run_has_the_same_bits_in_chunks_of_any_length(monkeypatch, stages):
+    experiment = CHUNKED | ({"stages": stages} if stages else {})
+    whole = simkit.run(experiment)
     monkeypatch.setattr(replicas, "ROWS", 3)
     monkeypatch.setattr(replicas, "CHUNK_SECONDS", 1e-9)
-    cut = simkit.run(CHUNKED)
+    cut = simkit.run(experiment)
     for name in ("T_path", "P_path", "g", "T_mean"):
         np.testing.assert_array_equal(whole[name], cut[name])
     assert len(whole["time"]) == 21
@@ -207,6 +208,7 @@ def test_energy_is_conserved_and_its_drift_is_printed(capsys):
     assert "LennardJones, VelocityVerlet (NVE), units lj" in printed
 
 
+@pytest.mark.more
 def test_a_stage_that_minimises_is_followed_by_motion_at_the_temperature():
     system = {
         "random": {"count": 60, "density": 0.4, "least_distance": 0.5},
