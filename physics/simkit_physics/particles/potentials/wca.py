@@ -47,4 +47,5 @@ class WCA(AbstractPotential):
 
     def _near(self, r2):
         end = 2 ** (1 / 3) * self.sigma * self.sigma
-        return r2 < end, jnp.minimum(r2, end)
+        near = r2 < end
+        return near, jnp.where(near, r2, end)
