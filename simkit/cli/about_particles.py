@@ -1,5 +1,6 @@
 """What `simkit describe` knows of molecular dynamics: potentials, methods and quantities."""
 
+import math
 from typing import Any
 
 from simkit.cli.documentation import documentation
@@ -18,12 +19,14 @@ def about_potential(name: str) -> dict[str, Any]:
 
     potential = POTENTIALS[name]
     fields = ", ".join(f"{key}: {value:g}" for key, value in potential.example.items())
+    ends = math.isfinite(potential(**potential.example).natural_cutoff)
+    cut = "" if ends else ", cutoff: 2.5, truncation: shifted"
     return {
         "name": name,
         "kind": "pair potential",
         **documentation(potential),
         "parameters": _rows(parameters_of(potential)),
-        "yaml": f"potential: {{type: {name}, {fields}, cutoff: 2.5, truncation: shifted}}\n",
+        "yaml": f"potential: {{type: {name}, {fields}{cut}}}\n",
     }
 
 

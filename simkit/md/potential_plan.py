@@ -49,9 +49,15 @@ def plan_potential(section: Potential | None, species: tuple[str, ...], constant
     pairs = _Pairs(section, species, constants)
     before = len(constants.diagnostics.entries)
     make, parameters = pairs.expression() if section.type is None else pairs.named()
-    cutoffs = pairs.table(("potential", "cutoff"), section.cutoff, "cutoff", None)
     onsets = pairs.onsets()
-    if len(constants.diagnostics.entries) > before or cutoffs is None:
+    potential = cutoffs = None
+    if len(constants.diagnostics.entries) == before:
+        potential = _made(make, parameters)
+    if potential is not None and section.cutoff is None and not pairs.have_cutoffs:
+        cutoffs = _natural_cutoffs(potential, len(species))
+    else:
+        cutoffs = pairs.table(("potential", "cutoff"), section.cutoff, "cutoff", None)
+    if len(constants.diagnostics.entries) > before or cutoffs is None or potential is None:
         return None
     if np.any(cutoffs <= 0):
         raise SettingError(("potential", "cutoff"), f"must be > 0, got {np.min(cutoffs):g}")
@@ -59,10 +65,26 @@ def plan_potential(section: Potential | None, species: tuple[str, ...], constant
     if onsets is not None and np.any(onsets >= cutoffs):
         raise SettingError(("potential", "switch_from"), f"must be below the cutoff, got {np.max(onsets):g}")
     try:
-        potential = make(**{name: _plain(table) for name, table in parameters.items()})
         return TRUNCATIONS[section.truncation](potential, _plain(cutoffs), **options)
     except ValueError as error:
         raise SettingError(("potential",), str(error)) from error
+
+
+def _made(make: Callable[..., Any], parameters: Mapping[str, Table]) -> Any:
+    try:
+        return make(**{name: _plain(table) for name, table in parameters.items()})
+    except ValueError as error:
+        raise SettingError(("potential",), str(error)) from error
+
+
+def _natural_cutoffs(potential: Any, species: int) -> Table:
+    """Where a potential ends by itself; raises `SettingError` for one that does not."""
+    ends = np.broadcast_to(np.asarray(potential.natural_cutoff, float), (species, species))
+    if not np.all(np.isfinite(ends)):
+        raise SettingError(
+            ("potential", "cutoff"), "is missing; pairs farther apart do not interact", at_key=True
+        )
+    return ends
 
 
 def _plain(table: Table) -> Any:
@@ -83,6 +105,11 @@ class _Pairs:
         for name in section.pairs:
             with self.diagnostics.collecting():
                 self.given[name] = self._pair(name)
+
+    @property
+    def have_cutoffs(self) -> bool:
+        """Whether pairs have cutoffs of their own."""
+        return any(settings.cutoff is not None for settings in self.section.pairs.values())
 
     def named(self) -> tuple[Callable[..., Any], dict[str, Table]]:
         """A potential by name, and the tables of its parameters."""

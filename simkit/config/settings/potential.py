@@ -46,7 +46,11 @@ class Potential(Section):
         description="With energy: the numbers that it names, by name.",
         examples=[{"epsilon": 1.0, "sigma": 1.0}],
     )
-    cutoff: Number = Field(description="Pairs farther apart do not interact.", examples=[2.5])
+    cutoff: Number | None = Field(
+        None,
+        description="Pairs farther apart do not interact; required unless the potential ends by itself.",
+        examples=[2.5],
+    )
     truncation: Annotated[Literal["plain", "shifted", "shifted_force", "switched"], ONE_OF] = Field(
         "shifted",
         description="At the cutoff: `plain` cuts energy and force off, `shifted` makes the energy "

@@ -6,9 +6,12 @@ import pytest
 import yaml
 from checkout import EXAMPLES
 from md_examples import fluid
+from simkit_physics import POTENTIALS
+from simkit_solvers import PARTICLE_METHODS
 
 import simkit
 from simkit import InputError
+from simkit.cli.about_particles import about_particle_method, about_potential
 from simkit.md.experiment import load_particles
 from simkit.schema import file_schema
 
@@ -35,6 +38,7 @@ MISTAKES = {
         "potential.sigm: LennardJones has no such parameter; did",
     ),
     "sigma < 0": ({"potential__sigma": -1.0}, "potential.sigma: must be > 0, got -1"),
+    "cutoff missing": ({"potential__cutoff": None}, "potential.cutoff: is missing; pairs farther apart"),
     "no cutoff": ({"potential__cutoff": 0.0}, "potential.cutoff: must be > 0, got 0"),
     "text": ({"potential__cutoff": "2.5"}, "potential.cutoff: '2.5' is text, not a number"),
     "name in text": ({"potential__cutoff": "2*rc"}, "potential.cutoff: unknown name 'rc'"),
@@ -227,6 +231,23 @@ def test_parameters_mix_by_the_rule_and_pairs_override_it():
     np.testing.assert_allclose(geometric.potential.sigma[0, 1], 0.5**0.5)
     missing = problems(fluid(**changes, potential__mixing="explicit"))
     assert missing == ["potential.sigma: has no sigma for the pair A-B; give it under potential.pairs"]
+
+
+@pytest.mark.parametrize("name", [*POTENTIALS, *PARTICLE_METHODS])
+def test_what_describe_shows_of_a_potential_or_method_is_valid(name):
+    about = about_potential if name in POTENTIALS else about_particle_method
+    shown = yaml.safe_load(about(name)["yaml"])
+    if name == "FIRE":
+        assert problems(fluid(**shown))[0].startswith("solver: FIRE samples no ensemble")
+    else:
+        load_particles(fluid(**shown))
+
+
+def test_a_potential_that_ends_by_itself_needs_no_cutoff():
+    changes = {f"potential__{key}": {"A": 1.0, "B": 0.5} for key in ("epsilon", "sigma")}
+    changes |= {"potential__type": "WCA", "potential__cutoff": None, "system__species": MIXTURE}
+    cutoffs = load_particles(fluid(**changes)).system.potential.cutoffs
+    np.testing.assert_allclose(cutoffs, 2 ** (1 / 6) * np.array([[1, 0.75], [0.75, 0.5]]))
 
 
 def test_a_resolved_experiment_loads_to_the_same_system():
