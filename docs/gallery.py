@@ -22,7 +22,9 @@ Each picture is drawn by `simkit run`, with at most 10 000 paths, from the file 
 
 def example_files() -> dict[str, Path]:
     """The examples in YAML by name."""
-    return {path.stem: path for path in sorted([*EXAMPLES.glob("*.yaml"), *EXAMPLES.glob("gallery/*.yaml")])}
+    folders = ("", "gallery/", "particles/")
+    paths = sorted(path for folder in folders for path in EXAMPLES.glob(f"{folder}*.yaml"))
+    return {path.stem: path for path in paths}
 
 
 def picture_of(model: str) -> str:

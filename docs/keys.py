@@ -6,8 +6,8 @@ import yaml
 from simkit_physics import MODELS, is_sized
 from tables import table
 
-from simkit import experiment_schema
-from simkit.config import Experiment
+from simkit import experiment_schema, particle_schema
+from simkit.config import Experiment, ParticleExperiment
 
 INTRODUCTION = """\
 # YAML keys
@@ -56,6 +56,36 @@ SECTIONS = {  # definition in the schema: heading
 }
 
 
+PARTICLES = """\
+## Molecular dynamics
+
+A file with a `system` is one of molecular dynamics. It has the keys below; `system`, `potential` and `time`
+are required. [A Lennard-Jones fluid](../tutorials/lennard_jones_fluid.md) shows how they go together."""
+
+PARTICLE_SECTIONS = {
+    "System": "molecular dynamics: system",
+    "Lattice": "molecular dynamics: a lattice",
+    "RandomPlacement": "molecular dynamics: random places",
+    "Box": "molecular dynamics: a box",
+    "SpeciesSettings": "molecular dynamics: one species",
+    "Velocities": "molecular dynamics: velocities",
+    "Potential": "molecular dynamics: potential",
+    "PairSettings": "molecular dynamics: one pair of species",
+    "Integrator": "molecular dynamics: solver",
+    "ParticleTime": "molecular dynamics: time",
+    "Stage": "molecular dynamics: one stage",
+    "Replicas": "molecular dynamics: ensemble",
+    "ParticleSave": "molecular dynamics: save",
+    "Trajectory": "molecular dynamics: a trajectory",
+    "ParticleObservable": "molecular dynamics: one observable",
+    "RadialSettings": "molecular dynamics: radial distribution",
+    "DisplacementSettings": "molecular dynamics: mean-square displacement",
+    "VelocitySettings": "molecular dynamics: velocity autocorrelation",
+    "StructureSettings": "molecular dynamics: structure factor",
+    "FluctuationSettings": "molecular dynamics: fluctuations",
+}
+
+
 def yaml_page() -> str:
     """Every key with type, default, meaning and an example."""
     schema = experiment_schema()
@@ -80,7 +110,23 @@ def yaml_page() -> str:
         if spec.get("description"):
             parts.append(spec["description"])
         parts.append(_keys(spec))
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([*parts, particle_keys()]) + "\n"
+
+
+def particle_keys() -> str:
+    """Every key of molecular dynamics."""
+    schema = particle_schema()
+    definitions = schema["$defs"]
+    top = {
+        key: spec
+        | {name: getattr(ParticleExperiment.model_fields[key], name) for name in ("description", "examples")}
+        for key, spec in schema["properties"].items()
+    }
+    parts = [PARTICLES, _keys({"properties": top, "required": schema["required"]})]
+    for name, heading in PARTICLE_SECTIONS.items():
+        spec = definitions[name]
+        parts += [f"## {heading}", spec.get("description", ""), _keys(spec)]
+    return "\n\n".join(part for part in parts if part)
 
 
 def _keys(section: dict[str, Any]) -> str:
@@ -105,12 +151,13 @@ def _kind(spec: dict[str, Any]) -> str:
         name = spec["$ref"].rsplit("/", 1)[1]
         if name in MODELS:
             return "[by name](#model-by-name)"
-        return f"[{SECTIONS[name]}](#{_anchor(SECTIONS[name])})"
+        heading = (SECTIONS | PARTICLE_SECTIONS)[name]
+        return f"[{heading}](#{_anchor(heading)})"
     if "const" in spec:
         return f"`{spec['const']}`"
     if "enum" in spec:
         if len(spec["enum"]) > 4:
-            return "[name](solvers/index.md)"
+            return "[name](solvers/index.md)" if "EulerMaruyama" in spec["enum"] else "name"
         return " or ".join(f"`{option}`" for option in spec["enum"])
     kind = spec.get("type")
     if kind == ["number", "string"]:

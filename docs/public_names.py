@@ -25,7 +25,11 @@ PACKAGES = {  # package: name of its page
 VALUES = {  # what has no docstring of its own
     "__version__": "The version, a text.",
     "CLOSED_FORMS": "Closed forms by name ([list](../expressions.md)), functions of numbers or arrays.",
+    "POTENTIALS": "Pair potentials made of numbers, by class name. Add your own class here for use in YAML.",
+    "TRUNCATIONS": "Truncations of pair potentials, by their names in YAML.",
+    "UNITS": "Systems of units by name: `lj`, `metal`, `real` and `si`.",
     "MODELS": "Models by class name. Add your own class here to use it in experiments.",
+    "PARTICLE_METHODS": "Methods of molecular dynamics by their names in YAML; their fields are the options.",
     "SOLVERS": "Solvers by class name, each a `SolverInfo`. Add your own here to use it in experiments.",
     "Scalar": "Type of one number of one path: a `float` or an array without dimensions.",
 }

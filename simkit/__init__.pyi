@@ -12,10 +12,13 @@ from .errors import OutputError as OutputError
 from .errors import UnresolvedWarning as UnresolvedWarning
 from .experiments.experiment import load as load
 from .machine.process import tune_process as tune_process
+from .md.single_point import SinglePoint as SinglePoint
+from .md.single_point import single_point as single_point
 from .pictures import plot_dataset as plot_dataset
 from .pictures import save_picture as save_picture
 from .results.storage import read_dataset as read_dataset
 from .results.storage import write_dataset as write_dataset
 from .schema import experiment_schema as experiment_schema
+from .schema import particle_schema as particle_schema
 from .studies.experiments import uncertainty as uncertainty
 from .version import __version__ as __version__

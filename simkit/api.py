@@ -5,7 +5,8 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from simkit.config.overrides import Overrides
+from simkit.config.overrides import Overrides, opened
+from simkit.config.settings.places import is_particles
 from simkit.ensemble.run import Progress, run_ensemble
 from simkit.ensemble.simulation import EnsembleResult, Simulation, experiment_of
 from simkit.ensemble.sizes import check_memory
@@ -19,11 +20,14 @@ from simkit.experiments.variants import (
     refuse_paths,
     together,
 )
+from simkit.md.experiment import load_particles
 from simkit.results.provenance import as_yaml, provenance
 from simkit.results.step_notes import all_unresolved
 
 if TYPE_CHECKING:
     import xarray as xr
+
+    from simkit.md.simulation import ParticleSimulation
 
 PAIRED = 65_536  # paths of which variants are compared one by one; their means are those of all paths
 
@@ -40,14 +44,19 @@ def run(
     """Run an experiment and return its labelled results, as `simkit run` does.
 
     `source` is the path of a YAML file or a dictionary of the same shape; `overrides` are settings such as
-    `["model.sigma=0.3"]` or `{"model.sigma": 0.3}`. An experiment with variants gives one dataset of all, or
+    `["model.sigma=0.3"]` or `{"model.sigma": 0.3}`. With the key `system` it is one of molecular dynamics. An
+    experiment with variants gives one dataset of all, or
     of those named in `variants`, with a dimension `variant`. The dataset is also written to `out`, or to the
     experiment's `output:`, where one of them is given. Raises `InputError` (a `ValueError`) that lists every
     error, `NumericalError` when a path becomes NaN or infinite, and `OutputError` (an `OSError`) when the
     output exists and `overwrite` is not set, or cannot be written. Warns with `UnresolvedWarning` of means
     that steps are too long for, unless the experiment says `ensemble: {unresolved: keep}`.
     """
-    loaded = load_variants(source, overrides, None if variants is None else list(variants))
+    document = opened(source, overrides)
+    chosen = None if variants is None else list(variants)
+    if is_particles(document.data):
+        return _run_particles(load_particles(document, chosen=chosen), out, overwrite, progress)
+    loaded = load_variants(document, (), chosen)
     target = out if out is not None else output_of(loaded)
     if target is not None:
         from simkit.results.storage import check_output
@@ -63,6 +72,43 @@ def run(
 
         write_dataset(dataset, target, overwrite)
     return dataset
+
+
+def _run_particles(
+    simulation: "ParticleSimulation",
+    out: str | os.PathLike | None,
+    overwrite: bool,
+    progress: Progress | None,
+) -> "xr.Dataset":
+    from simkit.md.trajectory import check_trajectory
+
+    target = out if out is not None else simulation.experiment.output
+    if target is not None:
+        from simkit.results.storage import check_output
+
+        check_output(target, overwrite)
+    check_trajectory(simulation, overwrite)
+    dataset = run_particle_simulation(simulation, progress)
+    if target is not None:
+        from simkit.results.storage import write_dataset
+
+        write_dataset(dataset, target, overwrite)
+    return dataset
+
+
+def run_particle_simulation(
+    simulation: "ParticleSimulation", progress: Progress | None = None
+) -> "xr.Dataset":
+    """Run a simulation of particles and label the results; nothing but its trajectory is written.
+
+    Raises `NumericalError` where a step blows up.
+    """
+    from simkit.md.replicas import run_particles
+
+    result = run_particles(simulation, progress)
+    from simkit.md.dataset import to_particle_dataset
+
+    return to_particle_dataset(result, provenance(simulation.experiment.resolved()))
 
 
 def run_loaded(loaded: Simulation | Variants, progress: Progress | None = None) -> "xr.Dataset":

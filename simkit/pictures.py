@@ -42,6 +42,8 @@ def plot_dataset(dataset: "xr.Dataset") -> "Figure":
         from simkit.studies.plot import plot_study as plot
     elif kind == "sensitivity":
         from simkit.derivatives.plot import plot_sensitivities as plot
+    elif kind == "particles":
+        from simkit.md.plot import plot_particles as plot
     else:
         from simkit.results.plots.plot import plot_run as plot
     return plot(dataset)

@@ -23,11 +23,15 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
-class PathsColumn(ProgressColumn):
-    """`3.2M/10M paths`."""
+class CountColumn(ProgressColumn):
+    """`3.2M/10M paths`, or of something else."""
+
+    def __init__(self, what: str):
+        super().__init__()
+        self.what = what
 
     def render(self, task: Task) -> Text:
-        return Text(f"{short_count(task.completed)}/{short_count(task.total or 0)} paths")
+        return Text(f"{short_count(task.completed)}/{short_count(task.total or 0)} {self.what}")
 
 
 class SpeedColumn(ProgressColumn):
@@ -39,8 +43,8 @@ class SpeedColumn(ProgressColumn):
 
 
 @contextlib.contextmanager
-def progress_bar(enabled: bool) -> Iterator[Callable[[int, int], None] | None]:
-    """Yield a callback `(done_paths, total_paths)` that moves a bar, or None when nobody would see it.
+def progress_bar(enabled: bool, what: str = "paths") -> Iterator[Callable[[int, int], None] | None]:
+    """Yield a callback `(done, total)` of paths, or `what`, that moves a bar; None if nobody would see it.
 
     Nobody would when `enabled` is False or stderr is not a terminal. The bar disappears at the end.
     """
@@ -50,7 +54,7 @@ def progress_bar(enabled: bool) -> Iterator[Callable[[int, int], None] | None]:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        PathsColumn(),
+        CountColumn(what),
         SpeedColumn(),
         TimeRemainingColumn(),
     )

@@ -1,10 +1,11 @@
-"""The JSON Schema of an experiment, for editors that complete and check YAML."""
+"""The JSON Schema of experiments, for editors that complete and check YAML."""
 
 from typing import Any
 
-from simkit.config.settings import Experiment
+from simkit.config.settings import Experiment, ParticleExperiment
 
 _NUMBER = {"type": ["number", "string"]}
+_BY_SPECIES = {"anyOf": [_NUMBER, {"type": "object", "additionalProperties": _NUMBER}]}
 _UNCERTAIN = {"anyOf": [_NUMBER, {"$ref": "#/$defs/Distribution"}]}
 
 
@@ -36,6 +37,59 @@ def experiment_schema() -> dict[str, Any]:
     return _tidy(
         {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "simkit experiment"}
     )
+
+
+def file_schema() -> dict[str, Any]:
+    """JSON Schema of any file that `simkit run` takes: of molecular dynamics, if it has a `system`."""
+    experiment, particles = experiment_schema(), particle_schema()
+    shared = {"$schema": experiment.pop("$schema"), "title": experiment.pop("title")}
+    particles = {key: value for key, value in particles.items() if key not in shared}
+    definitions = experiment.pop("$defs") | particles.pop("$defs")
+    names = dict.fromkeys([*experiment["properties"], *particles["properties"]])
+    return {
+        **shared,
+        "type": "object",
+        "properties": {name: {} for name in names},
+        "if": {"required": ["system"]},
+        "then": particles,
+        "else": experiment,
+        "$defs": definitions,
+    }
+
+
+def particle_schema() -> dict[str, Any]:
+    """JSON Schema of an experiment of molecular dynamics; potentials and methods are listed by name."""
+    from simkit_physics.particles.potentials import POTENTIALS
+    from simkit_solvers.methods.particles.particle_methods import PARTICLE_METHODS
+    from simkit_solvers.problems.problem import parameters_of
+
+    schema = ParticleExperiment.model_json_schema()
+    definitions = schema["$defs"]
+    for section, classes in (("Potential", POTENTIALS), ("Integrator", PARTICLE_METHODS)):
+        specs: dict[str, dict[str, Any]] = {}
+        for name, cls in classes.items():
+            for key, spec in parameters_of(cls).items():
+                specs.setdefault(key, {})[name] = spec
+        properties = definitions[section]["properties"]
+        names = [*classes, "Tabulated"] if section == "Potential" else list(classes)
+        properties["type"] = _without_null(properties["type"]) | {"enum": names}
+        given = _BY_SPECIES if section == "Potential" else {"anyOf": [_NUMBER, {"type": "boolean"}]}
+        for key, of in specs.items():
+            texts = dict.fromkeys(spec.description for spec in of.values())
+            properties[key] = {**given, "description": f"Of {', '.join(of)}: {'; '.join(texts)}."}
+        definitions[section]["additionalProperties"] = False
+    schema["properties"]["solver"] |= {
+        "anyOf": [{"enum": list(PARTICLE_METHODS)}, {"$ref": "#/$defs/Integrator"}]
+    }
+    return _tidy(
+        {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "simkit experiment"}
+    )
+
+
+def _without_null(spec: dict[str, Any]) -> dict[str, Any]:
+    """What may stand for a key that need not be there."""
+    rest = [option for option in spec.get("anyOf", ()) if option != {"type": "null"}]
+    return {**rest[0], **{key: value for key, value in spec.items() if key != "anyOf"}} if rest else spec
 
 
 def _model_schema(name: str, model, about: str) -> dict[str, Any]:

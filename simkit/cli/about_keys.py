@@ -10,30 +10,47 @@ from simkit.suggestions import did_you_mean
 WIDTH = 100
 
 
+PARTICLES = "In molecular dynamics: "
+
+
 def experiment_keys() -> list[str]:
-    """The top-level keys."""
+    """The top-level keys, of molecular dynamics too."""
     from simkit.config.settings import Experiment
 
-    return list(Experiment.model_fields)
+    return [*Experiment.model_fields, *particle_keys()]
+
+
+def particle_keys() -> list[str]:
+    """The top-level keys that molecular dynamics alone has."""
+    from simkit.config.settings import Experiment, ParticleExperiment
+
+    return [name for name in ParticleExperiment.model_fields if name not in Experiment.model_fields]
 
 
 def key_summary(name: str) -> str:
     """The first sentence about a top-level key."""
-    from simkit.config.settings import Experiment
+    return (_field(name).description or "").split(". ")[0].rstrip(".")
 
-    return (Experiment.model_fields[name].description or "").split(". ")[0].rstrip(".")
+
+def _field(name: str) -> Any:
+    from simkit.config.settings import Experiment, ParticleExperiment
+
+    root = ParticleExperiment if name in particle_keys() else Experiment
+    return root.model_fields[name]
 
 
 def about_key(name: str) -> dict[str, Any]:
     """What is known of a top-level key: its meaning, an example, and the keys below it."""
     from simkit_physics import MODELS
 
-    from simkit.config.settings import Experiment
-    from simkit.schema import experiment_schema
+    from simkit.schema import experiment_schema, particle_schema
 
-    schema = experiment_schema()
-    field, spec = Experiment.model_fields[name], schema["properties"][name]
-    sections = [schema["$defs"][part] for part in _below(spec, schema["$defs"]) if part not in MODELS]
+    schema, particles = experiment_schema(), particle_schema()
+    own = particles if name in particle_keys() else schema
+    field, spec = _field(name), own["properties"][name]
+    sections = [own["$defs"][part] for part in _below(spec, own["$defs"]) if part not in MODELS]
+    if own is schema and name in particles["properties"]:
+        sections += _of_particles(particles, name, sections)
     choices = spec.get("enum", ())
     return {
         "name": name,
@@ -47,6 +64,16 @@ def about_key(name: str) -> dict[str, Any]:
         ],
         "yaml": f"{name}: {_inline(field.examples[0])}" if field.examples else "",
     }
+
+
+def _of_particles(schema: dict[str, Any], name: str, known: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The sections below a key in molecular dynamics, where they are others than those known."""
+    parts = [schema["$defs"][part] for part in _below(schema["properties"][name], schema["$defs"])]
+    return [
+        part | {"description": f"{PARTICLES}{part.get('description', '')}"}
+        for part in parts
+        if part not in known
+    ]
 
 
 def about_key_inside(name: str) -> dict[str, Any]:
@@ -67,7 +94,9 @@ def keys_called(name: str) -> list[str]:
 
 
 def _rows_of(section: str) -> dict[str, dict[str, str]]:
-    return {row["name"]: row for part in about_key(section)["sections"] for row in part["keys"]}
+    parts = about_key(section)["sections"]
+    # Of a key that molecular dynamics has too, the first one.
+    return {row["name"]: row for part in reversed(parts) for row in part["keys"]}
 
 
 def _below(spec: Any, definitions: dict[str, Any]) -> list[str]:

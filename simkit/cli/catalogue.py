@@ -18,7 +18,8 @@ from simkit.errors import InputError
 from simkit.suggestions import did_you_mean
 
 KINDS = {"models": "models of ", "solvers": "solvers for ", "keys": "keys of ", "functions": "functions in "}
-KINDS |= {"forms": "closed forms ", "templates": "templates"}
+KINDS |= {"forms": "closed forms ", "potentials": "potentials", "methods": "methods of "}
+KINDS |= {"quantities": "quantities of ", "templates": "templates"}
 
 
 @app.command(name="list")
@@ -34,7 +35,7 @@ def list_names(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List models, solvers, keys, functions for observables, closed forms and templates."""
+    """List models, solvers, keys, functions, closed forms, templates, and what molecular dynamics has."""
     with reported(as_json):
         if kind is not None and kind not in KINDS:
             raise InputError(f"list: nothing of the kind {kind!r}{did_you_mean(kind, KINDS)}")
@@ -56,10 +57,13 @@ def list_names(
 def catalogue() -> dict[str, dict[str, str]]:
     """Names and one line about each, by group."""
     from simkit_physics import models_by_field
+    from simkit_physics.particles.potentials import POTENTIALS
+    from simkit_solvers.methods.particles.particle_methods import PARTICLE_METHODS
     from simkit_solvers.methods.registry import SOLVERS, solvers_by_problem
 
     from simkit.closed_forms import CLOSED_FORMS
     from simkit.expressions import function_summaries
+    from simkit.md.quantities import QUANTITIES
 
     return {
         **{
@@ -73,6 +77,13 @@ def catalogue() -> dict[str, dict[str, str]]:
         "keys of an experiment": {name: key_summary(name) for name in experiment_keys()},
         "functions in expressions": function_summaries(),
         "closed forms for exact": {name: first_sentence(form) for name, form in CLOSED_FORMS.items()},
+        "potentials": {name: first_sentence(potential) for name, potential in POTENTIALS.items()},
+        "methods of molecular dynamics": {
+            name: first_sentence(method) for name, method in PARTICLE_METHODS.items()
+        },
+        "quantities of molecular dynamics": {
+            name: quantity.description for name, quantity in QUANTITIES.items()
+        },
         "templates": {name: _title(name) for name in template_names()},
     }
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from simkit.cli import particles
 from simkit.cli.failures import print_json, reported
 from simkit.cli.options import AsJson, ChosenVariants, ExperimentFile, Overrides
 from simkit.cli.typer_app import app
@@ -27,9 +28,20 @@ def validate(
     """Check an experiment without running it. Every error is listed with its line and column."""
     with reported(as_json):
         tune_process()
+        from simkit.config.overrides import opened
+        from simkit.config.settings.places import is_particles
         from simkit.experiments.variants import by_name, load_variants, output_of
         from simkit.studies.plan import has_distributions
 
+        document = opened(experiment, overrides or [])
+        if is_particles(document.data):
+            simulation = particles.load(document, variant)
+            _check_place_of(simulation.experiment.output)
+            if as_json:
+                print_json({"valid": True} | particles.about(simulation))
+            else:
+                print(particles.line(str(experiment), simulation))
+            return
         if variant is None and has_distributions(experiment, overrides or []):
             _validate_uncertain(experiment, overrides, as_json)
             return
@@ -93,9 +105,9 @@ def _line(what: str, simulation: "Simulation") -> str:
 def schema() -> None:
     """Print the JSON Schema of an experiment, for editors that complete and check YAML."""
     with reported():
-        from simkit.schema import experiment_schema
+        from simkit.schema import file_schema
 
-        print_json(experiment_schema())
+        print_json(file_schema())
 
 
 @app.command()

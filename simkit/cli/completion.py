@@ -18,8 +18,9 @@ def complete_template(incomplete: str) -> list[str]:
 
 
 def complete_name(incomplete: str) -> list[str]:
-    """Models, solvers, closed forms and keys that start like this."""
+    """Models, solvers, closed forms, keys and what molecular dynamics has that start like this."""
     names = [*_models(), *_solvers(), *_closed_forms(), *_keys()]
+    names += [*_potentials(), *_particle_methods(), *_quantities()]
     return [name for name in names if name.startswith(incomplete)]
 
 
@@ -43,7 +44,42 @@ def _models() -> list[str]:
         for node in _syntax_tree(physics / "__init__.py").body
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("simkit_physics.")
         for alias in node.names
-        if alias.name[0].isupper() and (physics / str(node.module).split(".")[1]).is_dir()
+        for folder in [str(node.module).split(".")[1]]
+        if alias.name[0].isupper() and (physics / folder).is_dir() and folder != "particles"
+    ]
+
+
+def _potentials() -> list[str]:
+    """The classes of potentials that their package imports."""
+    source = _folder("simkit_physics") / "particles/potentials/__init__.py"
+    return [
+        alias.name
+        for node in _syntax_tree(source).body
+        if isinstance(node, ast.ImportFrom) and not str(node.module).endswith(".truncation")
+        for alias in node.names
+        if alias.name[0].isupper() and not alias.name.startswith("Abstract")
+    ]
+
+
+def _particle_methods() -> list[str]:
+    """The names in the table of the methods of molecular dynamics."""
+    return _keys_of(_folder("simkit_solvers") / "methods/particles/particle_methods.py", "PARTICLE_METHODS")
+
+
+def _quantities() -> list[str]:
+    """The quantities of molecular dynamics."""
+    return _keys_of(_folder("simkit") / "md/quantities.py", "QUANTITIES")
+
+
+def _keys_of(file: Path, name: str) -> list[str]:
+    """The texts that are keys of a table."""
+    return [
+        key.value
+        for node in _syntax_tree(file).body
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == name
+        if isinstance(node.value, ast.Dict)
+        for key in node.value.keys
+        if isinstance(key, ast.Constant)
     ]
 
 
@@ -60,13 +96,16 @@ def _closed_forms() -> list[str]:
 
 def _keys() -> list[str]:
     """The top-level keys of an experiment."""
-    return [
+    settings = _folder("simkit") / "config/settings"
+    names = [
         node.target.id
-        for section in _syntax_tree(_folder("simkit") / "config/settings/experiment.py").body
-        if isinstance(section, ast.ClassDef) and section.name == "Experiment"
+        for file, name in (("experiment.py", "Experiment"), ("particles.py", "ParticleExperiment"))
+        for section in _syntax_tree(settings / file).body
+        if isinstance(section, ast.ClassDef) and section.name == name
         for node in section.body
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id[0] != "_"
     ]
+    return list(dict.fromkeys(names))
 
 
 RECORDS = ("SolverInfo", "_ode", "_sde", "_heun", "_shifted")

@@ -8,8 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
-from simkit.cli.about_keys import about_key, about_key_inside, experiment_keys, keys_called, section_text
+from simkit.cli.about_keys import (
+    PARTICLES,
+    about_key,
+    about_key_inside,
+    experiment_keys,
+    keys_called,
+    section_text,
+)
+from simkit.cli.about_particles import about_particle_method, about_potential, about_quantity
 from simkit.cli.completion import complete_name
+from simkit.cli.documentation import documentation
 from simkit.cli.failures import print_json, reported
 from simkit.cli.options import AsJson
 from simkit.cli.plain_math import plain_text
@@ -31,6 +40,7 @@ PROPERTIES = {  # key: how it is called on the page
     "strong_order": "strong order",
     "weak_order": "weak order",
     "options": "options",
+    "ensemble": "samples",
     "origin": "from",
 }
 
@@ -41,7 +51,7 @@ def describe(
         list[str],
         typer.Argument(
             metavar="NAME...",
-            help="Models, solvers, closed forms, functions or keys of the file.",
+            help="Models, solvers, potentials, closed forms, functions or keys of the file.",
             autocompletion=complete_name,
             show_default=False,
         ),
@@ -73,15 +83,27 @@ def _about_all(names: list[str]) -> list[dict]:
 def _about(name: str) -> dict:
     """What is known about a name, as plain data; raises `InputError` when nothing is."""
     from simkit_physics import MODELS
+    from simkit_physics.particles.potentials import POTENTIALS
+    from simkit_solvers.methods.particles.particle_methods import PARTICLE_METHODS
     from simkit_solvers.methods.registry import SOLVERS
 
     from simkit.closed_forms import CLOSED_FORMS
     from simkit.expressions import function_summaries
+    from simkit.md.quantities import QUANTITIES
 
     if name in MODELS:
         return _about_model(name, MODELS[name])
     if name in SOLVERS:
-        return _about_solver(SOLVERS[name])
+        about = _about_solver(SOLVERS[name])
+        if name in PARTICLE_METHODS:
+            about["text"] += f"\n\n{PARTICLES}{about_particle_method(name)['text']}"
+        return about
+    if name in POTENTIALS:
+        return about_potential(name)
+    if name in PARTICLE_METHODS:
+        return about_particle_method(name)
+    if name in QUANTITIES:
+        return about_quantity(name)
     if name in CLOSED_FORMS:
         return _about_closed_form(name, CLOSED_FORMS[name])
     if name in function_summaries():
@@ -95,6 +117,7 @@ def _about(name: str) -> dict:
         shown = " or ".join(f"`simkit describe {key}`" for key in inside)
         raise InputError(f"nothing is called {name!r} by itself; see {shown}")
     known = [*experiment_keys(), *MODELS, *SOLVERS, *CLOSED_FORMS, *function_summaries()]
+    known += [*POTENTIALS, *PARTICLE_METHODS, *QUANTITIES]
     raise InputError(f"nothing is called {name!r}{did_you_mean(name, known)} (`simkit list` shows all names)")
 
 
@@ -102,7 +125,7 @@ def _about_model(name: str, model: type) -> dict:
     from simkit_physics.sized import is_sized
     from simkit_solvers.problems.problem import parameters_of, variables_of
 
-    about: dict[str, Any] = {"name": name, "kind": "model", **_documentation(model)}
+    about: dict[str, Any] = {"name": name, "kind": "model", **documentation(model)}
     noise = getattr(model, "Noise", None)
     if noise is not None:
         about |= {"calculus": model.calculus, "noise_kind": model.noise_kind, "noise": list(noise._fields)}
@@ -144,7 +167,7 @@ def _about_solver(solver) -> dict:
     kinds = {"ode": "ordinary equations", "sde": "stochastic equations", "jump": "reaction networks"}
     kinds["model"] = "particular models"
     about = {"name": solver.name, "kind": "solver", "problem": [kinds[kind] for kind in solver.problem]}
-    about |= _documentation(solver.cls) if solver.origin == "simkit" else {"text": solver.summary}
+    about |= documentation(solver.cls) if solver.origin == "simkit" else {"text": solver.summary}
     properties = {
         "order": solver.order,
         "calculus": solver.calculus,
@@ -177,16 +200,9 @@ def _about_closed_form(name: str, form: Callable) -> dict:
         "name": name,
         "kind": "closed form",
         "signature": f"{name}({shown})",
-        **_documentation(form),
+        **documentation(form),
         "module": plain_text(inspect.getdoc(inspect.getmodule(form)) or ""),
     }
-
-
-def _documentation(described: type | Callable) -> dict[str, str]:
-    """The docstring in Unicode, and the reference in it."""
-    text = plain_text(inspect.getdoc(described) or "")
-    result = re.search(r"References?: (.+?)(?:\n\n|\Z)", text, flags=re.DOTALL)
-    return {"text": text} | ({"reference": " ".join(result[1].split())} if result else {})
 
 
 def _page(about: dict) -> str:

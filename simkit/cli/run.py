@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from simkit.cli import particles
 from simkit.cli.failures import end_on_unresolved, print_json, reported
 from simkit.cli.options import (
     AsJson,
@@ -44,10 +45,23 @@ def run(
     """Run an experiment: print a table with error bars, write the dataset and a picture next to it."""
     with reported(as_json):
         prepare(quiet, keep=not dry_run)
+        from simkit.config.overrides import opened
+        from simkit.config.settings.places import is_particles
         from simkit.experiments.variants import keeps_unresolved, load_variants, output_of, refuse_paths
         from simkit.results.storage import check_place
 
-        loaded = load_variants(experiment, with_threads(overrides, threads), variant)
+        document = opened(experiment, with_threads(overrides, threads))
+        if is_particles(document.data):
+            simulation = particles.load(document, variant)
+            target = particles.output_of(simulation, out)
+            if dry_run:
+                if target:
+                    check_place(target)
+                particles.print_estimate(simulation, target, as_json)
+                return
+            particles.run(simulation, Outputs.checked(target, no_plot, overwrite, quiet, as_json))
+            return
+        loaded = load_variants(document, (), variant)
         target = out or output_of(loaded)
         refuse_paths(loaded, target)
         if dry_run:

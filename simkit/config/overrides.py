@@ -3,12 +3,24 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from simkit.config.documents import Document, KeyPath, parse_value
+from simkit.config.documents import Document, KeyPath, parse_value, read_document
 from simkit.config.option import Option
-from simkit.config.settings.places import shorthand_at
+from simkit.config.settings.places import root_of, shorthand_at
 from simkit.errors import InputError
 
 Overrides = str | Mapping[str, Any] | Iterable[str | Option | tuple[str, Any]]
+
+
+def opened(source: Any, overrides: Overrides = ()) -> Document:
+    """The document of a file, a text or a mapping, with its overrides. Raises what reading it raises.
+
+    A document that has been opened is itself.
+    """
+    if isinstance(source, Document):
+        return source
+    document = read_document(source)
+    apply_overrides(document, overrides)
+    return document
 
 
 def apply_overrides(document: Document, overrides: Overrides) -> None:
@@ -72,7 +84,7 @@ def replace_key(document: Document, path: tuple[str, ...], value: Any, wholly: b
             container[key] = {}
             made.append(where)
         elif not isinstance(container[key], dict | list):
-            short = shorthand_at(where)
+            short = shorthand_at(where, root_of(document.data))
             if short is None and not wholly:
                 place = ".".join(map(str, where))
                 raise ValueError(f"{place} is a single value, so nothing can be set inside it")

@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from simkit.config.diagnostics import Diagnostics
-from simkit.config.documents import Document, read_document
-from simkit.config.overrides import Overrides, apply_overrides
+from simkit.config.documents import Document
+from simkit.config.overrides import Overrides, opened
+from simkit.config.settings.particles import SYSTEM
+from simkit.config.settings.places import is_particles
 from simkit.ensemble.simulation import Simulation
 from simkit.experiments.assembly import assemble
 from simkit.experiments.reading import read_experiment
@@ -29,8 +31,7 @@ def load(source: str | os.PathLike | Mapping[str, Any], overrides: Overrides = (
     names can be given: a parameter as `model.sigma`, an initial value as `initial.S`, an end of time as
     `time.t1`. `simulation.bind({"r": value}, {"model.mu": 0.01})` adds to what the constants give the second.
     """
-    document = read_document(source)
-    apply_overrides(document, overrides)
+    document = opened(source, overrides)
     if VARIANTS in document.data:
         diagnostics = Diagnostics(document)
         message = "there are several experiments here; use load_variants, or remove variants"
@@ -42,6 +43,10 @@ def load(source: str | os.PathLike | Mapping[str, Any], overrides: Overrides = (
 def simulation_of(document: Document) -> Simulation:
     """The simulation of a document without variants. Raises `InputError` that lists every error."""
     diagnostics = Diagnostics(document)
+    if is_particles(document.data):
+        message = "molecular dynamics has no paths of a model; take `simkit run`, or simkit.run from Python"
+        diagnostics.add((SYSTEM,), message, at_key=True)
+        diagnostics.raise_if_any()
     experiment = with_curve_numbers(read_experiment(diagnostics), diagnostics)
     simulation = assemble(experiment, diagnostics)
     diagnostics.raise_if_any()

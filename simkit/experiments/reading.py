@@ -3,7 +3,7 @@
 import copy
 import difflib
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -17,17 +17,29 @@ from simkit.config.settings import (
     InlineNetwork,
     InlineODE,
     InlineSDE,
+    ParticleExperiment,
     PerPath,
     RandomValue,
     Section,
 )
-from simkit.config.settings.places import sections_at
+from simkit.config.settings.places import Root, sections_at
 from simkit.config.settings.values import DISTRIBUTIONS, without_quotes
 from simkit.config.strict_yaml import MAX_DEPTH
 from simkit.experiments.defaults import with_defaults
 from simkit.suggestions import did_you_mean, shown
 
-REMEDIES: dict[KeyPath, str] = {("time", "dt"): "; write steps, the number of them from t0 to t1"}
+REMEDIES: dict[Root, dict[KeyPath, str]] = {
+    Experiment: {
+        ("time", "dt"): "; write steps, the number of them from t0 to t1",
+        ("potential",): "; it is for molecular dynamics, which needs system too",
+    },
+    ParticleExperiment: {
+        ("time", "t1"): "; write dt and steps, the length and the number of steps",
+        ("model",): "; in molecular dynamics potential says how particles interact",
+        ("initial",): "; in molecular dynamics system says where particles begin",
+    },
+}
+Read = TypeVar("Read", Experiment, ParticleExperiment)
 AS_NEAR = 0.1  # of the similarity of two words, which is from 0 to 1
 
 
@@ -43,7 +55,19 @@ def read_experiment(diagnostics: Diagnostics) -> Experiment:
         experiment = with_defaults(Experiment.model_validate(data))
     except ValidationError as error:
         wrong = [reading.explain(dict(entry)) for entry in error.errors(include_url=False)]
-        experiment = _readable(data, wrong)
+        experiment = _readable(data, wrong, Experiment)
+    experiment._document = diagnostics.document
+    return experiment
+
+
+def read_particles(diagnostics: Diagnostics) -> ParticleExperiment:
+    """The same of an experiment of molecular dynamics."""
+    data, reading = diagnostics.document.data, _Reading(diagnostics, ParticleExperiment)
+    try:
+        experiment = ParticleExperiment.model_validate(data)
+    except ValidationError as error:
+        wrong = [reading.explain(dict(entry)) for entry in error.errors(include_url=False)]
+        experiment = _readable(data, wrong, ParticleExperiment)
     experiment._document = diagnostics.document
     return experiment
 
@@ -63,8 +87,8 @@ def add_unreadable(paths: Collection[KeyPath], diagnostics: Diagnostics) -> None
 class _Reading:
     """What pydantic complains of, as messages with their places in the document."""
 
-    def __init__(self, diagnostics: Diagnostics):
-        self.diagnostics, self.document = diagnostics, diagnostics.document
+    def __init__(self, diagnostics: Diagnostics, root: Root = Experiment):
+        self.diagnostics, self.document, self.root = diagnostics, diagnostics.document, root
 
     def explain(self, entry: dict[str, Any]) -> KeyPath:
         """Add a message for one of pydantic's complaints; gives the path of the value at fault."""
@@ -83,7 +107,8 @@ class _Reading:
             case "extra_forbidden":
                 given = self.diagnostics.written(*path[:-1])
                 hint = _near_key(str(path[-1]), self.known_keys(path[:-1]), given)
-                self.diagnostics.add(path, f"unknown key{REMEDIES.get(path, hint)}", at_key=True)
+                remedy = REMEDIES[self.root].get(path, hint)
+                self.diagnostics.add(path, f"unknown key{remedy}", at_key=True)
             case _ if (
                 entry["input"] is None and path in self.document.options
             ):  # by --set, which removes keys
@@ -118,6 +143,8 @@ class _Reading:
         )
 
     def section(self, path: KeyPath) -> type[Section] | None:
+        if self.root is not Experiment:
+            return next(iter(sections_at(path, self.root)), None)
         if path == ("model",):
             model = self.diagnostics.written(*path)
             kinds = {
@@ -176,14 +203,14 @@ def _near_key(key: str, known: list[str], given: Mapping[str, Any]) -> str:
     return hint if "did you mean" in hint else did_you_mean(key, known)
 
 
-def _readable(data: dict[str, Any], wrong: list[KeyPath]) -> Experiment:
+def _readable(data: dict[str, Any], wrong: list[KeyPath], root: type[Read]) -> Read:
     """What can be read without the values at fault, so that the rest is checked too; `None` for a section
     of which nothing can."""
     data = copy.deepcopy(data)
     for path in wrong:
         _drop(data, path)
     sections: dict[str, Any] = {}
-    for name, spec in Experiment.model_fields.items():
+    for name, spec in root.model_fields.items():
         sections[name] = None
         if name not in data and not spec.is_required() and (name,) not in wrong:
             sections[name] = spec.get_default(call_default_factory=True)
@@ -191,13 +218,13 @@ def _readable(data: dict[str, Any], wrong: list[KeyPath]) -> Experiment:
             if name not in data:
                 break
             try:
-                sections[name] = TypeAdapter(Experiment.__annotations__[name]).validate_python(data[name])
+                sections[name] = TypeAdapter(root.__annotations__[name]).validate_python(data[name])
                 break
             except ValidationError as error:
                 for entry in error.errors(include_url=False):
                     path = (name, *(part for part in entry["loc"] if part not in TAGS))
                     _drop(data, path[:-1] if entry["type"] == "missing" else path)
-    return Experiment.model_construct(**sections)
+    return root.model_construct(**sections)
 
 
 def _drop(data: Any, path: KeyPath) -> None:

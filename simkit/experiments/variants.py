@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from simkit.config.diagnostics import Diagnostics
-from simkit.config.documents import Document, KeyPath, read_document
-from simkit.config.overrides import Overrides, apply_overrides, replace_key
+from simkit.config.documents import Document, KeyPath
+from simkit.config.overrides import Overrides, opened, replace_key
 from simkit.config.settings import Experiment
 from simkit.ensemble.simulation import Simulation, experiment_of
 from simkit.errors import InputError
@@ -51,8 +51,7 @@ def load_one(source: Any, overrides: Overrides = (), variant: str | None = None)
 
 def _load_each(source: Any, overrides: Overrides, chosen: Collection[str] | None) -> Simulation | Variants:
     """The simulation, or those of the variants wanted, each for itself."""
-    document = read_document(source)
-    apply_overrides(document, overrides)
+    document = opened(source, overrides)
     if VARIANTS not in document.data:
         if chosen:
             name = next(iter(chosen))

@@ -42,6 +42,9 @@ def _lines(dataset: xr.Dataset) -> Iterator[Line]:
     if kind == "uncertainty":
         yield from _of_study(dataset)
         return
+    if kind == "particles":
+        yield from _of_particles(dataset)
+        return
     of = _of_sensitivities if kind == "sensitivity" else _of_run
     for name, one in each_variant(dataset).items():
         for line in of(one):
@@ -87,6 +90,21 @@ def _figures(dataset: xr.Dataset, name: str) -> dict[str, xr.DataArray]:
         for j, level in enumerate(dataset["quantile"].values):
             result[f"{suffix}_{level:g}"] = figure.isel(quantile=j)
     return result
+
+
+def _of_particles(dataset: xr.Dataset) -> Iterator[Line]:
+    """A line for each observable of molecular dynamics, and for each number that follows from a function."""
+    for name in dataset.attrs["observables"].split():
+        mean = dataset[f"{name}_mean"]
+        line: Line = {"quantity": name, "unit": mean.attrs["units"]}
+        figures = ("mean", "stderr", "correlation_time")
+        yield line | {figure: _plain(dataset[f"{name}_{figure}"]) for figure in figures}
+    for name in dataset.attrs["numbers"].split():
+        value, stderr = dataset[name], dataset[f"{name}_stderr"]
+        for place in np.ndindex(value.shape):
+            kind = {"species": str(dataset["species"].values[place[0]])} if place else {}
+            line = {"quantity": name, "unit": value.attrs["units"]} | kind
+            yield line | {"mean": float(value.values[place]), "stderr": float(stderr.values[place])}
 
 
 def _of_sensitivities(dataset: xr.Dataset) -> Iterator[Line]:

@@ -25,8 +25,20 @@ from .loops.coupled_leaps import coupled_leaps as coupled_leaps
 from .loops.integrate import integrate as integrate
 from .loops.jumps import JumpRun as JumpRun
 from .loops.jumps import integrate_jumps as integrate_jumps
+from .loops.minimise_particles import UnconvergedMinimumError as UnconvergedMinimumError
+from .loops.minimise_particles import largest_force as largest_force
+from .loops.minimise_particles import minimise_particles as minimise_particles
 from .loops.reverse_pass import reverse_pass as reverse_pass
+from .loops.scheduled_steps import ScheduledRun as ScheduledRun
+from .loops.scheduled_steps import scheduled_steps as scheduled_steps
+from .loops.simulate_particles import ListOverflowError as ListOverflowError
+from .loops.simulate_particles import ParticleRun as ParticleRun
+from .loops.simulate_particles import UnstableStepError as UnstableStepError
+from .loops.simulate_particles import simulate_particles as simulate_particles
 from .loops.step import stepper_for as stepper_for
+from .loops.two_level import ParticleDynamics as ParticleDynamics
+from .loops.two_level import ParticleState as ParticleState
+from .loops.two_level import run_chunk as run_chunk
 from .methods.jump.common_reaction_paths import CommonReactionPaths as CommonReactionPaths
 from .methods.jump.direct_method import DirectMethod as DirectMethod
 from .methods.jump.jump_method import AbstractJumpMethod as AbstractJumpMethod
@@ -42,6 +54,18 @@ from .methods.ode.symplectic import Leapfrog as Leapfrog
 from .methods.ode.symplectic import Yoshida4 as Yoshida4
 from .methods.ode.symplectic import Yoshida6 as Yoshida6
 from .methods.one_step import AbstractOneStep as AbstractOneStep
+from .methods.particles.baoab import ParticleBAOAB as ParticleBAOAB
+from .methods.particles.brownian_dynamics import BrownianDynamics as BrownianDynamics
+from .methods.particles.fire import FIRE as FIRE
+from .methods.particles.nose_hoover_chains import NoseHooverChains as NoseHooverChains
+from .methods.particles.particle_method import AbstractParticleMethod as AbstractParticleMethod
+from .methods.particles.particle_method import ParticleStep as ParticleStep
+from .methods.particles.particle_methods import PARTICLE_METHODS as PARTICLE_METHODS
+from .methods.particles.particle_methods import make_particle_method as make_particle_method
+from .methods.particles.stochastic_velocity_rescaling import (
+    StochasticVelocityRescaling as StochasticVelocityRescaling,
+)
+from .methods.particles.velocity_verlet import VelocityVerlet as VelocityVerlet
 from .methods.registry import SOLVERS as SOLVERS
 from .methods.registry import make_solver as make_solver
 from .methods.registry import solvers_by_problem as solvers_by_problem
@@ -84,9 +108,22 @@ from .problems.langevin import AbstractUnderdampedLangevin as AbstractUnderdampe
 from .problems.marks import AbstractMarks as AbstractMarks
 from .problems.marks import DoubleExponentialMarks as DoubleExponentialMarks
 from .problems.marks import NormalMarks as NormalMarks
+from .problems.motion import MotionUnits as MotionUnits
+from .problems.motion import ParticleTotals as ParticleTotals
+from .problems.motion import kinetic_energy as kinetic_energy
+from .problems.motion import kinetic_tensor as kinetic_tensor
+from .problems.motion import total_momentum as total_momentum
+from .problems.motion import velocity as velocity
 from .problems.noise_check import check_noise as check_noise
 from .problems.observe import AbstractObserver as AbstractObserver
 from .problems.observe import States as States
+from .problems.particle_observer import AbstractParticleObserver as AbstractParticleObserver
+from .problems.particle_observer import TotalsSeries as TotalsSeries
+from .problems.particles import AbstractForces as AbstractForces
+from .problems.particles import PairTotals as PairTotals
+from .problems.particles import Particles as Particles
+from .problems.particles import Tensor as Tensor
+from .problems.particles import Vector as Vector
 from .problems.problem import AbstractExactMoments as AbstractExactMoments
 from .problems.problem import AbstractODE as AbstractODE
 from .problems.problem import AbstractSDE as AbstractSDE
@@ -105,6 +142,8 @@ from .problems.schedule import scheduled as scheduled
 from .random.brownian_tree import BrownianTree as BrownianTree
 from .random.draws import Draw as Draw
 from .random.generator import Stream as Stream
+from .random.generator import Words as Words
+from .random.generator import block as block
 from .random.generator import seed_key as seed_key
 from .random.generator import stream_key as stream_key
 from .random.noise import AbstractNoise as AbstractNoise
@@ -112,6 +151,7 @@ from .random.noise import CoarsenedNoise as CoarsenedNoise
 from .random.noise import CounterNoise as CounterNoise
 from .random.noise import HalvedNoise as HalvedNoise
 from .random.normal import standard_normal as standard_normal
+from .random.particle_noise import ParticleNoise as ParticleNoise
 from .random.variates import binomial as binomial
 from .random.variates import exponential as exponential
 from .random.variates import gamma as gamma

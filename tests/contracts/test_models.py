@@ -238,7 +238,7 @@ def test_noise_kind_and_calculus_are_true(model):
 
 def test_the_readme_model_keeps_the_contract(tmp_path):
     page = (ROOT / "physics" / "README.md").read_text("utf-8")
-    (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    block = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0]
     (tmp_path / "bachelier.py").write_text(block, "utf-8")
     spec = importlib.util.spec_from_file_location("bachelier", tmp_path / "bachelier.py")
     module = importlib.util.module_from_spec(spec)

@@ -21,6 +21,7 @@ from simkit_solvers import (
     JumpNoise,
     SolverInfo,
     States,
+    Words,
     check_solver,
     integrate,
     integrate_jumps,
@@ -33,7 +34,6 @@ from simkit_solvers import (
 )
 from simkit_solvers.methods.model_solver import AbstractModelSolver
 from simkit_solvers.problems.terms import takes_halves
-from simkit_solvers.random.generator import Words
 from simkit_solvers.random.noise import StepWords
 from solver_problems import (
     MODEL_PROBLEMS,

@@ -29,7 +29,9 @@ import simkit
 from simkit import experiment_schema
 from simkit.cli import app
 from simkit.config.documents import read_document
+from simkit.config.settings.places import is_particles
 from simkit.experiments.variants import load_variants
+from simkit.md.experiment import load_particles
 from simkit.studies.plan import has_distributions, load_uncertain
 
 DOCS = ROOT / "docs"
@@ -112,11 +114,16 @@ class Page:
 
     def yaml(self, line: int, code: str):
         given = load_plain(code)
-        whole = {"model", "initial", "time"} <= given.keys()
+        wholes = {"model", "initial", "time"}, {"system", "potential", "time"}
+        whole = any(keys <= given.keys() for keys in wholes)
         experiment = given if whole else self.experiment | given
         name = re.match(r"# (\S+\.yaml)\n", code)
         if name:
             Path(name[1]).write_text(code, encoding="utf-8")
+        if is_particles(experiment):
+            load_particles(experiment)
+            self.experiment = experiment if whole else self.experiment
+            return
         if has_distributions(experiment):
             load_uncertain(experiment)
             self.experiment = experiment
@@ -135,7 +142,8 @@ class Page:
             command, _, expected = entry.partition("\n")
             program, *arguments = shlex.split(command)
             assert program == "simkit", f"{self.path}:{line}: no rule for the command {program!r}"
-            if arguments[0] in ("run", "sensitivity") and "--dry-run" not in arguments:
+            runs = arguments[0] in ("run", "sensitivity") and "--dry-run" not in arguments
+            if runs and not is_particles(read_document(arguments[1]).data):
                 arguments += ["--set", f"ensemble.paths={FEW}", "--set", "ensemble.devices=1"]
             if arguments[0] == "uncertainty":
                 arguments += ["--set", "uncertainty.points=16", "--set", "uncertainty.replicates=4"]

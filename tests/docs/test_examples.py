@@ -19,6 +19,15 @@ from simkit.cli import app
 FEW = ["ensemble.paths=1000", "ensemble.devices=1"]
 FILES = sorted(EXAMPLES.glob("*.yaml"))
 GALLERY = sorted(EXAMPLES.glob("gallery/*.yaml"))
+PARTICLES = sorted(EXAMPLES.glob("particles/*.yaml"))
+ENERGIES = {"argon": -0.93, "kob_andersen": -6.1, "lj_fluid": -2.93, "lj_melt": -5.9, "replicas": 1.0}
+SMALL = {  # of molecular dynamics
+    "argon": ["system.lattice.cells=4", "observe.g.rdf.max=8", "stages.melt.steps=200", "time.steps=400"],
+    "kob_andersen": ["system.lattice.cells=7", "observe.g.rdf.max=2.5", "time.steps=200"],
+    "lj_fluid": ["system.lattice.cells=4", "stages.equilibrate.steps=500", "time.steps=2000"],
+    "lj_melt": ["system.lattice.cells=6", "time.steps=100"],
+    "replicas": ["ensemble.paths=3", "stages.equilibrate.steps=100", "time.steps=400"],
+}
 
 
 @pytest.mark.more
@@ -37,6 +46,22 @@ def test_example_runs_and_agrees_with_its_exact_values(path, tmp_path, monkeypat
         for name in stated:
             assert abs(figures["observables"][name]["z"]) < 5, name
     assert stated or path.stem in ("lorenz", "arenstorf", "epidemic_peak", "strong_order")
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("path", PARTICLES, ids=lambda path: path.stem)
+def test_an_example_of_molecular_dynamics_runs(path, tmp_path, monkeypatch):
+    """Of a smaller system: a liquid near the temperature of its bath, or with its energy conserved."""
+    monkeypatch.chdir(tmp_path)
+    smaller = [word for override in SMALL[path.stem] for word in ("--set", override)]
+    result = CliRunner().invoke(app, ["run", str(path), "--json", *smaller])
+    assert result.exit_code == 0, result.output
+    content = json.loads(result.stdout)
+    assert Path(content["output"]).exists()
+    assert Path(content["picture"]).exists()
+    bath = {"argon": 94.4, "lj_melt": 0.75}.get(path.stem, 1.0)
+    assert content["observables"]["T"]["mean"] == pytest.approx(bath, rel=0.3)
+    assert content["observables"]["U"]["mean"] == pytest.approx(ENERGIES[path.stem], rel=0.15)
 
 
 @pytest.mark.more
@@ -168,7 +193,7 @@ def test_orbits_are_drawn_and_keep_their_energy(tmp_path, monkeypatch, capsys):
 
 COMMANDS = [
     pytest.param(path, line.split()[2:], id=line.removeprefix("# simkit "))
-    for path in [*FILES, *GALLERY]
+    for path in [*FILES, *GALLERY, *PARTICLES]
     for line in path.read_text("utf-8").splitlines()
     if line.startswith("# simkit run ")
 ]

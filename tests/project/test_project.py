@@ -29,6 +29,10 @@ TEMPLATES = {
     "uncertainty": "uncertainty.yaml",
     "greeks": "greeks.yaml",
     "epidemic_peak": "epidemic_peak.yaml",
+    **{
+        name: f"particles/{name}.yaml"
+        for name in ("lj_fluid", "lj_melt", "argon", "kob_andersen", "replicas")
+    },
 }
 ROOMS = ("solvers", "physics", "simkit", "examples", "tests", "benchmarks")
 
@@ -40,7 +44,9 @@ def project() -> dict:
 
 def test_each_template_is_the_example_file():
     assert {path.stem for path in (ROOT / "simkit/templates").glob("*.yaml")} == set(TEMPLATES)
-    assert {path.name for path in (ROOT / "examples").glob("*.yaml")} == set(TEMPLATES.values())
+    examples = ROOT / "examples"
+    files = {path for folder in ("", "particles/") for path in examples.glob(f"{folder}*.yaml")}
+    assert files == {examples / example for example in TEMPLATES.values()}
     for template, example in TEMPLATES.items():
         ours, theirs = ROOT / "simkit/templates" / f"{template}.yaml", ROOT / "examples" / example
         assert ours.read_bytes() == theirs.read_bytes(), f"run: cp {theirs} {ours}"

@@ -21,6 +21,7 @@ ROOMS = {
         ("errors", "version", "suggestions", "progress", "garbage"),
         *[
             "machine",
+            "time_series",
             "closed_forms",
             "functionals",
             "expressions",
@@ -29,6 +30,7 @@ ROOMS = {
             "ensemble",
             "results",
             "experiments",
+            "md",
         ],
         *["derivatives", "studies", "diagnostics", "transforms"],
         ("api", "pictures", "schema"),

@@ -17,6 +17,7 @@ from simkit.config.settings.models import SDEVariable as SDEVariable
 from simkit.config.settings.observe import DerivedSettings as DerivedSettings
 from simkit.config.settings.observe import EarlyExercise as EarlyExercise
 from simkit.config.settings.observe import ObservableSettings as ObservableSettings
+from simkit.config.settings.particles import ParticleExperiment as ParticleExperiment
 from simkit.config.settings.plot import Plot as Plot
 from simkit.config.settings.run import Ensemble as Ensemble
 from simkit.config.settings.run import Save as Save

@@ -13,16 +13,7 @@ from simkit.config.settings.run import Ensemble, Save, Solver, Time
 from simkit.config.settings.schedule import CurveSettings, EventSettings
 from simkit.config.settings.sensitivity import Sensitivity
 from simkit.config.settings.uncertainty import Uncertainty
-from simkit.config.settings.values import ONE_OF, Number, Section, Shorthand, checked, text, wrong
-from simkit.suggestions import shown
-
-
-def _output(value: Any) -> str:
-    name = text(value)
-    if not name.endswith((".zarr", ".nc", ".csv")):
-        raise wrong(f"must end in .zarr, .nc or .csv, got {shown(name)}")
-    return name
-
+from simkit.config.settings.values import ONE_OF, DatasetName, Number, Section, Shorthand
 
 _VARIANTS = {"type": "object", "minProperties": 1, "additionalProperties": {"type": ["object", "null"]}}
 
@@ -110,13 +101,11 @@ class Experiment(Section):
         "ignores it.",
         examples=[{"method": "sobol", "points": 1024}],
     )
-    output: Annotated[str, *checked(_output, {"type": "string", "pattern": "\\.(zarr|nc|csv)$"})] | None = (
-        Field(
-            None,
-            description="The dataset to write, .zarr or .nc, or .csv for a table of the statistics alone; a "
-            "picture is written in the same folder. Without it only the table is printed.",
-            examples=["gbm.zarr"],
-        )
+    output: DatasetName | None = Field(
+        None,
+        description="The dataset to write, .zarr or .nc, or .csv for a table of the statistics alone; a "
+        "picture is written in the same folder. Without it only the table is printed.",
+        examples=["gbm.zarr"],
     )
 
     variants: Annotated[dict[str, Any], WithJsonSchema(_VARIANTS)] | None = Field(

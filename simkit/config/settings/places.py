@@ -5,23 +5,36 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from simkit.config.settings.experiment import Experiment
+from simkit.config.settings.particles import SYSTEM, ParticleExperiment
 from simkit.config.settings.values import Section, Shorthand
 
+Root = type[Experiment] | type[ParticleExperiment]
 
-def sections_at(path: tuple[str | int, ...]) -> list[type[Section]]:
+
+def is_particles(data: Any) -> bool:
+    """Whether a document is one of molecular dynamics: it has a `system`."""
+    return isinstance(data, dict) and SYSTEM in data
+
+
+def root_of(data: Any) -> Root:
+    """The sections of a document: those of molecular dynamics, or of an ensemble of paths."""
+    return ParticleExperiment if is_particles(data) else Experiment
+
+
+def sections_at(path: tuple[str | int, ...], root: Root = Experiment) -> list[type[Section]]:
     """The sections that may stand at a key path; none where it holds other values."""
-    return [kind for kind, _ in _types_at(path) if _is_section(kind)]
+    return [kind for kind, _ in _types_at(path, root) if _is_section(kind)]
 
 
-def shorthand_at(path: tuple[str | int, ...]) -> str | None:
+def shorthand_at(path: tuple[str | int, ...], root: Root = Experiment) -> str | None:
     """The key that a bare value at a path stands for, such as `type` at `solver`."""
-    notes = (note for _, own in _types_at(path) for note in own)
+    notes = (note for _, own in _types_at(path, root) for note in own)
     return next((note.key for note in notes if isinstance(note, Shorthand)), None)
 
 
-def _types_at(path: tuple[str | int, ...]) -> list[tuple[Any, tuple]]:
+def _types_at(path: tuple[str | int, ...], root: Root) -> list[tuple[Any, tuple]]:
     """The types that may stand at a path, each with what annotates it."""
-    result: list[tuple[Any, tuple]] = [(Experiment, ())]
+    result: list[tuple[Any, tuple]] = [(root, ())]
     for part in path:
         result = [
             each for kind, _ in result for inner in _inside(kind, part) for each in _alternatives(inner)

@@ -115,6 +115,13 @@ def text(value: Any) -> str:
     return value
 
 
+def _dataset_name(value: Any) -> str:
+    name = text(value)
+    if not name.endswith((".zarr", ".nc", ".csv")):
+        raise wrong(f"must end in .zarr, .nc or .csv, got {shown(name)}")
+    return name
+
+
 def whole_number(value: Any, low: int, high: int | None = None, why: str = "") -> int:
     if isinstance(value, str) and NUMBER_TEXT.fullmatch(value.strip()):
         raise quoted(value)
@@ -211,6 +218,9 @@ NumberOrList = Annotated[float | str | list[Any], PlainValidator(_number_or_list
 
 
 Text = Annotated[str, *checked(text, {"type": "string"})]
+
+
+DatasetName = Annotated[str, *checked(_dataset_name, {"type": "string", "pattern": "\\.(zarr|nc|csv)$"})]
 
 
 Pair = Annotated[

@@ -22,7 +22,9 @@ import xarray as xr
 import yaml
 from command import simkit_command
 from simkit_physics import MODELS
+from simkit_physics.particles.potentials import POTENTIALS
 from simkit_solvers import SOLVERS
+from simkit_solvers.methods.particles.particle_methods import PARTICLE_METHODS
 
 import simkit
 import simkit.api
@@ -34,8 +36,9 @@ from simkit.cli import main
 from simkit.cli.catalogue import KINDS, first_sentence
 from simkit.cli.completion import template_names
 from simkit.cli.failures import reported
-from simkit.config.settings import Experiment
+from simkit.config.settings import Experiment, ParticleExperiment
 from simkit.expressions import function_summaries
+from simkit.md.quantities import QUANTITIES
 
 EXPERIMENT = """\
 model: {type: GBM, mu: 0.05, sigma: 0.2}
@@ -57,8 +60,9 @@ LONG_RUN = ["run", "small.yaml", "--set", "ensemble.paths=2000000000"]
 LONG_SENSITIVITY = ["sensitivity", *LONG_RUN[1:], "--wrt", "sigma"]
 LONG_STUDY = ["uncertainty", "small.yaml", "--set", "model.sigma={uniform: [0.1, 0.3]}"]
 LONG_STUDY += ["--set", "uncertainty.points=524288", "--set", "time.steps=4000"]
-KEYS = list(Experiment.model_fields)
-NAMES = [*MODELS, *SOLVERS, *CLOSED_FORMS, *function_summaries(), *KEYS]
+KEYS = list(dict.fromkeys([*Experiment.model_fields, *ParticleExperiment.model_fields]))
+PARTICLES = [*POTENTIALS, *PARTICLE_METHODS, *QUANTITIES]
+NAMES = list(dict.fromkeys([*MODELS, *SOLVERS, *CLOSED_FORMS, *function_summaries(), *KEYS, *PARTICLES]))
 
 
 @pytest.fixture
@@ -661,6 +665,6 @@ def test_completion_knows_exactly_the_names_that_describe_knows():
         environment = {"_SIMKIT_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": count}
         return set(simkit_command(env=environment).stdout.split())
 
-    assert complete("simkit describe ?") == {*MODELS, *SOLVERS, *CLOSED_FORMS, *KEYS}
+    assert complete("simkit describe ?") == {*MODELS, *SOLVERS, *CLOSED_FORMS, *KEYS, *PARTICLES}
     assert complete("simkit describe Hes?") == {"Heston"}
     assert complete("simkit new ?") == set(template_names())

@@ -34,7 +34,11 @@ from simkit.ensemble import programs
 from simkit.ensemble.run import chunk_plan, chunk_requests
 from simkit.experiments.variants import load_variants
 
-FILES = sorted(path for path in EXAMPLES.rglob("*.yaml") if path.stem != "uncertainty")
+FILES = sorted(
+    path
+    for path in EXAMPLES.rglob("*.yaml")
+    if path.stem != "uncertainty" and path.parent.name != "particles"
+)
 GBM = {
     "constants": {"r": 0.05},
     "model": {"type": "GBM", "mu": "r", "sigma": 0.2},

@@ -12,8 +12,7 @@ from ensemble_examples import gbm
 from hypothesis import given
 from hypothesis import strategies as st
 from simkit_physics import CIR, GBM, Heston, OrnsteinUhlenbeck
-from simkit_solvers import AbstractODE, Grid, Stream, make_solver, seed_key, stream_key
-from simkit_solvers.random.generator import block
+from simkit_solvers import AbstractODE, Grid, Stream, block, make_solver, seed_key, stream_key
 from simkit_solvers.random.normal import standard_normal_float64
 
 import simkit

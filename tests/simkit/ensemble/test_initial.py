@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
-from simkit_solvers import CounterNoise, Stream, seed_key, standard_normal, stream_key
-from simkit_solvers.random.generator import block
+from simkit_solvers import CounterNoise, Stream, block, seed_key, standard_normal, stream_key
 from user_code import user_jit
 
 from simkit.ensemble.initial import Distribution, draw_initial

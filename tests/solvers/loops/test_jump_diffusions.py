@@ -22,6 +22,7 @@ from simkit_solvers import (
     NormalMarks,
     Scalar,
     States,
+    Words,
     in_calculus,
     integrate,
     make_solver,
@@ -33,7 +34,6 @@ from simkit_solvers.methods.registry import samples_exactly
 from simkit_solvers.methods.solver_check import check_adaptive_sde
 from simkit_solvers.problems.jump_diffusion import jumps_of_step
 from simkit_solvers.problems.marks import jump_count
-from simkit_solvers.random.generator import Words
 from simkit_solvers.random.noise import Purpose, StepWords
 from user_code import user_jit
 

@@ -21,13 +21,13 @@ from simkit_solvers import (
     Grid,
     States,
     Switched,
+    Words,
     integrate,
     mean_decay,
     seed_key,
     stepper_for,
 )
 from simkit_solvers.methods.sde.andersen_qe import PSI_C
-from simkit_solvers.random.generator import Words
 from simkit_solvers.random.noise import StepWords
 from user_code import user_jit
 

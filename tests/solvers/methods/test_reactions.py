@@ -22,7 +22,9 @@ from simkit_solvers import (
     JumpNoise,
     Scalar,
     States,
+    Words,
     binomial,
+    block,
     exponential,
     gamma,
     integrate,
@@ -35,7 +37,6 @@ from simkit_solvers import (
     seed_key,
 )
 from simkit_solvers.methods.jump.jump_method import BAD_COUNT, BAD_PROPENSITY, TOO_MANY_STEPS, check_rates
-from simkit_solvers.random.generator import Words, block
 from simkit_solvers.random.variates import (
     LARGEST_INVERTED,
     _binomial_hat,

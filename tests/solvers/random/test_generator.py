@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from simkit_solvers import Stream, seed_key, stream_key
-from simkit_solvers.random.generator import Words, block, threefry2x32
+from simkit_solvers import Stream, Words, block, seed_key, stream_key
+from simkit_solvers.random.generator import threefry2x32
 from user_code import user_jit
 
 

@@ -18,10 +18,11 @@ from simkit_solvers import (
     CounterNoise,
     Draw,
     HalvedNoise,
+    Words,
+    block,
     seed_key,
     standard_normal,
 )
-from simkit_solvers.random.generator import Words, block
 from user_code import user_jit
 
 H_DEVIATION, K_DEVIATION = np.sqrt(1 / 12), np.sqrt(1 / 720)  # of the areas of a unit step

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.special import ndtri
-from simkit_solvers import Stream, seed_key, standard_normal, stream_key
-from simkit_solvers.random.generator import Words, block
+from simkit_solvers import Stream, Words, block, seed_key, standard_normal, stream_key
 from simkit_solvers.random.normal import standard_normal_float64, uniform
 from user_code import user_jit
 

@@ -1,0 +1,228 @@
+"""A Lennard-Jones melt, LAMMPS's bench/in.lj: 32 000 atoms, 100 steps, list builds included, on one core.
+
+Two comparisons with LAMMPS as packaged (`apt install lammps`), plain and with its OPT pair style. *Kernel*:
+skin 0.3 and a new list every 20 steps, unchecked on both sides, as in.lj has it; fast atoms cross half the
+skin long before, so that pairs may be missed. *Product*: lists are renewed before an atom has moved half the
+skin, each side at its best skin. Both by processor time. Without LAMMPS, only simkit is measured. Besides:
+the rate of 4000 and of 256 000 atoms, and of 1000 systems of 256 atoms in one program.
+"""
+
+import functools
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+if hasattr(os, "sched_setaffinity"):  # before jax counts the cores
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+from simkit import tune_process
+
+if not tune_process():
+    print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from report import Finding, by_jax, options, report
+from rounds import Timing, timed
+from simkit_physics import LennardJones, Plain, enlarged, forces_for, lattice, with_velocities
+from simkit_solvers import ParticleDynamics, Vector, VelocityVerlet, seed_key, simulate_particles
+
+DENSITY, TEMPERATURE, CUTOFF, DT = 0.8442, 1.44, 2.5, 0.005
+SKINS = (0.3, 0.4, 0.5, 0.6)
+INPUT = """
+units lj
+atom_style atomic
+lattice fcc 0.8442
+region box block 0 {cells} 0 {cells} 0 {cells}
+create_box 1 box
+create_atoms 1 box
+mass 1 1.0
+velocity all create 1.44 87287 loop geom
+pair_style lj/cut 2.5
+pair_coeff 1 1 1.0 1.0 2.5
+neighbor {skin} bin
+neigh_modify {modify}
+fix 1 all nve
+thermo {steps}
+run {steps}
+"""
+MODIFY = {"kernel": "delay 0 every 20 check no", "product": "delay 0 every 1 check yes"}
+
+
+def lammps(program: str, way: str, skin: float, cells: int, steps: int, opt: bool) -> float:
+    """Seconds of processor time of LAMMPS's loop."""
+    with tempfile.TemporaryDirectory() as folder:
+        text = INPUT.format(cells=cells, skin=skin, modify=MODIFY[way], steps=steps)
+        Path(folder, "in.lj").write_text(text)
+        command = [program, "-in", "in.lj", "-log", "none", *(["-sf", "opt"] if opt else [])]
+        single = {**os.environ, "OMP_NUM_THREADS": "1"}
+        run = subprocess.run(command, cwd=folder, env=single, capture_output=True, text=True, check=True)
+    loop = re.search(r"Loop time of ([\d.]+) on 1 procs", run.stdout)
+    share = re.search(r"([\d.]+)% CPU use", run.stdout)
+    assert loop
+    assert share
+    return float(loop[1]) * float(share[1]) / 100
+
+
+def melt(cells: int, precision: str, skin: float | None = None):
+    """Forces and particles of the start of in.lj."""
+    particles, box = lattice("fcc", (cells,) * 3, density=DENSITY)
+    particles = with_velocities(particles, TEMPERATURE, seed_key(87287))
+    potential = Plain(LennardJones(epsilon=1.0, sigma=1.0), CUTOFF)
+    return forces_for(particles, box, potential, precision, skin=skin)
+
+
+def checked(cells: int, steps: int, precision: str, skin: float | None = None):
+    """The product: seconds of processor time of a run from the start, whose lists are as large as it
+    needs."""
+    forces, particles = melt(cells, precision, skin)
+    dynamics = ParticleDynamics(forces, VelocityVerlet(), DT)
+    run = simulate_particles(dynamics, dynamics.start(particles), steps, enlarge=enlarged)
+    dynamics, particles = run.dynamics, particles.padded(run.state.particles.places)
+
+    def seconds() -> float:
+        state = dynamics.start(particles)
+        begin = processor_seconds()
+        jax.block_until_ready(simulate_particles(dynamics, state, steps).state)
+        return processor_seconds() - begin
+
+    return seconds
+
+
+def unchecked(cells: int, steps: int, precision: str, every: int = 20):
+    """The kernel: lists of skin 0.3 every 20 steps, whether they serve or not."""
+    forces, particles = melt(cells, precision, 0.3)
+    with_lists = functools.partial(_unchecked, every=every, blocks=steps // every)
+    while not bool(with_lists(forces, particles)[1]):
+        capacities = forces.capacities
+        larger = type(capacities)(*(-(-5 * n // 32) * 8 for n in capacities))
+        forces = dataclasses.replace(forces, capacities=larger)
+
+    def seconds() -> float:
+        begin = processor_seconds()
+        jax.block_until_ready(with_lists(forces, particles))
+        return processor_seconds() - begin
+
+    return seconds
+
+
+@eqx.filter_jit
+def _unchecked(forces, particles, every: int, blocks: int):
+    def block(_, carry):
+        particles, complete = carry
+        particles, listed = forces.arranged(particles)
+
+        def step(_, carry):
+            particles, force = carry
+            half = particles.momentum.plus(0.5 * DT, force)
+            particles = particles.moved(particles.position.plus(DT, half))  # of masses 1
+            force = forces.forces(particles, listed)
+            return particles.pushed(half.plus(0.5 * DT, force)), force
+
+        first = forces.forces(particles, listed)
+        particles, _ = jax.lax.fori_loop(0, every, step, (particles, first))
+        return particles, complete & forces.complete(listed)
+
+    return jax.lax.fori_loop(0, blocks, block, (particles, jnp.asarray(True)))
+
+
+def many_systems(systems: int, steps: int, precision: str):
+    """Systems of 256 atoms in one program: velocity Verlet over all pairs."""
+    forces, particles = melt(4, precision)
+
+    @jax.jit
+    def run(momenta):
+        def of_one(momentum):
+            def step(_, carry):
+                particles, force = carry
+                half = particles.momentum.plus(0.5 * DT, force)
+                particles = particles.moved(particles.position.plus(DT, half))
+                force = forces.forces(particles, listed)
+                return particles.pushed(half.plus(0.5 * DT, force)), force
+
+            start, listed = forces.arranged(particles.pushed(momentum))
+            return jax.lax.fori_loop(0, steps, step, (start, forces.forces(start, listed)))[0].position
+
+        return jax.vmap(of_one)(momenta)
+
+    scale = jnp.linspace(0.9, 1.1, systems)
+    momenta = Vector(*(scale[:, None] * c for c in particles.momentum))
+
+    def seconds() -> float:
+        begin = processor_seconds()
+        jax.block_until_ready(run(momenta))
+        return processor_seconds() - begin
+
+    return seconds
+
+
+def processor_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def main():
+    asked = options(__doc__)
+    cells, steps, rounds = (10, 40, 2) if asked.small else (20, 100, 5)
+    atoms = 4 * cells**3
+    program = shutil.which("lmp")
+    if program is None:
+        print("LAMMPS is not installed (apt install lammps): only simkit is measured", file=sys.stderr)
+    with jax.enable_x64(True):
+        programs, work = {}, {}
+        for precision in ("float64", "mixed"):
+            programs[f"kernel, {precision}"] = unchecked(cells, steps, precision)
+            programs[f"product, {precision}"] = checked(cells, steps, precision)
+        for opt in (False, True) if program else ():
+            name = "OPT" if opt else "plain"
+            of = functools.partial(lammps, program, cells=cells, steps=steps, opt=opt)
+            best = min(SKINS, key=lambda skin, of=of: of(way="product", skin=skin))
+            programs[f"LAMMPS {name}, kernel"] = functools.partial(of, way="kernel", skin=0.3)
+            programs[f"LAMMPS {name}, product, skin {best}"] = functools.partial(of, way="product", skin=best)
+        work |= dict.fromkeys(programs, atoms * steps)
+        if not asked.small:
+            for n, count in ((10, 200), (40, 10)):
+                programs[f"kernel, float64, {4 * n**3} atoms"] = unchecked(n, max(count, 20), "float64")
+                work[f"kernel, float64, {4 * n**3} atoms"] = 4 * n**3 * max(count, 20)
+        systems, count = (64, 20) if asked.small else (1000, 20)
+        programs["systems of 256 atoms, float64"] = many_systems(systems, count, "float64")
+        work["systems of 256 atoms, float64"] = systems * 256 * (count + 1)
+        result = timed(programs, rounds)
+    report("lennard_jones", list(findings(result, work)), result, work, asked)
+
+
+def findings(result: dict[str, Timing], work: dict[str, float]):
+    def rate(name: str) -> float:
+        return work[name] / result[name].best
+
+    for way in ("kernel", "product"):
+        for precision, old, new in (("float64", 1.2, 1.5), ("mixed", 1.8, 2.5)):
+            ours = rate(f"{way}, {precision}")
+            for name in result:
+                if name.startswith("LAMMPS") and way in name:
+                    kind = name.split(",")[0]
+                    target = by_jax(old, new) if kind == "LAMMPS plain" else None
+                    yield Finding(
+                        f"{way}, {precision}, one core, over {kind}", ours / rate(name), target=target
+                    )
+    large = rate("kernel, float64")
+    for name in result:
+        if name.startswith("kernel, float64,"):
+            yield Finding(f"{name}, time an atom-step", large / rate(name), target=1.3, wanted="at most")
+    yield Finding(
+        "systems of 256 atoms, rate over the large system's",
+        rate("systems of 256 atoms, float64") / large,
+        target=0.7,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Molecular dynamics: boxes, pair potentials, neighbour lists and the forces of many particles."""

@@ -1,0 +1,216 @@
+r"""Boxes: free space, and periodic ones whose images fill it.
+
+A periodic box is spanned by $a = (l_x, 0, 0)$, $b = (t_{xy}, l_y, 0)$ and $c = (t_{xz}, t_{yz}, l_z)$, as in
+LAMMPS; without tilts it is orthorhombic. Reference: Allen & Tildesley (2017), Computer Simulation of Liquids,
+section 1.6, doi:10.1093/oso/9780198803195.001.0001.
+"""
+
+import abc
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from simkit_solvers import Vector
+
+
+class AbstractBox(eqx.Module):
+    """Where particles are, and which image of a pair is the nearest one.
+
+    Searches for neighbours measure distances in *search coordinates*, of which each has a period of its own:
+    the sum or the maximum of squared gaps is at most the squared distance.
+    """
+
+    periodic: eqx.AbstractClassVar[bool]
+
+    @abc.abstractmethod
+    def nearest(self, difference: Vector) -> Vector:
+        """The nearest image of a difference, if that is shorter than half the least width of the box."""
+
+    @abc.abstractmethod
+    def wrapped(self, position: Vector) -> tuple[Vector, Vector]:
+        """The positions inside the box, and how many box vectors were taken off (32-bit whole numbers)."""
+
+    @abc.abstractmethod
+    def unwrapped(self, position: Vector, image: Vector) -> Vector:
+        """The positions on the paths without the box: `image` box vectors are added."""
+
+    @abc.abstractmethod
+    def search_coordinates(self, position: Vector) -> Vector:
+        """Coordinates in units of length in which a search for neighbours measures gaps."""
+
+    @abc.abstractmethod
+    def nearest_gap(self, difference: Vector) -> Vector:
+        """Differences of search coordinates, each to its nearest image."""
+
+    @abc.abstractmethod
+    def least_square(self, gap: Vector) -> jax.Array:
+        """A lower bound of the squared distance of two points whose search coordinates differ by at least
+        that."""
+
+    @property
+    @abc.abstractmethod
+    def widths(self) -> Vector:
+        """The distances between opposite faces; infinite in free space."""
+
+    @property
+    @abc.abstractmethod
+    def volume(self) -> jax.Array:
+        """The volume; infinite in free space."""
+
+    @property
+    def least_width(self) -> jax.Array:
+        """The least distance between opposite faces."""
+        return jnp.minimum(jnp.minimum(self.widths.x, self.widths.y), self.widths.z)
+
+
+class FreeBox(AbstractBox):
+    """Open space."""
+
+    periodic: ClassVar[bool] = False
+
+    def nearest(self, difference: Vector) -> Vector:
+        return difference
+
+    def wrapped(self, position: Vector) -> tuple[Vector, Vector]:
+        return position, Vector(*(jnp.zeros(jnp.shape(c), jnp.int32) for c in position))
+
+    def unwrapped(self, position: Vector, image: Vector) -> Vector:
+        return position
+
+    def search_coordinates(self, position: Vector) -> Vector:
+        return position
+
+    def nearest_gap(self, difference: Vector) -> Vector:
+        return difference
+
+    def least_square(self, gap: Vector) -> jax.Array:
+        return gap.dot(gap)
+
+    @property
+    def widths(self) -> Vector:
+        return Vector(*(jnp.asarray(jnp.inf),) * 3)
+
+    @property
+    def volume(self) -> jax.Array:
+        return jnp.asarray(jnp.inf)
+
+
+class AbstractPeriodicBox(AbstractBox):
+    """A box whose images fill space."""
+
+    periodic: ClassVar[bool] = True
+
+    @abc.abstractmethod
+    def fractions(self, position: Vector) -> Vector:
+        """The coordinates in units of the box vectors."""
+
+    @abc.abstractmethod
+    def cartesian(self, fractions: Vector) -> Vector:
+        """The position with the given coordinates in units of the box vectors."""
+
+    def nearest(self, difference: Vector) -> Vector:
+        return difference.plus(-1, self.cartesian(Vector(*map(jnp.round, self.fractions(difference)))))
+
+    def wrapped(self, position: Vector) -> tuple[Vector, Vector]:
+        turns = Vector(*map(jnp.floor, self.fractions(position)))
+        inside = position.plus(-1, self.cartesian(turns))
+        return inside, Vector(*(t.astype(jnp.int32) for t in turns))
+
+    def unwrapped(self, position: Vector, image: Vector) -> Vector:
+        return position.plus(1, self.cartesian(Vector(*(t.astype(position.x.dtype) for t in image))))
+
+    def fixed_point(self, position: Vector) -> Vector:
+        """The coordinates in units of the box vectors over 2^32, as 32-bit whole numbers.
+
+        Their differences overflow into the nearest image by themselves. No derivative passes through them.
+        """
+        return Vector(*map(_last_32_bits, self.fractions(position)))
+
+    def of_fixed_point(self, difference: Vector, dtype: Any) -> Vector:
+        """The nearest image of a difference of coordinates in fixed point."""
+        unit = jnp.asarray(2.0**-32, dtype)
+        return self.cartesian(Vector(*(c.astype(dtype) * unit for c in difference)))
+
+
+class OrthorhombicBox(AbstractPeriodicBox):
+    """A periodic box with right angles and the given `sides`."""
+
+    sides: Vector
+
+    def fractions(self, position: Vector) -> Vector:
+        return Vector(
+            *(c * (1 / side) for c, side in zip(position, _like(self.sides, position), strict=True))
+        )
+
+    def cartesian(self, fractions: Vector) -> Vector:
+        return Vector(*(c * side for c, side in zip(fractions, _like(self.sides, fractions), strict=True)))
+
+    def search_coordinates(self, position: Vector) -> Vector:
+        return position
+
+    def nearest_gap(self, difference: Vector) -> Vector:
+        return self.nearest(difference)
+
+    def least_square(self, gap: Vector) -> jax.Array:
+        return gap.dot(gap)
+
+    @property
+    def widths(self) -> Vector:
+        return Vector(*map(jnp.asarray, self.sides))
+
+    @property
+    def volume(self) -> jax.Array:
+        return jnp.asarray(self.sides.x * self.sides.y * self.sides.z)
+
+
+class TriclinicBox(AbstractPeriodicBox):
+    """A periodic box with the given `sides` (l_x, l_y, l_z) and `tilts` (t_xy, t_xz, t_yz)."""
+
+    sides: Vector
+    tilts: Vector
+
+    def fractions(self, position: Vector) -> Vector:
+        (lx, ly, lz), (xy, xz, yz) = _like(self.sides, position), _like(self.tilts, position)
+        c = position.z * (1 / lz)
+        b = (position.y - yz * c) * (1 / ly)
+        return Vector((position.x - xy * b - xz * c) * (1 / lx), b, c)
+
+    def cartesian(self, fractions: Vector) -> Vector:
+        (lx, ly, lz), (xy, xz, yz) = _like(self.sides, fractions), _like(self.tilts, fractions)
+        a, b, c = fractions
+        return Vector(lx * a + xy * b + xz * c, ly * b + yz * c, lz * c)
+
+    def search_coordinates(self, position: Vector) -> Vector:
+        """Distances from the faces of the box."""
+        widths = _like(self.widths, position)
+        return Vector(*(s * w for s, w in zip(self.fractions(position), widths, strict=True)))
+
+    def nearest_gap(self, difference: Vector) -> Vector:
+        widths = _like(self.widths, difference)
+        return Vector(*(d - w * jnp.round(d * (1 / w)) for d, w in zip(difference, widths, strict=True)))
+
+    def least_square(self, gap: Vector) -> jax.Array:
+        """Of the distances between parallel planes the largest, since the planes are not at right angles."""
+        largest = jnp.maximum(jnp.maximum(abs(gap.x), abs(gap.y)), abs(gap.z))
+        return largest**2
+
+    @property
+    def widths(self) -> Vector:
+        (lx, ly, lz), (xy, xz, yz) = ([jnp.asarray(c) for c in v] for v in (self.sides, self.tilts))
+        along_x = jnp.sqrt((ly * lz) ** 2 + (xy * lz) ** 2 + (xy * yz - ly * xz) ** 2) / (ly * lz)
+        return Vector(lx / along_x, ly * lz / jnp.sqrt(lz**2 + yz**2), lz)
+
+    @property
+    def volume(self) -> jax.Array:
+        return jnp.asarray(self.sides.x * self.sides.y * self.sides.z)
+
+
+def _like(numbers: Vector, position: Vector) -> tuple:
+    return tuple(jnp.asarray(number).astype(position.x.dtype) for number in numbers)
+
+
+def _last_32_bits(fraction: jax.Array) -> jax.Array:
+    """A fraction of a period over 2^32, whole periods dropped."""
+    scaled = (fraction - jnp.round(fraction)) * 2.0**32
+    return jnp.round(scaled).astype(jnp.int64).astype(jnp.int32)

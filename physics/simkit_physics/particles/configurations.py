@@ -1,0 +1,151 @@
+"""Initial configurations: particles at rest, lattices, species and velocities.
+
+What is random is a pure function of (key, path, number of the particle).
+"""
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float
+from simkit_solvers import (
+    MotionUnits,
+    Particles,
+    Scalar,
+    Stream,
+    Vector,
+    Words,
+    block,
+    standard_normal,
+    stream_key,
+)
+
+from simkit_physics.particles.boxes import OrthorhombicBox
+
+VELOCITY_BLOCKS, SPECIES_BLOCK, POSITION_BLOCKS = (0, 1), 2, 4  # of the random words of each particle
+
+REDUCED = MotionUnits()
+Lattice = Literal["sc", "bcc", "fcc", "diamond"]
+_FACES = ((0, 0, 0), (0, 0.5, 0.5), (0.5, 0, 0.5), (0.5, 0.5, 0))
+BASES: dict[Lattice, tuple] = {  # positions in the cubic cell
+    "sc": _FACES[:1],
+    "bcc": ((0, 0, 0), (0.5, 0.5, 0.5)),
+    "fcc": _FACES,
+    "diamond": (*_FACES, *(tuple(c + 0.25 for c in place) for place in _FACES)),
+}
+
+
+def particles_at_rest(
+    positions: Float[ArrayLike, "particles 3"], mass: ArrayLike = 1.0, species: ArrayLike = 0
+) -> Particles:
+    """Particles at these positions, with no momentum; mass and species are one for all or one a particle."""
+    rows = jnp.asarray(positions)
+    count, dtype = len(rows), rows.dtype
+    zero = jnp.zeros(count, dtype)
+    return Particles(
+        position=Vector.of(rows),
+        momentum=Vector(zero, zero, zero),
+        image=Vector(*(jnp.zeros(count, jnp.int32),) * 3),
+        mass=jnp.broadcast_to(jnp.asarray(mass, dtype), count),
+        species=jnp.broadcast_to(jnp.asarray(species, jnp.int32), count),
+        identity=jnp.arange(count, dtype=jnp.int32),
+        count=count,
+    )
+
+
+def lattice(
+    kind: Lattice,
+    cells: Sequence[int],
+    *,
+    density: float | None = None,
+    spacing: float | None = None,
+    mass: float = 1.0,
+) -> tuple[Particles, OrthorhombicBox]:
+    """A cubic lattice and its periodic box: `cells` unit cells along x, y and z, from the corner of the box.
+
+    Given are either the number density or the side of the cubic cell, `spacing`.
+
+    Raises `ValueError` for a lattice that is not known, and unless there is one of the two.
+    """
+    if kind not in BASES:
+        raise ValueError(f"lattice: must be one of {', '.join(get_args(Lattice))}, got {kind!r}")
+    if len(cells) != 3 or min(cells) < 1:
+        raise ValueError(f"cells: must be three whole numbers >= 1, got {list(cells)}")
+    basis = np.array(BASES[kind], float)
+    side = _spacing(density, spacing, len(basis))
+    corners = np.stack(np.meshgrid(*(np.arange(n) for n in cells), indexing="ij"), axis=-1).reshape(-1, 1, 3)
+    sides = Vector(*(jnp.asarray(side * n) for n in cells))
+    return particles_at_rest(side * (corners + basis).reshape(-1, 3), mass), OrthorhombicBox(sides)
+
+
+def _spacing(density: float | None, spacing: float | None, in_cell: int) -> float:
+    if (density is None) == (spacing is None):
+        raise ValueError("lattice: give either density or spacing")
+    value, name = (density, "density") if spacing is None else (spacing, "spacing")
+    if value is None or not value > 0:
+        raise ValueError(f"{name}: must be > 0, got {value}")
+    return value if name == "spacing" else (in_cell / value) ** (1 / 3)
+
+
+def with_species(
+    particles: Particles, counts: Sequence[int], masses: Sequence[float], key: Words, path: Scalar | int = 0
+) -> Particles:
+    """The same particles as a mixture in random order: `counts` of each species, with their masses.
+
+    Raises `ValueError` unless the counts add up to the number of particles.
+    """
+    if sum(counts) != particles.count or len(counts) != len(masses) or min(counts) < 0:
+        raise ValueError(
+            f"species: counts {list(counts)} and masses {list(masses)} for {particles.count} particles"
+        )
+    words = block(stream_key(key, path, Stream.INITIAL), _numbers(particles), jnp.uint32(SPECIES_BLOCK))
+    order = jnp.lexsort((particles.identity, words.b, words.a, ~particles.real))
+    kinds = np.repeat(np.arange(len(counts)), counts)
+    species = particles.species.at[order[: particles.count]].set(jnp.asarray(kinds, jnp.int32))
+    mass = jnp.where(particles.real, jnp.asarray(masses, particles.mass.dtype)[species], particles.mass)
+    return Particles(
+        particles.position,
+        particles.momentum,
+        particles.image,
+        mass,
+        species,
+        particles.identity,
+        particles.count,
+    )
+
+
+def with_velocities(
+    particles: Particles,
+    temperature: Scalar,
+    key: Words,
+    path: Scalar | int = 0,
+    units: MotionUnits = REDUCED,
+) -> Particles:
+    r"""The same particles with normal velocities at exactly this temperature and without drift.
+
+    $\sum_i p_i = 0$ and $\sum_i p_i^2/m_i = (3N - 3)\,k_B T$, as energies in these units. A particle draws by
+    its number, whatever the order.
+
+    Raises `ValueError` for a single particle, which has no temperature without drift.
+    """
+    if particles.count < 2:
+        raise ValueError("velocities: a single particle has no temperature without drift; give two or more")
+    real, dtype = particles.real, particles.mass.dtype
+    mass = jnp.where(real, particles.mass, 1)
+    first, second = (
+        block(stream_key(key, path, Stream.INITIAL), _numbers(particles), jnp.uint32(place))
+        for place in VELOCITY_BLOCKS
+    )
+    normals = (standard_normal(word).astype(dtype) for word in (first.a, first.b, second.a))
+    drawn = [jnp.where(real, jnp.sqrt(mass) * z, 0) for z in normals]
+    total = jnp.sum(jnp.where(real, mass, 0))
+    p = Vector(*(jnp.where(real, c - mass / total * jnp.sum(c), 0) for c in drawn))
+    twice_kinetic = units.kinetic * jnp.sum(p.dot(p) / mass)
+    wanted = (3 * particles.count - 3) * units.boltzmann * temperature
+    return particles.pushed(p.times(jnp.sqrt(wanted / twice_kinetic).astype(dtype)))
+
+
+def _numbers(particles: Particles) -> Array:
+    return particles.identity.astype(jnp.uint32)

@@ -1,0 +1,94 @@
+r"""Heat capacity and compressibilities from fluctuations, by the formulas of the ensembles NVT and NVE.
+
+Reference: Allen & Tildesley (2017), Computer Simulation of Liquids, section 2.5,
+doi:10.1093/oso/9780198803195.001.0001.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+from simkit_solvers import Particles
+
+from simkit_physics.particles.boxes import AbstractBox
+from simkit_physics.particles.clusters import ClusterGrid
+from simkit_physics.particles.near_pairs import Tile, over_near_pairs
+
+
+def hypervirial(grid: ClusterGrid, box: AbstractBox, potential: Any, particles: Particles) -> jax.Array:
+    r"""The hypervirial of a truncated potential, $X = \tfrac19 \sum_{i<j} r (r u'(r))'$, an energy.
+
+    It is what compressibilities from fluctuations need beside the virial. What a plain cutoff adds to the
+    derivative, a peak, is not included. `grid` is `block_grid(box, particles)`.
+    """
+
+    dtype = particles.position.x.dtype
+    potential = jax.tree.map(lambda a: a.astype(dtype) if eqx.is_inexact_array(a) else a, potential)
+
+    def add(sum_, tile: Tile):
+        pair = potential.of_pair(tile.first, tile.second)
+        far = jnp.square(2 * potential.cutoff)
+        r2 = jnp.minimum(tile.r2, far)
+
+        def virial(r2):  # r du/dr = 2 r^2 du/d(r^2)
+            return 2 * r2 * pair.slope(r2)
+
+        _, slope = jax.jvp(virial, (r2,), (jnp.ones_like(r2),))
+        return sum_ + jnp.sum(jnp.where(tile.r2 < far, 2 * r2 * slope, 0)) / 9
+
+    blank = jnp.zeros((), dtype)
+    return over_near_pairs(grid, box, particles, potential.cutoff, add, blank)
+
+
+def constant_volume_heat_capacity(
+    energy_variance: ArrayLike, temperature: ArrayLike, boltzmann: ArrayLike = 1.0
+) -> Any:
+    r"""$C_V = \langle \delta E^2 \rangle / k_B T^2$ of a system at constant temperature (NVT)."""
+    return energy_variance / (boltzmann * temperature**2)
+
+
+def constant_energy_heat_capacity(
+    kinetic_mean: ArrayLike, kinetic_variance: ArrayLike, freedom: int, boltzmann: ArrayLike = 1.0
+) -> Any:
+    r"""$C_V$ of a system at constant energy (NVE), from the fluctuations of its kinetic energy:
+
+    $\langle \delta K^2 \rangle = \tfrac f2 (k_B T)^2 \left(1 - \frac{f k_B}{2 C_V}\right)$ with f degrees of
+    freedom and $\langle K \rangle = \tfrac f2 k_B T$, to order 1/N.
+    Reference: Lebowitz, Percus & Verlet (1967), Ensemble dependence of fluctuations with application to
+    machine computations, doi:10.1103/PhysRev.153.250.
+    """
+    ratio = (
+        kinetic_variance * freedom / (2 * kinetic_mean**2)
+    )  # of the variance to that at constant temperature
+    return 0.5 * freedom * boltzmann / (1 - ratio)
+
+
+def isothermal_compressibility(
+    volume: float, thermal_energy: ArrayLike, atoms: int, virial: Any, virial_variance: Any, hypervirial: Any
+) -> Any:
+    r"""$\kappa_T$ of a system at constant temperature, of the isotropic virial $W = \tfrac13 \sum r f$:
+
+    $V / \kappa_T = N k_B T + \langle W \rangle + \langle X \rangle - \langle \delta W^2 \rangle / k_B T$.
+    """
+    stiffness = atoms * thermal_energy + virial + hypervirial - virial_variance / thermal_energy
+    return volume / stiffness
+
+
+def adiabatic_compressibility(
+    volume: float,
+    thermal_energy: ArrayLike,
+    freedom: int,
+    pressure: Any,
+    pressure_variance: Any,
+    hypervirial: Any,
+) -> Any:
+    r"""$\kappa_S$ of a system at constant energy:
+
+    $\langle \delta P^2 \rangle = \frac{k_B T}{V} \left(\frac{2 f k_B T}{9 V} + \langle P \rangle
+    - \frac1{\kappa_S} + \frac{\langle X \rangle}{V}\right)$, with $f = 3N$ in the thermodynamic limit.
+    """
+    kinetic = 2 * freedom * thermal_energy / (9 * volume)
+    stiffness = kinetic + pressure + hypervirial / volume - pressure_variance * volume / thermal_energy
+    return 1 / stiffness

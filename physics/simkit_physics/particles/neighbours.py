@@ -1,0 +1,227 @@
+"""Lists of the particles near each cluster, made without a scatter of forces, a hash or a cell grid.
+
+The search descends: blocks near a block, clusters near a block, clusters near a cluster, particles near a
+cluster. The first three compare bounding boxes in the search coordinates of the box; the last compares
+distances. Every level writes into a table of fixed capacity and counts what it found, so that a table that is
+too small is noticed.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+from simkit_solvers import Vector
+
+from simkit_physics.particles.boxes import AbstractBox
+from simkit_physics.particles.clusters import LANES, MEMBERS, ClusterGrid, by_cluster
+
+GROUP = 8  # neighbours that a pair kernel takes at a time
+
+
+class Capacities(NamedTuple):
+    """The lengths of the tables of a search."""
+
+    blocks: int  # near a block
+    block_clusters: int  # near a block
+    clusters: int  # near a cluster
+    particles: int  # near a cluster: a multiple of GROUP
+
+
+class NeighbourList(eqx.Module):
+    """For each cluster the particles of other clusters that are near one of its members, as numbers of
+    places.
+
+    `members` has the shape (chunk, group, neighbour of the group, cluster of the chunk); places past the last
+    are empty. `groups` says how many groups a chunk uses. `counts` are the largest numbers that each level of
+    the search found, and `extent` is the largest distance of a particle from the centre of its cluster.
+    """
+
+    members: Int[Array, "chunks groups 8 64"]
+    groups: Int[Array, " chunks"]
+    counts: Int[Array, "4"]
+    extent: Float[Array, ""]
+    origin: Vector
+
+
+class Bounds(NamedTuple):
+    """Bounding boxes in search coordinates; those without particles are nowhere."""
+
+    centre: Vector
+    half: Vector
+
+    def at(self, index: jax.Array) -> "Bounds":
+        return jax.tree.map(lambda a: a[index], self)
+
+
+class NeighbourSearch(NamedTuple):
+    """A search for the particles within `reach` of a member of each cluster.
+
+    If `each_pair` is false, the image of a particle that is nearest to the centre of a cluster must be the
+    nearest one to all its members.
+    """
+
+    grid: ClusterGrid
+    capacities: Capacities
+    box: AbstractBox
+    each_pair: bool = False
+
+    def near(self, position: Vector, real: Bool[Array, " places"], reach: jax.Array) -> NeighbourList:
+        """The list of a configuration in the places of the grid."""
+        position32 = Vector(*(c.astype(jnp.float32) for c in position))
+        box = jax.tree.map(lambda a: jnp.asarray(a).astype(jnp.float32), self.box)
+        search = box.search_coordinates(position32)
+        clusters = _bounds(search, real)
+        blocks = _joined(clusters)
+        reach2 = _with_rounding(reach, position, real)
+
+        n1, blocks_near = self._blocks(box, blocks, reach2)
+        n2, block_clusters = self._block_clusters(box, blocks, clusters, reach2, n1, blocks_near)
+        n3, clusters_near = self._clusters(box, clusters, reach2, n2, block_clusters)
+        n4, extent, found = self._particles(box, position32, real, reach2, n3, clusters_near)
+        counts = jnp.stack([n1.max(), n2.max(), n3.max(), n4.max()])
+        chunks = self.grid.chunks
+        members = found.reshape(-1, GROUP, chunks, LANES).transpose(2, 0, 1, 3)
+        groups = jnp.minimum(-(-n4.reshape(chunks, LANES).max(1) // GROUP), members.shape[1])
+        return NeighbourList(members, groups, counts, extent, position)
+
+    def _blocks(self, box, blocks: Bounds, reach2):
+        count = self.grid.blocks
+
+        def test(j):
+            j = jnp.minimum(j, count - 1)
+            return _gap2(box, blocks, blocks.at(j)) < reach2, jnp.full(count, j, jnp.int32)
+
+        return compact(count, count, self.capacities.blocks, count, test)
+
+    def _block_clusters(self, box, blocks: Bounds, clusters: Bounds, reach2, counts, near):
+        count = self.grid.blocks
+
+        def test(k):
+            block = near[k // 8]
+            j = jnp.minimum(block * 8 + k % 8, 8 * count - 1)
+            return (block < count) & (_gap2(box, blocks, clusters.at(j)) < reach2), j
+
+        most = 8 * jnp.minimum(counts.max(), self.capacities.blocks)
+        return compact(most, count, self.capacities.block_clusters, 8 * count, test)
+
+    def _clusters(self, box, clusters: Bounds, reach2, counts, near):
+        count = 8 * self.grid.blocks
+
+        def test(k):
+            j = jnp.repeat(near[k], 8, total_repeat_length=count)
+            other = clusters.at(jnp.minimum(j, count - 1))
+            different = j != jnp.arange(
+                count, dtype=jnp.int32
+            )  # a cluster's own pairs have a kernel of their own
+            return (j < count) & different & (_gap2(box, clusters, other) < reach2), j
+
+        most = jnp.minimum(counts.max(), self.capacities.block_clusters)
+        return compact(most, count, self.capacities.clusters, count, test)
+
+    def _particles(self, box, position, real, reach2, counts, near):
+        count = 8 * self.grid.blocks
+        place = by_cluster(jnp.arange(self.grid.places, dtype=jnp.int32))
+        first = Vector(*(by_cluster(c)[:, 0] for c in position))
+        inside = by_cluster(real)
+        around = [box.nearest(_minus(_member(position, m), first)) for m in range(MEMBERS)]
+        count_inside = jnp.maximum(jnp.sum(inside, 1), 1).astype(jnp.float32)
+        mean = Vector(
+            *(
+                sum(jnp.where(inside[:, m], c, 0) for m, c in enumerate(each)) / count_inside
+                for each in zip(*around, strict=True)
+            )
+        )
+        centre = first.plus(1, mean)
+        own = [  # empty places stand with the first member, which is there if any is
+            Vector(*(jnp.where(inside[:, m], c, 0) - d for c, d in zip(each, mean, strict=True)))
+            for m, each in enumerate(around)
+        ]
+        extent = jnp.sqrt(jnp.max(jnp.where(inside[:, :1], jnp.stack([c.dot(c) for c in own], 1), 0)))
+        ends = place.ravel()
+
+        def square(one, other):
+            difference = box.nearest(_minus(one, other)) if self.each_pair else _minus(one, other)
+            return difference.dot(difference)
+
+        def test(k):
+            cluster = near[k // MEMBERS]
+            j = ends[jnp.minimum(cluster * MEMBERS + k % MEMBERS, self.grid.places - 1)]
+            other = box.nearest(_minus(Vector(*(c[j] for c in position)), centre))
+            closest2 = square(own[0], other)
+            for each in own[1:]:
+                closest2 = jnp.minimum(closest2, square(each, other))
+            return (cluster < count) & real[j] & (closest2 < reach2), j
+
+        most = MEMBERS * jnp.minimum(counts.max(), self.capacities.clusters)
+        found, listed = compact(most, count, self.capacities.particles, self.grid.places, test)
+        return found, extent, listed
+
+
+def compact(
+    count: jax.Array | int, lanes: int, capacity: int, fill: int, test: Callable
+) -> tuple[jax.Array, jax.Array]:
+    """In each lane, the values of the candidates 0, …, count - 1 that pass, in order, and how many they are.
+
+    `test(k)` returns which lanes pass and their values. The table has the shape (capacity, lanes).
+    """
+    lane, stride = jnp.arange(lanes, dtype=jnp.int32), lanes + 16  # not a power of two, or the cache thrashes
+
+    def body(k, carry):
+        # The result of a test waits one iteration, or XLA fuses it into the scatter and repeats it.
+        found, table, hit, value = carry
+        where = jnp.where(hit & (found < capacity), found * stride + lane, capacity * stride)
+        table = table.at[where].set(value, mode="promise_in_bounds")
+        return found + hit.astype(found.dtype), table, *test(k + 1)
+
+    start = jnp.zeros(lanes, jnp.int32), jnp.full(capacity * stride + 1, fill, jnp.int32)
+    found, table, _, _ = lax.fori_loop(0, count, body, (*start, *test(jnp.int32(0))))
+    return found, table[:-1].reshape(capacity, stride)[:, :lanes]
+
+
+def _member(position: Vector, m: int) -> Vector:
+    return Vector(*(by_cluster(c)[:, m] for c in position))
+
+
+def _minus(a: Vector, b: Vector) -> Vector:
+    return a.plus(-1, b)
+
+
+def _bounds(search: Vector, real: jax.Array) -> Bounds:
+    """The bounding box of each cluster."""
+    inside = by_cluster(real)
+    low = Vector(*(jnp.where(inside, by_cluster(c), jnp.inf).min(1) for c in search))
+    high = Vector(*(jnp.where(inside, by_cluster(c), -jnp.inf).max(1) for c in search))
+    return _box_between(low, high)
+
+
+def _joined(clusters: Bounds) -> Bounds:
+    """The bounding box of each block."""
+    low = Vector(*((c - h).reshape(-1, 8).min(1) for c, h in zip(*clusters, strict=True)))
+    high = Vector(*((c + h).reshape(-1, 8).max(1) for c, h in zip(*clusters, strict=True)))
+    return _box_between(low, high)
+
+
+def _box_between(low: Vector, high: Vector) -> Bounds:
+    """An empty one has a half width of minus infinity, so that its gaps are infinite."""
+    some = [h >= l for l, h in zip(low, high, strict=True)]
+    centre = Vector(*(jnp.where(s, (l + h) / 2, 0) for s, l, h in zip(some, low, high, strict=True)))
+    half = Vector(*(jnp.where(s, (h - l) / 2, -jnp.inf) for s, l, h in zip(some, low, high, strict=True)))
+    return Bounds(centre, half)
+
+
+def _gap2(box: AbstractBox, a: Bounds, b: Bounds) -> jax.Array:
+    """A lower bound of the squared distance between particles of two bounding boxes."""
+    difference = box.nearest_gap(_minus(a.centre, b.centre))
+    pieces = zip(difference, a.half, b.half, strict=True)
+    return box.least_square(Vector(*(jnp.maximum(jnp.abs(d) - (h + k), 0) for d, h, k in pieces)))
+
+
+def _with_rounding(reach: jax.Array, position: Vector, real: jax.Array) -> jax.Array:
+    """The squared reach in float32, with what rounding of coordinates can take from a distance."""
+    largest = jnp.max(jnp.where(real, jnp.sqrt(position.dot(position)), 0))
+    margin = 16 * float(jnp.finfo(jnp.float32).eps) * (largest + reach)
+    return ((reach + margin) ** 2).astype(jnp.float32)

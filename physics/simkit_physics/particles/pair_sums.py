@@ -1,0 +1,159 @@
+"""Sums over pairs, in loops that vector units can run.
+
+Particles stand in groups of eight members in each of many lanes. Pairs are (neighbour, member, lane): lanes
+are contiguous, so that nothing is scattered and nothing crosses lanes. What a lane is, the caller knows: a
+cluster of a neighbour list, a system of many, or a particle.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from simkit_solvers import PairTotals, Tensor, Vector
+
+# jax 0.10's XLA ignores optimization barriers on CPUs: there, a buffer must be part of the loop's carry.
+BARRIERS = jax.__version_info__ >= (0, 11)
+
+COMPONENTS = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))  # of a Tensor
+
+
+class Group(NamedTuple):
+    """Particles, arrays (member, lane). Where `real` says which places hold one, positions of others are
+    ignored.
+
+    Without it those are so far away that they interact with nothing.
+    """
+
+    position: Vector
+    species: jax.Array
+    real: jax.Array | None = None
+
+    def moved(self, change: Vector) -> "Group":
+        return self._replace(position=self.position.plus(1, change))
+
+
+class PairSums(NamedTuple):
+    """Sums over the neighbours of each particle, in its place: the force, and if asked for energy and virial.
+
+    The energy is that of half of each pair. So is the virial, of which there is one number a lane.
+    """
+
+    force: Vector
+    energy: jax.Array | None = None
+    virial: Tensor | None = None
+
+    def totals(self) -> PairTotals:
+        """The sums over all particles."""
+        assert self.energy is not None
+        assert self.virial is not None
+        return PairTotals(jnp.sum(self.energy), Tensor(*map(jnp.sum, self.virial)))
+
+
+class Pairs(NamedTuple):
+    """What pairs do: a potential whose energy is 0 at the squared distance `far2`.
+
+    `nearest` moves a difference to its nearest image, where positions are not near each other already.
+    """
+
+    potential: Any
+    far2: jax.Array
+    nearest: Callable[[Vector], Vector] | None = None
+
+    def interact(
+        self, own: Group, other: Group, excluded: jax.Array | None = None, shift: Vector | None = None
+    ) -> tuple[Vector, jax.Array, jax.Array]:
+        """The differences own - other, energies and forces over distance of pairs (neighbour, member,
+        lane)."""
+        d = Vector(*(a[None] - b[:, None] for a, b in zip(own.position, other.position, strict=True)))
+        d = d if self.nearest is None else self.nearest(d)
+        d = d if shift is None else d.plus(1, shift)
+        r2 = d.dot(d)
+        if own.real is not None and other.real is not None:
+            empty = ~(own.real[None] & other.real[:, None])
+            excluded = empty if excluded is None else excluded | empty
+        if excluded is not None:
+            r2 = jnp.where(excluded, self.far2, r2)
+        pair = self.potential.of_pair(own.species[None], other.species[:, None])
+        return d, pair.energy(r2), -2 * pair.slope(r2)
+
+    def sums(
+        self,
+        own: Group,
+        other: Group,
+        totals: bool,
+        excluded: jax.Array | None = None,
+        shift: Vector | None = None,
+    ) -> PairSums:
+        """The sums over one group of neighbours."""
+        d, energy, strength = self.interact(own, other, excluded, shift)
+        force = d.times(strength)
+        if not totals:
+            return PairSums(Vector(*sums_over(0, *force)))
+        *summed, energy = sums_over(0, *force, energy)
+        if self.nearest is None and shift is None:
+            virial = _virial_of_sums(own.position, Vector(*summed), other.position, force)
+        else:
+            virial = Tensor(*(0.5 * jnp.sum(d[a] * force[b], (0, 1)) for a, b in COMPONENTS))
+        return PairSums(Vector(*summed), 0.5 * energy, virial)
+
+    def weighted(
+        self,
+        own: Group,
+        other: Group,
+        weights: PairTotals,
+        excluded: jax.Array | None = None,
+        shift: Vector | None = None,
+    ) -> jax.Array:
+        """Half the sum of the energies and virials of all pairs, times weights; as a program for
+        derivatives."""
+        d, energy, strength = self.interact(own, other, excluded, shift)
+        bilinear = (w * d[a] * d[b] for (a, b), w in zip(COMPONENTS, weights.virial, strict=True))
+        return 0.5 * jnp.sum(weights.energy * energy + strength * sum(bilinear))
+
+
+def _virial_of_sums(mine: Vector, onto_me: Vector, theirs: Vector, force: Vector) -> Tensor:
+    """W = sum of d_a f_b / 2 with d = own - other, from two sums of forces instead of six of products."""
+    onto_them = Vector(*(jnp.sum(f, axis=1) for f in force))
+
+    def component(a: int, b: int) -> jax.Array:
+        return 0.5 * (jnp.sum(mine[a] * onto_me[b], 0) - jnp.sum(theirs[a] * onto_them[b], 0))
+
+    return Tensor(*(component(a, b) for a, b in COMPONENTS))
+
+
+def sum_groups(
+    first: PairSums,
+    fetch: Callable[[jax.Array], Any],
+    add: Callable[[Any], PairSums],
+    groups: jax.Array | int,
+) -> PairSums:
+    """`first` and the sums `add(fetch(k))` of the groups k = 0, ..., groups - 1, in the precision of
+    `first`."""
+
+    def plus(sums: PairSums, fetched: Any) -> PairSums:
+        return jax.tree.map(lambda a, b: a + b.astype(a.dtype), sums, add(fetched))
+
+    def at(k: jax.Array | int) -> Any:
+        return fetch(jnp.asarray(k, jnp.int32))
+
+    # Without a buffer in between, XLA would fetch a neighbour again for each member.
+    if BARRIERS:
+        return lax.fori_loop(0, groups, lambda k, sums: plus(sums, lax.optimization_barrier(at(k))), first)
+
+    def ahead(k, carry):
+        sums, fetched = carry
+        return plus(sums, fetched), at(k + 1)
+
+    return lax.fori_loop(0, groups, ahead, (first, at(0)))[0]
+
+
+def sums_over(axis: int, *terms: jax.Array) -> tuple[jax.Array, ...]:
+    """The sums of several arrays over an axis, in one loop over them."""
+    zero = jnp.zeros((), terms[0].dtype)
+
+    def add(a, b):
+        return tuple(x + y for x, y in zip(a, b, strict=True))
+
+    return lax.reduce(terms, (zero,) * len(terms), add, (axis,))

@@ -1,0 +1,291 @@
+"""An experiment of molecular dynamics: all sections together. A file with the key `system` is one."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, PrivateAttr
+
+from simkit.config.documents import Document
+from simkit.config.settings.potential import Potential
+from simkit.config.settings.schedule import CurveSettings
+from simkit.config.settings.system import System
+from simkit.config.settings.values import (
+    MAX_STEPS,
+    MAX_THREADS,
+    ONE_OF,
+    DatasetName,
+    Number,
+    Section,
+    Shorthand,
+    Text,
+    checked,
+    text,
+    whole,
+    wrong,
+)
+from simkit.suggestions import shown
+
+SYSTEM = "system"
+MAX_REPLICAS = 2**20
+TRAJECTORIES = (".xyz",)
+CONFIGURATIONS = (".xyz", ".data")
+
+
+def _ending_in(endings: tuple[str, ...]) -> list:
+    """Annotates the name of a file that ends in one of these."""
+
+    def check(value: Any) -> str:
+        name = text(value)
+        if not name.endswith(endings):
+            raise wrong(f"must end in {' or '.join(endings)}, got {shown(name)}")
+        return name
+
+    pattern = "|".join(ending.removeprefix(".") for ending in endings)
+    return checked(check, {"type": "string", "pattern": f"\\.({pattern})$"})
+
+
+class Integrator(Section):
+    """A method of molecular dynamics by its class name, with its options."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Any]
+
+    type: Text = Field(
+        description="Name of the method; `simkit list` shows all.", examples=["VelocityVerlet"]
+    )
+
+
+class ParticleTime(Section):
+    """The step and the number of steps."""
+
+    dt: Number | None = Field(
+        None, description="The length of a step; may be an expression of constants.", examples=[0.005]
+    )
+    steps: Annotated[int, *whole(0, MAX_STEPS)] = Field(
+        description="The number of steps. With 0, energy, pressure and forces of the initial positions are "
+        "computed.",
+        examples=[10000],
+    )
+
+
+class Replicas(Section):
+    """How many independent systems are simulated."""
+
+    paths: Annotated[int, *whole(1, MAX_REPLICAS)] = Field(
+        1,
+        description="The number of replicas, each with its own velocities and noise; statistics are over "
+        "all of them.",
+        examples=[64],
+    )
+    seed: Annotated[int, *whole(0, 2**64 - 1)] = Field(
+        0, description="The same seed gives the same results; 0 is a seed like any other.", examples=[87287]
+    )
+    threads: Annotated[int, *whole(1, MAX_THREADS)] | None = Field(
+        None,
+        description="The largest number of replicas that are simulated at a time; by default one for each "
+        "core. Results do not depend on it.",
+        examples=[2],
+    )
+
+
+class Trajectory(Section):
+    """Positions and velocities along a run, in a file."""
+
+    file: Annotated[str, *_ending_in(TRAJECTORIES)] = Field(
+        description="The file: extended XYZ (.xyz). Replica i > 0 has a file of its own, with i in its name.",
+        examples=["melt.xyz"],
+    )
+    every: Annotated[int, *whole(1)] = Field(
+        description="The steps from one frame to the next; a multiple of save.every.", examples=[100]
+    )
+
+
+class ParticleSave(Section):
+    """What is saved."""
+
+    every: Annotated[int, *whole(1)] | None = Field(
+        None,
+        description="The steps from one measurement to the next; must divide the number of steps. The "
+        "default is the largest divisor of the steps that is at most 10.",
+        examples=[20],
+    )
+    trajectory: Trajectory | None = Field(
+        None,
+        description="Positions and velocities along the run.",
+        examples=[{"file": "melt.xyz", "every": 100}],
+    )
+    end: Annotated[str, *_ending_in(CONFIGURATIONS)] | None = Field(
+        None,
+        description="A file of positions and velocities at the end, extended XYZ (.xyz) or LAMMPS data "
+        "(.data), from which another run can start by `system: {file: …}`. Replica i > 0 has i in its name.",
+        examples=["end.data"],
+    )
+
+
+class Stage(Section):
+    """What happens before the run that is measured."""
+
+    solver: Annotated[Integrator, Shorthand("type")] | None = Field(
+        None, description="The method of this stage; by default that of the run.", examples=["FIRE"]
+    )
+    dt: Number | None = Field(
+        None, description="The length of a step; by default that of the run.", examples=[0.002]
+    )
+    steps: Annotated[int, *whole(1, MAX_STEPS)] = Field(description="The number of steps.", examples=[2000])
+
+
+_SELDOM = "The steps from one measurement to the next; the default is that of `save`, at least about 100."
+_OFTEN = "The steps from one measurement to the next; the default is that of `save`."
+Every = Annotated[int, *whole(1)] | None
+
+
+class RadialSettings(Section):
+    """The radial distribution function g(r), by pair of species."""
+
+    bins: Annotated[int, *whole(1, 100_000)] = Field(
+        200, description="The number of bins from 0 to `max`.", examples=[200]
+    )
+    max: Number = Field(
+        description="The largest distance; at most half the least width of the box.", examples=[3.0]
+    )
+    every: Every = Field(None, description=_SELDOM, examples=[100])
+
+
+class DisplacementSettings(Section):
+    """The mean-square displacement by species, and the diffusion coefficient."""
+
+    longest: Number | None = Field(
+        None, description="The longest time; by default a tenth of the run.", examples=[10.0]
+    )
+    every: Every = Field(None, description=_OFTEN, examples=[10])
+
+
+class VelocitySettings(Section):
+    """The velocity autocorrelation by species, and its spectrum."""
+
+    longest: Number | None = Field(
+        None, description="The longest time; by default 200 measurements.", examples=[2.0]
+    )
+    every: Every = Field(None, description=_OFTEN, examples=[2])
+
+
+class StructureSettings(Section):
+    """The static structure factor S(k)."""
+
+    max: Number = Field(description="The largest wave number.", examples=[15.0])
+    every: Every = Field(None, description=_SELDOM, examples=[100])
+
+
+class FluctuationSettings(Section):
+    """Heat capacity per particle, and in a box the compressibility, from fluctuations."""
+
+    every: Every = Field(None, description=_OFTEN, examples=[10])
+
+
+class ParticleObservable(Section):
+    """What is measured; exactly one key."""
+
+    value: Number | None = Field(
+        None,
+        description="An expression of temperature, pressure, potential_energy, kinetic_energy, total_energy, "
+        "conserved_energy, volume, density, atoms, pressure_xx, …, pressure_yz, and constants.",
+        examples=["potential_energy/atoms"],
+    )
+    rdf: RadialSettings | None = Field(
+        None, description="The radial distribution function.", examples=[{"bins": 200, "max": 3.0}]
+    )
+    msd: DisplacementSettings | None = Field(
+        None,
+        description="The mean-square displacement and the diffusion coefficient; {} for the defaults.",
+        examples=[{"longest": 10.0}],
+    )
+    vacf: VelocitySettings | None = Field(
+        None,
+        description="The velocity autocorrelation and its spectrum; {} for the defaults.",
+        examples=[{"longest": 2.0, "every": 2}],
+    )
+    structure_factor: StructureSettings | None = Field(
+        None, description="The static structure factor.", examples=[{"max": 15.0}]
+    )
+    fluctuations: FluctuationSettings | None = Field(
+        None,
+        description="Heat capacity and compressibility; {} for the defaults.",
+        examples=[{"every": 10}],
+    )
+
+
+class ParticleExperiment(Section):
+    """Everything about a run of molecular dynamics."""
+
+    constants: dict[str, Number] = Field(
+        default_factory=dict,
+        description="Names for use anywhere below: numbers, or expressions of earlier constants.",
+        examples=[{"T": 1.44}],
+    )
+    curves: dict[str, CurveSettings] = Field(
+        default_factory=dict,
+        description="Temperatures that change with time, by name, for the temperature of a method. The time "
+        "is that since the start of its stage.",
+        examples=[{"cooling": {"times": [0, 100], "values": [2.0, 0.8]}}],
+    )
+    system: System = Field(
+        description="The particles: units, positions, box, species and velocities.",
+        examples=[{"lattice": {"type": "fcc", "cells": 10, "density": 0.8442}}],
+    )
+    potential: Potential = Field(
+        description="The energy of a pair of particles: a potential by name, or an expression of r.",
+        examples=[{"type": "LennardJones", "epsilon": 1.0, "sigma": 1.0, "cutoff": 2.5}],
+    )
+    solver: Annotated[Integrator, Shorthand("type")] = Field(
+        default_factory=lambda: Integrator(type="VelocityVerlet"),
+        description="Name of the method, or {type: name, option: …}. The default is VelocityVerlet, at "
+        "constant energy.",
+        examples=["VelocityVerlet", {"type": "BAOAB", "temperature": 0.8, "friction": 1.0}],
+    )
+    time: ParticleTime = Field(
+        description="Length and number of the steps, such as {dt: 0.005, steps: 10000}.",
+        examples=[{"dt": 0.005, "steps": 10000}],
+    )
+    stages: dict[str, Stage] = Field(
+        default_factory=dict,
+        description="What happens before the run, in this order, and is not measured: by name, each with its "
+        "own method and number of steps.",
+        examples=[{"minimise": {"solver": "FIRE", "steps": 500}, "equilibrate": {"steps": 5000}}],
+    )
+    ensemble: Replicas = Field(
+        default_factory=lambda: Replicas(),
+        description="The number of replicas, and the seed.",
+        examples=[{"paths": 1, "seed": 87287}],
+    )
+    precision: Annotated[Literal["float32", "mixed", "float64"], ONE_OF] = Field(
+        "float64",
+        description="Arithmetic of the simulation; `mixed` has forces of pairs in float32, and their sums, "
+        "energies and the motion in float64.",
+    )
+    save: ParticleSave = Field(
+        default_factory=lambda: ParticleSave(),
+        description="When quantities are measured, and the trajectory.",
+        examples=[{"every": 20}],
+    )
+    observe: dict[str, Annotated[ParticleObservable, Shorthand("value")]] = Field(
+        default_factory=dict,
+        description="Observables by name: an expression, or {rdf: …}. The default is temperature, pressure, "
+        "potential and total energy per particle.",
+        examples=[{"T": "temperature", "U": "potential_energy/atoms", "g": {"rdf": {"max": 3.0}}}],
+    )
+    output: DatasetName | None = Field(
+        None,
+        description="The dataset to write, .zarr or .nc, or .csv for a table of the statistics alone; a "
+        "picture is written in the same folder. Without it only the table is printed.",
+        examples=["melt.zarr"],
+    )
+
+    _document: Document | None = PrivateAttr(None)
+
+    @property
+    def document(self) -> Document:
+        """Where the keys stand in the file, for messages."""
+        return self._document or Document({})
+
+    def resolved(self) -> dict[str, Any]:
+        """The experiment as plain data, every default filled in. Loading it gives the same simulation."""
+        return self.model_dump(mode="json", exclude_none=True)

@@ -1,0 +1,1 @@
+"""Molecular dynamics from a file: systems of particles, their observables and trajectories."""

@@ -1,0 +1,172 @@
+"""The result of a run of particles as a labelled `xarray.Dataset`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from simkit.md.quantities import COMPONENTS, QUANTITIES, Measured
+from simkit.md.result import ParticleResult
+from simkit.md.simulation import ParticleSimulation, ParticleSystem, ScalarObservable
+from simkit.results.variables import Variables, variable, with_stderr
+from simkit.time_series import blocks_of, of_series, slope
+
+FORMAT = 1
+KIND = "particles"
+CONSERVING = ("NVE", "NVT")
+
+
+def to_particle_dataset(result: ParticleResult, provenance: Mapping[str, str]) -> xr.Dataset:
+    """Series, means with standard errors and correlation times, functions, and what a run was made of."""
+    with jax.enable_x64(True):
+        return _labelled(result, provenance)
+
+
+def _labelled(result: ParticleResult, provenance: Mapping[str, str]) -> xr.Dataset:
+    simulation, system, measured = result.simulation, result.simulation.system, result.measured
+    values, variables = scalar_values(simulation, measured), _drift(result, measured)
+    time = system.units.label("time")
+    coordinates: Variables = {
+        "time": variable(("time",), result.steps * system.run.dt, time, "time"),
+        "step": variable(("time",), result.steps, "1", "steps since the start of the run"),
+        "path": variable(("path",), np.arange(simulation.paths), "1", "replica"),
+    }
+    for name, scalar in simulation.scalars.items():
+        variables |= _scalar(name, scalar, system, values[name])
+    numbers: list[str] = []
+    for name, function in simulation.functions.items():
+        found = result.observers[name].result([each.accumulators[name] for each in result.replicas])
+        labelled = function.labelled(system, found)
+        variables |= labelled.variables
+        coordinates |= labelled.coordinates
+        numbers += labelled.numbers
+    if not system.run.steps:
+        own, axes = _single_point(result, measured)
+        variables, coordinates = variables | own, coordinates | axes
+    attributes = _attributes(result) | {"numbers": " ".join(numbers)} | dict(provenance)
+    return xr.Dataset(variables, coordinates, attributes)
+
+
+def scalar_values(simulation: ParticleSimulation, measured: Measured) -> dict[str, np.ndarray]:
+    """The values of each scalar observable, arrays (paths, rows)."""
+    shape = np.shape(measured.totals.potential)
+    environment: dict[str, Any] = dict(simulation.constants)
+    needed = {name for each in simulation.scalars.values() for name in each.expression.names}
+    for name in needed & QUANTITIES.keys():
+        environment[name] = jnp.asarray(QUANTITIES[name].value(measured))
+    return {
+        name: np.array(np.broadcast_to(np.asarray(each.expression(environment), float), shape))
+        for name, each in simulation.scalars.items()
+    }
+
+
+def _scalar(name: str, scalar: ScalarObservable, system: ParticleSystem, values: np.ndarray) -> Variables:
+    unit, text = scalar.unit, scalar.expression.text
+    mean, stderr, tau, reason = mean_of(values)
+    about = {"n": int(values.size)} | ({"stderr_unknown": reason} if reason else {})
+    variables = {
+        f"{name}_mean": variable((), mean, unit, f"mean of {text}", **about),
+        f"{name}_stderr": variable((), stderr, unit, f"standard error of the mean of {text}"),
+        f"{name}_path": variable(("path", "time"), values, unit, text),
+    }
+    time = system.units.label("time")
+    what = f"integrated autocorrelation time of {text}"
+    return variables | {f"{name}_correlation_time": variable((), tau * system.interval, time, what)}
+
+
+def mean_of(values: np.ndarray) -> tuple[float, float, float, str]:
+    """Mean, standard error, autocorrelation time of a series (paths, rows), and why an error is unknown."""
+    if values.shape[1] == 1:
+        return float(values.mean()), np.nan, np.nan, ""
+    found = of_series(values[:, :, None])
+    mean, stderr, tau = (float(np.ravel(each)[0]) for each in (found.value, found.stderr, found.tau))
+    return mean, stderr, tau, (found.reason or "").removeprefix("unknown: ")
+
+
+def _drift(result: ParticleResult, measured: Measured) -> Variables:
+    """How fast what the exact motion keeps changes in the long run, per particle."""
+    system, rows = result.simulation.system, len(result.steps)
+    if system.ensemble not in CONSERVING or rows < 3:
+        return {}
+    energy = np.asarray(QUANTITIES["conserved_energy"].value(measured)) / measured.atoms
+    found = slope(blocks_of((energy - energy[:, :1])[:, :, None]), system.interval)
+    about = {"stderr_unknown": found.reason.removeprefix("unknown: ")} if found.reason else {}
+    return with_stderr(
+        "drift",
+        (),
+        float(found.value[0]),
+        float(found.stderr[0]),
+        system.units.label("energy/time"),
+        "drift of the conserved energy per particle",
+        **about,
+    )
+
+
+def _single_point(result: ParticleResult, measured: Measured) -> tuple[Variables, Variables]:
+    """The forces and the pressure at the initial positions, by replica."""
+    system = result.simulation.system
+    forces = np.stack([each.forces for each in result.replicas if each.forces is not None])
+    unit = system.units.label("energy/length")
+    variables = {"force": variable(("path", "particle", "axis"), forces, unit, "force on a particle")}
+    coordinates = {
+        "particle": variable(("particle",), np.arange(system.count), "1", "number of the particle"),
+        "axis": variable(("axis",), np.array(["x", "y", "z"], object), "1", "axis"),
+    }
+    if system.cell is not None:
+        components = np.stack([np.asarray(measured.component(ab))[:, 0] for ab in COMPONENTS], axis=1)
+        unit = system.units.label("pressure")
+        variables["pressure"] = variable(("path", "component"), components, unit, "pressure")
+        coordinates["component"] = variable(("component",), np.array(COMPONENTS, object), "1", "component")
+    return variables, coordinates
+
+
+def _attributes(result: ParticleResult) -> dict[str, Any]:
+    simulation, system = result.simulation, result.simulation.system
+    potential = simulation.experiment.potential
+    steps = sum(stage.steps for stage in simulation.stages)
+    work = system.count * steps * simulation.paths
+    return {
+        "simkit_format": FORMAT,
+        "simkit_kind": KIND,
+        "potential": potential.type or f"energy {potential.energy}",
+        "truncation": potential.truncation,
+        "solver": simulation.experiment.solver.type,
+        "ensemble": system.ensemble,
+        "units": system.units.name,
+        "observables": " ".join(simulation.scalars),
+        "functions": " ".join(simulation.functions),
+        "particles": system.count,
+        "species": " ".join(system.names),
+        "paths": simulation.paths,
+        "steps": system.run.steps,
+        "dt": system.run.dt,
+        "every": system.every,
+        "stages": " ".join(stage.name for stage in simulation.stages[:-1]),
+        "seed": str(simulation.seed),
+        "precision": simulation.precision,
+        "forces": _forces_text(result),
+        **{f"forces_{key}": value for key, value in result.forces.items() if key != "forces"},
+        "elapsed_s": float(result.elapsed_s),
+        "compile_s": float(result.compile_s),
+        "atom_steps_per_s": float(work / result.elapsed_s) if result.elapsed_s else 0.0,
+    }
+
+
+def _forces_text(result: ParticleResult) -> str:
+    """What was chosen for the forces, and how often lists were renewed."""
+    facts = result.forces
+    shown = [key for key in ("cutoff", "skin", "images") if key in facts]
+    text = ", ".join(f"{key} {_short(facts[key])}" for key in shown)
+    renewals = sum(each.renewals for each in result.replicas)
+    steps = result.simulation.run.steps * result.simulation.paths
+    if "skin" in facts and renewals > 1 and steps:
+        fewest = min(each.fewest_steps for each in result.replicas)
+        text += f", renewed every {steps / renewals:.1f} steps (at least {fewest})"
+    return f"{facts['forces']}: {text}"
+
+
+def _short(value: int | float | str) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,1 @@
+"""Files of particles: extended XYZ and LAMMPS data."""

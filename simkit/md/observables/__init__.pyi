@@ -1,0 +1,15 @@
+from .displacement import DisplacementResult as DisplacementResult
+from .displacement import MeanSquareDisplacement as MeanSquareDisplacement
+from .fluctuations import FluctuationResult as FluctuationResult
+from .fluctuations import Fluctuations as Fluctuations
+from .measurement import AbstractMeasurement as AbstractMeasurement
+from .measurement import Measurements as Measurements
+from .measurement import one_by_one as one_by_one
+from .radial import RadialDistribution as RadialDistribution
+from .radial import RadialResult as RadialResult
+from .scalars import ScalarResult as ScalarResult
+from .scalars import ScalarSeries as ScalarSeries
+from .structure import StructureFactor as StructureFactor
+from .structure import StructureResult as StructureResult
+from .velocity_correlation import VelocityAutocorrelation as VelocityAutocorrelation
+from .velocity_correlation import VelocityResult as VelocityResult

@@ -1,0 +1,305 @@
+"""Runs of particles: each replica through its stages in chunks, replicas in several threads."""
+
+import dataclasses
+import math
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from simkit_physics.particles.choice import enlarged, forces_for
+from simkit_physics.particles.configurations import with_velocities
+from simkit_physics.particles.listed_forces import ListedForces
+from simkit_solvers import ParticleDynamics, ParticleNoise, Particles, TotalsSeries, seed_key
+from simkit_solvers.loops.simulate_particles import (
+    ListOverflowError,
+    ParticleRun,
+    UnstableStepError,
+    simulate_particles,
+)
+from simkit_solvers.methods.particles.fire import FIRE
+from simkit_solvers.problems.motion import MotionUnits
+
+from simkit.ensemble.work import in_order, workers_on
+from simkit.errors import InputError, NumericalError
+from simkit.machine.on_each_device import local_devices
+from simkit.md.observables import Measurements
+from simkit.md.result import ParticleResult, ReplicaResult
+from simkit.md.simulation import ParticleSimulation, PlannedStage
+from simkit.md.trajectory import frames, write_end
+
+Progress = Callable[[int, int], None]
+ROWS = 256  # measurements of a chunk, at most
+CHUNK_SECONDS = 0.5
+LARGEST_MOVE = 0.5  # cutoffs, in a step: beyond, a particle passes others without meeting them
+GENTLE_MOVE = 0.05  # cutoffs, in a step of minimisation, where the file does not say
+TOTALS = " totals"  # no name of an observable: it holds a space
+
+
+def run_particles(simulation: ParticleSimulation, progress: Progress | None = None) -> ParticleResult:
+    """Run all replicas. Raises `NumericalError` where a step blows up or a list cannot be enlarged."""
+    workers = workers_on(local_devices(1), simulation.threads)[: simulation.paths]
+    steps = sum(stage.steps for stage in simulation.stages)
+    counter = _Counter(steps * simulation.paths, progress)
+    with jax.enable_x64(True), jax.default_device(workers[0]):
+        program = _Program.of(simulation)
+        program, compile_s = program.compiled()
+    start = time.perf_counter()
+    try:
+        replicas = tuple(
+            in_order(lambda path: program.replica(path, counter.add), range(simulation.paths), workers)
+        )
+    finally:
+        counter.stop()  # threads that are still at work, after a failure or an interrupt
+    elapsed = time.perf_counter() - start
+    return ParticleResult(
+        simulation=simulation,
+        replicas=replicas,
+        observers=program.observer.observers,
+        forces=replicas[0].chosen,
+        elapsed_s=elapsed,
+        compile_s=compile_s,
+    )
+
+
+class _StoppedError(Exception):
+    """Another replica has failed, or the run was interrupted."""
+
+
+class _Counter:
+    """Steps that are done, over all threads, which end after their chunk once it is stopped."""
+
+    def __init__(self, total: int, progress: Progress | None):
+        self.done, self.total, self.progress, self.lock = 0, total, progress, threading.Lock()
+        self.stopped = False
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def add(self, steps: int) -> None:
+        if self.stopped:
+            raise _StoppedError
+        with self.lock:
+            self.done += steps
+            if self.progress is not None:
+                self.progress(self.done, self.total)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Program:
+    """What all replicas share: forces with lists that are large enough so far, and what is measured."""
+
+    simulation: ParticleSimulation
+    forces: Any
+    observer: Measurements
+    key: Any
+
+    @staticmethod
+    def of(simulation: ParticleSimulation) -> "_Program":
+        particles = in_precision(simulation.system.particles, simulation.precision)
+        try:
+            forces, _ = forces_for(
+                particles, simulation.system.box, simulation.system.potential, simulation.precision
+            )
+        except ValueError as error:
+            raise InputError(f"system: {error}") from error
+        observer = _observer(simulation, particles)
+        return _Program(simulation, forces, observer, seed_key(simulation.seed))
+
+    def compiled(self) -> tuple["_Program", float]:
+        """The same with the programs of all stages compiled, and the seconds that this took."""
+        start = time.perf_counter()
+        particles, program = self.starting(0), self
+        for i, stage in enumerate(self.simulation.stages):
+            run = program.begun(particles, stage, 0, 0, i == len(self.simulation.stages) - 1)
+            program = dataclasses.replace(program, forces=run.dynamics.forces)
+        return program, time.perf_counter() - start
+
+    def replica(self, path: int, advance: Callable[[int], None]) -> ReplicaResult:
+        """One replica through all stages."""
+        simulation, particles, step = self.simulation, self.starting(path), 0
+        program = self
+        for number, stage in enumerate(simulation.stages[:-1]):
+            particles = self.in_motion(particles, path, number)
+            run = program.begun(particles, stage, path, step, measured=False)
+            run = self._advanced(run, stage, advance)
+            program = dataclasses.replace(program, forces=run.dynamics.forces)
+            particles, step = run.state.particles.by_identity(), step + stage.steps
+        particles = self.in_motion(particles, path, len(simulation.stages) - 1)
+        return program.production(particles, path, step, advance)
+
+    def starting(self, path: int) -> Particles:
+        """The particles of a replica, at rest or with the velocities of the file."""
+        return in_precision(self.simulation.system.particles, self.simulation.precision)
+
+    def in_motion(self, particles: Particles, path: int, number: int) -> Particles:
+        """The particles as a stage wants them: with velocities drawn, after none or meaningless ones."""
+        simulation = self.simulation
+        before = simulation.stages[number - 1].method.ensemble if number else None
+        stage = simulation.stages[number]
+        if stage.method.ensemble == "none" or before not in (None, "none", "configurations"):
+            return particles
+        if simulation.system.temperature is None:
+            return particles if number == 0 else particles.pushed(particles.momentum.times(0.0))
+        return with_velocities(particles, simulation.system.temperature, self.key, path, self.motion_units)
+
+    @property
+    def motion_units(self) -> MotionUnits:
+        units = self.simulation.system.units
+        return MotionUnits(units.boltzmann, units.kinetic)
+
+    def begun(
+        self, particles: Particles, stage: PlannedStage, path: int, step: int, measured: bool
+    ) -> ParticleRun:
+        """The forces at the start of a stage, and its first measurement."""
+        cutoff, method = float(self.simulation.system.potential.cutoff), stage.method
+        if isinstance(method, FIRE) and math.isinf(float(method.furthest)):
+            method = dataclasses.replace(method, furthest=GENTLE_MOVE * cutoff)
+        clock = self.clock(step) if measured else step
+        dynamics = ParticleDynamics(
+            self.forces,
+            method,
+            dt=stage.dt,
+            noise=ParticleNoise.of(self.key, path),
+            units=self.motion_units,
+            t0=-clock * stage.dt,
+            largest_move=LARGEST_MOVE * cutoff,
+        )
+        dynamics = in_precision(dynamics, self.simulation.precision)
+        if isinstance(self.forces, ListedForces):
+            particles = particles.padded(self.forces.grid.places)
+        return _simulated(
+            dynamics, dynamics.start(particles, clock), 0, self.observer if measured else None, None
+        )
+
+    def clock(self, step: int) -> int:
+        """The number of the first measured step: a multiple of all intervals, so that noise never repeats."""
+        interval = math.lcm(*(each.every for each in self.observer.observers.values()))
+        return -(-step // interval) * interval
+
+    def _advanced(self, run: ParticleRun, stage: PlannedStage, advance: Callable[[int], None]) -> ParticleRun:
+        """A stage to its end, without measurements."""
+        pace, left = _Pace(1), stage.steps
+        while left:
+            steps = min(pace.steps, left)
+            with pace:
+                run = _simulated(run.dynamics, run.state, steps, None, run.accumulator)
+            left -= steps
+            advance(steps)
+        return run
+
+    def production(
+        self, particles: Particles, path: int, step: int, advance: Callable[[int], None]
+    ) -> ReplicaResult:
+        """The stage that is measured."""
+        simulation, stage = self.simulation, self.simulation.run
+        run = self.begun(particles, stage, path, step, measured=True)
+        first, rows = self.clock(step), _Rows(self.observer)
+        run, forces = rows.taken(run), run.state.force
+        with frames(simulation, path) as writer:
+            writer.add(run.state.particles, 0)
+            pace, left = _Pace(simulation.system.every), stage.steps
+            while left:
+                done = stage.steps - left
+                steps = min(pace.steps, left, ROWS * simulation.system.every, writer.until_next(done))
+                with pace:
+                    run = _simulated(run.dynamics, run.state, steps, self.observer, run.accumulator)
+                left -= steps
+                run = rows.taken(run)
+                writer.add(run.state.particles, stage.steps - left)
+                advance(steps)
+        write_end(simulation, run.state.particles, path)
+        renewals = run.state.renewals
+        return ReplicaResult(
+            steps=rows.steps - first,
+            totals=rows.totals,
+            accumulators={name: a for name, a in run.accumulator.items() if name != TOTALS},
+            renewals=int(renewals.count),
+            fewest_steps=int(renewals.fewest),
+            chosen=run.dynamics.forces.summary(),
+            last=run.state.particles.by_identity(),
+            forces=None if stage.steps else _by_identity(run.state.particles, forces),
+        )
+
+
+class _Pace:
+    """How many steps make a chunk of half a second or so: a multiple of `unit`."""
+
+    def __init__(self, unit: int):
+        self.unit = self.steps = unit
+        self.start = 0.0
+
+    def __enter__(self) -> None:
+        self.start = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        elapsed = max(time.perf_counter() - self.start, 1e-6)
+        wanted = min(CHUNK_SECONDS / elapsed, 8) * self.steps
+        self.steps = max(int(wanted // self.unit), 1) * self.unit
+
+
+class _Rows:
+    """The totals of all chunks so far; their rows in the accumulators are used again."""
+
+    def __init__(self, observer: Measurements):
+        self.observer = observer.observers[TOTALS]
+        self.chunks: list[Any] = []
+
+    def taken(self, run: ParticleRun) -> ParticleRun:
+        """The run with room for the rows of another chunk."""
+        series = run.accumulator[TOTALS]
+        seen = int(series.seen)
+        self.chunks.append(jax.tree.map(lambda a: np.asarray(a[:seen]), (series.step, series.totals)))
+        empty = self.observer.init(run.state.particles)
+        return run._replace(accumulator={**run.accumulator, TOTALS: empty})
+
+    @property
+    def steps(self) -> np.ndarray:
+        return np.concatenate([step for step, _ in self.chunks]).astype(np.int64)
+
+    @property
+    def totals(self) -> Any:
+        return jax.tree.map(lambda *a: np.concatenate(a), *(totals for _, totals in self.chunks))
+
+
+def _observer(simulation: ParticleSimulation, particles: Particles) -> Measurements:
+    """Totals for expressions, and each function such as g(r)."""
+    observers: dict[str, Any] = {TOTALS: TotalsSeries(simulation.system.every, ROWS + 1)}
+    for name, function in simulation.functions.items():
+        observers[name] = function.measurement(simulation.system, particles)
+    return Measurements(observers)
+
+
+def _simulated(dynamics, state, steps: int, observer, accumulator) -> ParticleRun:
+    """`simulate_particles`, with failures as errors of simkit."""
+    try:
+        return simulate_particles(dynamics, state, steps, observer, accumulator, enlarge=_enlarged)
+    except (UnstableStepError, ListOverflowError) as error:
+        raise NumericalError(str(error)) from error
+
+
+def _enlarged(forces: Any, particles: Particles, listed: Any) -> tuple[Any, Particles]:
+    try:
+        return enlarged(forces, particles, listed)
+    except ValueError as error:
+        raise NumericalError(str(error)) from error
+
+
+def _by_identity(particles: Particles, force: Any) -> np.ndarray:
+    order = np.argsort(np.asarray(particles.identity))[: particles.count]
+    return np.asarray(force.rows())[order]
+
+
+def in_precision(tree: Any, precision: str) -> Any:
+    """The same with floating-point numbers as arrays: in float32, or in float64 where `mixed` too."""
+    dtype = jnp.float32 if precision == "float32" else jnp.float64
+
+    def cast(leaf: Any) -> Any:
+        if isinstance(leaf, float) or (hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.floating)):
+            return jnp.asarray(leaf, dtype)
+        return leaf
+
+    return jax.tree.map(cast, tree)

@@ -1,0 +1,65 @@
+"""The result of a run of particles, in NumPy."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float, Int
+from simkit_solvers import Particles, ParticleTotals
+
+from simkit.md.quantities import Measured
+from simkit.md.simulation import ParticleSimulation
+
+
+@dataclasses.dataclass(frozen=True)
+class ReplicaResult:
+    """One replica: totals at the measured steps, the accumulators of functions such as g(r), and its end.
+
+    `forces` are those of a single point, by number of the particle. `renewals` is how often the list of
+    neighbours was renewed, `fewest_steps` the fewest steps that one served, and `chosen` what was chosen for
+    the forces.
+    """
+
+    steps: Int[np.ndarray, " rows"]
+    totals: ParticleTotals
+    accumulators: Mapping[str, Any]
+    renewals: int
+    fewest_steps: int
+    chosen: Mapping[str, int | float | str]
+    last: Particles
+    forces: Float[np.ndarray, "particles 3"] | None
+
+
+@dataclasses.dataclass(frozen=True)
+class ParticleResult:
+    """All replicas, what was chosen for the forces, and how long it took."""
+
+    simulation: ParticleSimulation
+    replicas: tuple[ReplicaResult, ...]
+    observers: Mapping[str, Any]
+    forces: Mapping[str, int | float | str]
+    elapsed_s: float
+    compile_s: float
+
+    @property
+    def steps(self) -> Int[np.ndarray, " rows"]:
+        """The steps that were measured, counted from the start of the run."""
+        return self.replicas[0].steps
+
+    @property
+    def measured(self) -> Measured:
+        """The totals of all replicas, arrays (paths, rows), and what turns them into quantities."""
+        system = self.simulation.system
+        energy, pressure = system.tail
+        return Measured(
+            jax.tree.map(lambda *each: np.stack(each), *(one.totals for one in self.replicas)),
+            atoms=system.count,
+            volume=system.volume,
+            degrees=system.freedom,
+            boltzmann=system.units.boltzmann,
+            pressure=system.units.pressure,
+            tail_energy=energy,
+            tail_pressure=pressure,
+        )

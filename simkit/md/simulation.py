@@ -1,0 +1,143 @@
+"""A simulation of particles, ready to run: what the sections of an experiment mean together."""
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import jax
+import numpy as np
+from jaxtyping import Float
+from simkit_physics.particles.boxes import AbstractBox
+from simkit_physics.particles.potentials.truncation import AbstractTruncation
+from simkit_physics.particles.units import UnitSystem
+from simkit_solvers import AbstractParticleMethod, Particles, Vector
+
+from simkit.config.settings import ParticleExperiment
+from simkit.expressions import Expression
+from simkit.md.files.frame import Cell
+
+if TYPE_CHECKING:
+    from simkit.md.functions import AbstractFunction
+
+
+@dataclasses.dataclass(frozen=True)
+class PlannedStage:
+    """Steps of one method. The last stage is the run that is measured."""
+
+    name: str
+    method: AbstractParticleMethod
+    dt: float
+    steps: int
+
+
+@dataclasses.dataclass(frozen=True)
+class ParticleSystem:
+    """Particles and how they interact and move in the run that is measured, every `every` steps.
+
+    `particles` are at their initial positions, with velocities where a file gives them; `temperature` is
+    that of velocities to be drawn. `cell` is the box as files know it, and `None` in free space; `names` and
+    `masses` are by species. `tail` is the correction for pairs beyond the cutoff: energy, and pressure in
+    energy per volume.
+    """
+
+    particles: Particles
+    box: AbstractBox
+    cell: Cell | None
+    names: tuple[str, ...]
+    masses: tuple[float, ...]
+    temperature: float | None
+    units: UnitSystem
+    potential: AbstractTruncation
+    tail: tuple[float, float]
+    run: PlannedStage
+    every: int
+
+    @property
+    def widths(self) -> tuple[float, float, float] | None:
+        """The distances between opposite faces of the box; `None` in free space."""
+        x, y, z = self.box.widths
+        return None if self.cell is None else (float(x), float(y), float(z))
+
+    @property
+    def volume(self) -> float:
+        """The volume of the box; infinite in free space."""
+        return float(self.box.volume)
+
+    @property
+    def count(self) -> int:
+        """The number of particles."""
+        return self.particles.count
+
+    @property
+    def ensemble(self) -> str:
+        """What the method samples: NVE, NVT, configurations or none."""
+        return self.run.method.ensemble
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom of the velocities."""
+        return self.run.method.degrees_of_freedom(self.count)
+
+    @property
+    def interval(self) -> float:
+        """The time from one measurement to the next."""
+        return self.every * self.run.dt
+
+
+@dataclasses.dataclass(frozen=True)
+class ScalarObservable:
+    """An expression of quantities and constants, with its unit where that is known."""
+
+    expression: Expression
+    unit: str
+
+
+@dataclasses.dataclass(frozen=True)
+class PlannedTrajectory:
+    """A file of frames, one every `every` steps."""
+
+    file: Path
+    every: int
+
+
+@dataclasses.dataclass(frozen=True)
+class ParticleSimulation:
+    """An experiment of molecular dynamics, read and checked. `stages` end with the run that is measured."""
+
+    experiment: ParticleExperiment
+    system: ParticleSystem
+    stages: tuple[PlannedStage, ...]
+    scalars: Mapping[str, ScalarObservable]
+    functions: Mapping[str, "AbstractFunction"]
+    constants: Mapping[str, float]
+    paths: int
+    seed: int
+    threads: int | None
+    precision: str
+    trajectory: PlannedTrajectory | None
+    end: Path | None
+
+    @property
+    def run(self) -> PlannedStage:
+        """The stage that is measured."""
+        return self.stages[-1]
+
+
+def still(simulation: ParticleSimulation) -> ParticleSimulation:
+    """One replica of the same system with no step, no observables and no trajectory: a single point."""
+    run = dataclasses.replace(simulation.run, steps=0)
+    system = dataclasses.replace(simulation.system, run=run, every=1)
+    return dataclasses.replace(
+        simulation, system=system, stages=(run,), scalars={}, functions={}, paths=1, trajectory=None, end=None
+    )
+
+
+def at_positions(
+    simulation: ParticleSimulation, rows: Float[np.ndarray, "particles 3"]
+) -> ParticleSimulation:
+    """The same system with its particles at these positions."""
+    with jax.enable_x64(True):
+        particles = simulation.system.particles.moved(Vector.of(np.asarray(rows, np.float64)))
+    system = dataclasses.replace(simulation.system, particles=particles)
+    return dataclasses.replace(simulation, system=system)

@@ -1,0 +1,154 @@
+"""The table of a run of particles: means with their errors, for people and as plain data."""
+
+import math
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, TextIO
+
+import numpy as np
+from rich.table import Table
+
+from simkit.progress import counted
+from simkit.results.number_text import with_error
+from simkit.results.printing import laid_out, printed
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+RATES = ("elapsed_s", "atom_steps_per_s")
+
+
+def summary(dataset: "xr.Dataset") -> dict[str, Any]:
+    """The figures of the table; None where there is no finite number."""
+    attributes = dataset.attrs
+    content: dict[str, Any] = {
+        "observables": {name: _figures(dataset, name) for name in attributes["observables"].split()},
+        "paths": int(attributes["paths"]),
+        "steps": int(attributes["steps"]),
+        "particles": int(attributes["particles"]),
+        "ensemble": str(attributes["ensemble"]),
+        "units": str(attributes["units"]),
+        "forces": str(attributes["forces"]),
+    }
+    numbers = {
+        key: figures for name in attributes["numbers"].split() for key, figures in _each(dataset, name)
+    }
+    if numbers:
+        content["numbers"] = numbers
+    if "drift" in dataset:
+        drift = dataset["drift"]
+        content["drift"] = {
+            "value": _finite(drift),
+            "stderr": _finite(dataset["drift_stderr"]),
+            "unit": str(drift.attrs["units"]),
+        }
+    return content | {key: float(attributes[key]) for key in RATES}
+
+
+def _each(dataset: "xr.Dataset", name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The figures of a number, of each species where there are several."""
+    value, stderr = dataset[name], dataset[f"{name}_stderr"]
+    unknown = value.attrs.get("stderr_unknown")
+    about = {"unit": str(value.attrs["units"])} | ({"stderr_unknown": str(unknown)} if unknown else {})
+    about |= {"note": str(value.attrs["note"])} if "note" in value.attrs else {}
+    kinds = [str(kind) for kind in dataset["species"].values] if value.dims else [""]
+    for i, kind in enumerate(kinds):
+        label = f"{name} {kind}" if len(kinds) > 1 else name
+        pair = np.ravel(value.values)[i], np.ravel(stderr.values)[i]
+        yield label, {"mean": _finite(pair[0]), "stderr": _finite(pair[1])} | about
+
+
+def _figures(dataset: "xr.Dataset", name: str) -> dict[str, Any]:
+    """The figures of one observable."""
+    mean = dataset[f"{name}_mean"]
+    figures: dict[str, Any] = {
+        "mean": _finite(mean),
+        "stderr": _finite(dataset[f"{name}_stderr"]),
+        "correlation_time": _finite(dataset[f"{name}_correlation_time"]),
+        "first": _finite(dataset[f"{name}_path"].isel(path=0, time=0)),
+        "last": _finite(dataset[f"{name}_path"].isel(path=0, time=-1)),
+        "n": int(mean.attrs["n"]),
+        "unit": str(mean.attrs["units"]),
+    }
+    reason = mean.attrs.get("stderr_unknown")
+    return figures | ({"stderr_unknown": str(reason)} if reason else {})
+
+
+def _finite(value: Any) -> float | None:
+    number = float(value)
+    return number if math.isfinite(number) else None
+
+
+def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
+    """A row for each observable, with its mean, how long it is correlated, and its first and last value.
+
+    Numbers such as a diffusion coefficient follow. Of a single point there are values only.
+    """
+    content = summary(dataset)
+    figures, numbers = content["observables"], content.get("numbers", {})
+    rows = [*figures.values(), *numbers.values()]
+    single = int(dataset.sizes["time"]) == 1
+    columns = {"": [*figures, *numbers]}
+    if single:
+        columns["value"] = ["" if row["mean"] is None else f"{row['mean']:.12g}" for row in rows]
+    else:
+        columns["mean"] = [_mean_text(row) for row in rows]
+        columns["correlated for"] = [_short(row.get("correlation_time")) for row in rows]
+    if not single and int(dataset.attrs["paths"]) == 1:
+        columns["at first"] = [_short(row.get("first")) for row in rows]
+        columns["at last"] = [_short(row.get("last")) for row in rows]
+    columns["unit"] = [row["unit"] for row in rows]
+    shown = {title: cells for title, cells in columns.items() if any(cells)}
+    return laid_out(shown, (len(figures),), unicode)
+
+
+def _mean_text(row: dict[str, Any]) -> str:
+    if row["mean"] is None:
+        return ""
+    return f"{row['mean']:.6g} ± ?" if row["stderr"] is None else with_error(row["mean"], row["stderr"])
+
+
+def _short(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"
+
+
+def closing_lines(dataset: "xr.Dataset") -> list[str]:
+    """What no standard error is known of, the drift of the energy, the forces, and the speed."""
+    content, attributes = summary(dataset), dataset.attrs
+    reasons: dict[str, list[str]] = {}
+    rows = content["observables"] | content.get("numbers", {})
+    for name, row in rows.items():
+        if "stderr_unknown" in row:
+            reasons.setdefault(row["stderr_unknown"], []).append(name)
+    lines = [f"error of {', '.join(names)} unknown: {reason}" for reason, names in reasons.items()]
+    lines += list(dict.fromkeys(f"{name}: {row['note']}" for name, row in rows.items() if "note" in row))
+    drift = content.get("drift", {})
+    if drift.get("value") is not None:
+        text = with_error(drift["value"], drift["stderr"]) if drift["stderr"] else f"{drift['value']:.3g}"
+        lines.append(f"drift of the conserved energy: {text} {drift['unit']} per particle")
+    lines.append(content["forces"])
+    steps, paths = content["steps"], content["paths"]
+    size = counted(content["particles"], "particle")
+    if paths > 1:
+        size = f"{counted(paths, 'replica')} × {size}"
+    rate = content["atom_steps_per_s"]
+    speed = f"{rate / 1e6:,.2f} million" if rate >= 1e6 else f"{rate:,.0f}"
+    compiled = f"compiled in {float(attributes['compile_s']):.1f} s"
+    if steps:
+        size += f" × {counted(steps, 'step')}"
+        lines.append(f"{size} in {content['elapsed_s']:.2f} s, {speed} atom-steps per second ({compiled})")
+    else:
+        lines.append(f"{size} in {content['elapsed_s']:.2f} s ({compiled})")
+    return lines
+
+
+def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
+    """Print the table and the closing lines: in colour on a terminal only, in ASCII where need be."""
+    attributes = dataset.attrs
+    heading = (
+        f"{attributes['potential']}, {attributes['solver']} ({attributes['ensemble']}), units "
+        f"{attributes['units']}"
+        if int(attributes["steps"])
+        else f"{attributes['potential']}, a single point, units {attributes['units']}"
+    )
+    printed(file or sys.stdout, heading, lambda unicode: make_table(dataset, unicode), closing_lines(dataset))

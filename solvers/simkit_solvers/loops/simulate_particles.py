@@ -1,0 +1,122 @@
+"""Runs of particles from Python: lists that overflow are enlarged, and a step that blows up is reported."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from simkit_solvers.loops.two_level import ParticleDynamics, ParticleState, run_chunk
+from simkit_solvers.problems.motion import inverse_mass, velocity
+from simkit_solvers.problems.particle_observer import AbstractParticleObserver
+from simkit_solvers.problems.particles import AbstractForces, Particles
+
+Enlarge = Callable[[AbstractForces, Particles, Any], tuple[AbstractForces, Particles]]
+MOST_ENLARGEMENTS = (
+    20  # of one call: each makes some capacity larger, so that even ten times too small is served
+)
+
+
+class ParticleRun(NamedTuple):
+    """How far a run has come, what its observer has, and its dynamics with lists as large as it needed."""
+
+    state: ParticleState
+    accumulator: PyTree
+    dynamics: ParticleDynamics
+
+
+class UnstableStepError(ArithmeticError):
+    """A particle has moved further in one step than is allowed, or its place is no number.
+
+    `particle` is its number, `step` that of the step, `move` about how far it moves in it, and
+    `kinetic_energy` what it has after it.
+    """
+
+    def __init__(self, particle: int, step: int, move: float, kinetic_energy: float, limit: float):
+        self.particle, self.step, self.move, self.kinetic_energy = particle, step, move, kinetic_energy
+        allowed = f" (at most {limit:.3g} is allowed)" if np.isfinite(limit) else ""
+        super().__init__(
+            f"step {step} blew up: particle {particle} moves by {move:.3g}{allowed} and then has a kinetic "
+            f"energy of {kinetic_energy:.3g}; particles that overlap have to be minimised first (FIRE), "
+            "otherwise take a smaller time step"
+        )
+
+
+class ListOverflowError(RuntimeError):
+    """A list of neighbours has no place for all that it must hold, and could not be enlarged."""
+
+
+def simulate_particles(
+    dynamics: ParticleDynamics,
+    state: ParticleState,
+    steps: int,
+    observer: AbstractParticleObserver | None = None,
+    accumulator: PyTree = None,
+    *,
+    enlarge: Enlarge | None = None,
+    donate: bool = False,
+) -> ParticleRun:
+    """Take `steps` steps from a state; with 0 steps, compute the forces and let the observer see the start.
+
+    The accumulators go on from those given, which are those of the run before. Where a list overflows,
+    `enlarge(forces, particles, list)` gives forces whose lists are larger, and the particles in as many
+    places as these need; the run then goes on from where it was, with the dynamics that are returned. With
+    `donate` the arrays of state and accumulator are used up. One program serves all calls with the same
+    kinds of arguments, whatever their numbers. Raises `ListOverflowError` where a list cannot be enlarged,
+    and `UnstableStepError`.
+    """
+    if accumulator is None:
+        accumulator = () if observer is None else observer.init(state.particles)
+        accumulator = jax.tree.map(jnp.copy, accumulator)  # arrays of its own each: they may be donated
+    dynamics = _with_arrays(dynamics)
+    end = int(state.step) + steps
+    for _ in range(MOST_ENLARGEMENTS):
+        left = jnp.uint32(end - int(state.step))
+        run = _donating if donate else _keeping
+        state, accumulator = run((dynamics, observer, left), state, accumulator)
+        if not bool(state.bounded):
+            raise _unstable(dynamics, state)
+        if bool(state.complete):
+            return ParticleRun(state, accumulator, dynamics)
+        if enlarge is None:
+            raise ListOverflowError(
+                f"the list of neighbours overflowed at step {int(state.step)}: give larger capacities, or "
+                "`enlarge` to have it done"
+            )
+        forces, particles = enlarge(dynamics.forces, state.particles, state.listed)
+        dynamics = dynamics.with_forces(forces)
+        state = state.with_forces(forces, particles)
+    raise ListOverflowError(
+        f"the list of neighbours still overflows at step {int(state.step)}, after it was enlarged "
+        f"{MOST_ENLARGEMENTS} times: is the density right there?"
+    )
+
+
+def _chunk(setting, state: ParticleState, accumulator: PyTree) -> tuple[ParticleState, PyTree]:
+    dynamics, observer, steps = setting
+    return run_chunk(dynamics, state, steps, observer, accumulator)
+
+
+_keeping = eqx.filter_jit(_chunk)
+_donating = eqx.filter_jit(_chunk, donate="all-except-first")
+
+
+def _with_arrays(dynamics: ParticleDynamics) -> ParticleDynamics:
+    """The same with arrays in place of Python's numbers, each of which would make a program of its own."""
+    return jax.tree.map(lambda x: jnp.asarray(x) if isinstance(x, float) else x, dynamics)
+
+
+def _unstable(dynamics: ParticleDynamics, state: ParticleState) -> UnstableStepError:
+    """Which particle went too far: one whose place is no number, else the fastest."""
+    particles = state.particles
+    fastest = jnp.sqrt(velocity(particles).dot(velocity(particles))) * dynamics.dt
+    lost = particles.real & ~jnp.isfinite(sum(particles.position) + sum(particles.momentum))
+    worst = int(jnp.argmax(jnp.where(lost, jnp.inf, fastest)))
+    p = jax.tree.map(lambda c: c[worst], particles.momentum)
+    energy = 0.5 * dynamics.units.kinetic * p.dot(p) * inverse_mass(particles)[worst]
+    number = int(particles.identity[worst])
+    limit = float(dynamics.largest_move)
+    return UnstableStepError(number, int(state.step), float(fastest[worst]), float(energy), limit)

@@ -1,0 +1,253 @@
+"""The loop of molecular dynamics: lists are renewed outside, steps are taken inside.
+
+Each step needs the forces once, at its new positions, and only there a list of neighbours is read. So the
+loop cuts steps at that point: a turn of the inner loop computes the forces, takes the second part of the step
+that led here and the first part of the next one, and ends the inner loop if the list does not serve the new
+positions. Nothing is ever computed with a list that does not serve, nor with one that is not complete:
+
+    while steps are left:
+        first part of a step, if none has begun
+        while the list does not serve: sort the particles and renew it
+        while it serves and nothing is to be observed: forces, second part, first part of the next step
+        while it serves and this step is observed: forces and totals, second part, observer
+
+All of them are `while` loops, the second and the fourth of at most one turn: a `cond` would copy the state at
+every step.
+
+**Protocol.** `ParticleDynamics` holds what does not change: forces, method, step length, units, noise. Its
+`start(particles)` makes a `ParticleState`, which is all there is to store of a run. `run_chunk(dynamics,
+state, steps, observer, accumulator)` is a pure function that returns state and accumulator after `steps`
+steps, a number that may be traced: one program serves chunks of any length. The observer sees the first
+state too, and each due step once, however a run is cut into chunks. A chunk stops early
+
+- where a list is not complete: `state.complete` is false, no forces were computed with it and nothing is
+  lost. Put in larger forces by `dynamics.with_forces` and `state.with_forces`, and go on for the rest;
+- where a particle has moved further than `largest_move` in one step, or nowhere finite: `state.bounded` is
+  false.
+
+`simulate_particles` does both on the host.
+"""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int, PyTree
+
+from simkit_solvers.methods.particles.particle_method import AbstractParticleMethod, ParticleStep
+from simkit_solvers.numerics.kernels import zeros
+from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.numerics.tree_where import tree_where
+from simkit_solvers.problems.motion import REDUCED, MotionUnits, ParticleTotals, kinetic_tensor
+from simkit_solvers.problems.particle_observer import AbstractParticleObserver
+from simkit_solvers.problems.particles import AbstractForces, PairTotals, Particles, Vector
+from simkit_solvers.random.particle_noise import ParticleNoise
+
+NEVER = 2**32 - 1
+
+
+class Renewals(NamedTuple):
+    """How often the list was renewed, at which step last, and the fewest steps between two times."""
+
+    count: Int[Array, ""]
+    last: Int[Array, ""]
+    fewest: Int[Array, ""]
+
+
+class ParticleState(eqx.Module):
+    """A run at step number `step`, which is also its clock; all of it is arrays.
+
+    `force` is that at the positions where `known`. The momenta are `inside` a step where its second part is
+    still to come: only where a chunk stopped early. `listed` is the list of neighbours, which `serves` these
+    positions or is not read. `complete` and `bounded` say whether the last chunk came to its end.
+    """
+
+    particles: Particles
+    force: Vector
+    memory: PyTree
+    listed: Any
+    step: Int[Array, ""]
+    known: Bool[Array, ""]
+    inside: Bool[Array, ""]
+    serves: Bool[Array, ""]
+    complete: Bool[Array, ""]
+    bounded: Bool[Array, ""]
+    renewals: Renewals
+
+    def with_forces(self, forces: AbstractForces, particles: Particles | None = None) -> "ParticleState":
+        """The same with forces whose lists may be larger, and particles in as many places as they need."""
+        particles = self.particles if particles is None else particles
+        force = self.force
+        if particles.places != self.particles.places:
+            force = particles.position.times(0.0)
+        return dataclasses.replace(
+            self,
+            particles=particles,
+            force=force,
+            listed=_no_list(forces, particles),
+            known=self.known & (particles is self.particles),
+            serves=jnp.asarray(False),
+            complete=jnp.asarray(True),
+        )
+
+
+class ParticleDynamics(eqx.Module):
+    r"""What a run of particles does at every step: its forces, its method, and the step length `dt`.
+
+    Step k begins at the time `t0` + k `dt`. `largest_move` is the furthest that a particle may go in one
+    step, a length. A method that draws random numbers needs `noise`.
+    """
+
+    forces: AbstractForces
+    method: AbstractParticleMethod
+    dt: Scalar
+    noise: ParticleNoise | None = None
+    units: MotionUnits = REDUCED
+    t0: Scalar = 0.0
+    largest_move: Scalar = jnp.inf
+
+    def start(self, particles: Particles, step: int = 0) -> ParticleState:
+        """The state of a run that begins with these particles, at a given number of its clock."""
+        # Arrays of its own each: they may be donated.
+        no, yes = (lambda: jnp.array(False)), (lambda: jnp.array(True))
+        return ParticleState(
+            particles=jax.tree.map(jnp.copy, particles),
+            force=particles.position.times(0.0),
+            memory=self.method.init(particles, self.units),
+            listed=_no_list(self.forces, particles),
+            step=jnp.uint32(step),
+            known=no(),
+            inside=no(),
+            serves=no(),
+            complete=yes(),
+            bounded=yes(),
+            renewals=Renewals(jnp.uint32(0), jnp.uint32(step), jnp.uint32(NEVER)),
+        )
+
+    def with_forces(self, forces: AbstractForces) -> "ParticleDynamics":
+        """The same with other forces."""
+        return dataclasses.replace(self, forces=forces)
+
+    def at(self, number: jax.Array, particles: Particles) -> ParticleStep:
+        """Step `number`, in the precision of the positions."""
+        dtype = particles.position.x.dtype
+        dt = jnp.asarray(self.dt, dtype)
+        t = jnp.asarray(self.t0, dtype) + number.astype(dtype) * dt
+        units = MotionUnits(*(jnp.asarray(unit, dtype) for unit in self.units))
+        return ParticleStep(number, t, dt, units, self.noise)
+
+    def totals(
+        self, particles: Particles, pairs: PairTotals, memory: PyTree, number: jax.Array
+    ) -> ParticleTotals:
+        """The totals at the end of step `number`."""
+        step = self.at(number, particles)
+        kinetic = kinetic_tensor(particles, step.units)
+        given = self.method.given_energy(particles, memory, step)
+        conserved = pairs.energy + 0.5 * kinetic.trace + given
+        return ParticleTotals(pairs.energy, pairs.virial, kinetic, conserved)
+
+
+def run_chunk(
+    dynamics: ParticleDynamics,
+    state: ParticleState,
+    steps: jax.Array | int,
+    observer: AbstractParticleObserver | None = None,
+    accumulator: PyTree = (),
+) -> tuple[ParticleState, PyTree]:
+    """The state `steps` steps later and the observer's accumulators; with 0 steps, the forces at the start.
+
+    A state that has stopped early goes on where it was. Forward derivatives pass through; for reverse ones
+    there is `scheduled_steps`.
+    """
+    end = state.step + jnp.asarray(steps, jnp.uint32)
+
+    def goes_on(state: ParticleState) -> Bool[Array, ""]:
+        return (~state.known | (state.step < end)) & state.complete & state.bounded
+
+    def renew(state: ParticleState) -> ParticleState:
+        return renew_list(dynamics.forces, state)
+
+    def turn(carry):
+        state, accumulator = carry
+        state = begin_step(dynamics, state, state.known & (state.step < end))
+        state = jax.lax.while_loop(lambda s: ~s.serves & s.complete & s.bounded, renew, state)
+        listed, state = state.listed, dataclasses.replace(state, listed=None)
+
+        def ready(state, observed: bool):
+            due = jnp.asarray(False) if observer is None else observer.due(state.step)
+            return goes_on(state) & ~state.known & state.serves & (due if observed else ~due)
+
+        def step(state):
+            force = dynamics.forces.forces(state.particles, listed)
+            return begin_step(dynamics, end_step(dynamics, state, force), state.step < end, listed)
+
+        def observed(carry):
+            state, accumulator = carry
+            force, pairs = dynamics.forces.totals(state.particles, listed)
+            state = end_step(dynamics, state, force)
+            totals = dynamics.totals(state.particles, pairs, state.memory, state.step - jnp.uint32(1))
+            return state, observer.update(accumulator, state.particles, totals, state.step)
+
+        state = jax.lax.while_loop(lambda s: ready(s, observed=False), step, state)
+        if observer is not None:
+            carry = state, accumulator
+            state, accumulator = jax.lax.while_loop(lambda c: ready(c[0], observed=True), observed, carry)
+        return dataclasses.replace(state, listed=listed), accumulator
+
+    return jax.lax.while_loop(lambda c: goes_on(c[0]), turn, (state, accumulator))
+
+
+def _no_list(forces: AbstractForces, particles: Particles) -> Any:
+    """Zeros in the shape of a list, which serves nothing."""
+    return zeros(jax.eval_shape(lambda p: forces.arranged(p)[1], particles))
+
+
+def renew_list(forces: AbstractForces, state: ParticleState) -> ParticleState:
+    """The particles in the order of a new list, and that list."""
+    particles, listed = forces.arranged(state.particles)
+    count, last, fewest = state.renewals
+    since = jnp.where(count > 0, state.step - last, jnp.uint32(NEVER))
+    return dataclasses.replace(
+        state,
+        particles=particles,
+        listed=listed,
+        serves=jnp.asarray(True),
+        complete=forces.complete(listed),
+        renewals=Renewals(count + jnp.uint32(1), state.step, jnp.minimum(fewest, since)),
+    )
+
+
+def end_step(dynamics: ParticleDynamics, state: ParticleState, force: Vector) -> ParticleState:
+    """After the second part of the step that led to these positions, if there was one."""
+    before = state.particles, state.memory
+    step = dynamics.at(state.step - jnp.uint32(1), state.particles)
+    after = dynamics.method.second(state.particles, force, state.memory, step)
+    particles, memory = tree_where(state.inside, after, before)
+    yes, no = jnp.asarray(True), jnp.asarray(False)
+    return dataclasses.replace(state, particles=particles, memory=memory, force=force, known=yes, inside=no)
+
+
+def begin_step(
+    dynamics: ParticleDynamics, state: ParticleState, begins: Bool[Array, ""], listed: Any = None
+) -> ParticleState:
+    """After the first part of the next step, where one `begins`."""
+    listed = state.listed if listed is None else listed
+    before = state.particles, state.memory
+    step = dynamics.at(state.step, state.particles)
+    after = dynamics.method.first(state.particles, state.force, state.memory, step)
+    particles, memory = tree_where(begins, after, before)
+    move = particles.position.plus(-1, state.particles.position)
+    largest = jnp.asarray(dynamics.largest_move, step.dt.dtype)
+    furthest = jnp.max(jnp.where(particles.real, move.dot(move), 0))
+    return dataclasses.replace(
+        state,
+        particles=particles,
+        memory=memory,
+        step=state.step + begins.astype(jnp.uint32),
+        known=state.known & ~begins,
+        inside=state.inside | begins,
+        serves=state.serves & dynamics.forces.serves(listed, particles.position),
+        bounded=(furthest <= largest * largest) & jnp.isfinite(furthest),
+    )

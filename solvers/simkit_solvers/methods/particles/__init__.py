@@ -1,0 +1,1 @@
+"""One step of each method of molecular dynamics."""

@@ -1,0 +1,75 @@
+"""How fast particles move: velocities, kinetic energy, temperature, and what a system sums up to."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.problems.particles import Particles, Tensor, Vector
+
+
+class MotionUnits(NamedTuple):
+    r"""Two constants of a system of units; both are 1 in reduced units.
+
+    `boltzmann` is $k_B$, in energy per temperature. `kinetic` is the energy of one unit of mass times
+    velocity squared: with the momentum $p = mv$ the kinetic energy is `kinetic` $\cdot\,p^2/2m$, and
+    $\dot p = F/$`kinetic`.
+    """
+
+    boltzmann: Scalar = 1.0
+    kinetic: Scalar = 1.0
+
+
+REDUCED = MotionUnits()
+
+
+class ParticleTotals(NamedTuple):
+    r"""Sums over a system at a whole step, all energies.
+
+    `virial` is that of `PairTotals`, and `kinetic` the tensor $\sum_i m_i v_{i,a} v_{i,b}$, whose trace is
+    twice the kinetic energy. `conserved` is what the exact dynamics of the method would keep constant: the
+    energy, with a thermostat the energy less what that has given.
+    """
+
+    potential: jax.Array
+    virial: Tensor
+    kinetic: Tensor
+    conserved: jax.Array
+
+    @property
+    def kinetic_energy(self) -> jax.Array:
+        return 0.5 * self.kinetic.trace
+
+    @property
+    def energy(self) -> jax.Array:
+        return self.potential + self.kinetic_energy
+
+
+def inverse_mass(particles: Particles) -> Float[Array, " places"]:
+    """1/m, and 0 in empty places, which so never move."""
+    return jnp.where(particles.real, 1 / jnp.where(particles.real, particles.mass, 1), 0)
+
+
+def velocity(particles: Particles) -> Vector:
+    """Momentum over mass."""
+    return particles.momentum.times(inverse_mass(particles))
+
+
+def kinetic_energy(particles: Particles, units: MotionUnits = REDUCED) -> jax.Array:
+    """The kinetic energy of all particles."""
+    p = particles.momentum
+    return 0.5 * units.kinetic * jnp.sum(p.dot(p) * inverse_mass(particles))
+
+
+def kinetic_tensor(particles: Particles, units: MotionUnits = REDUCED) -> Tensor:
+    r"""$\sum_i m_i v_{i,a} v_{i,b}$, as energies."""
+    p, v = particles.momentum, velocity(particles)
+    pairs = ((p.x, v.x), (p.y, v.y), (p.z, v.z), (p.x, v.y), (p.x, v.z), (p.y, v.z))
+    return Tensor(*(units.kinetic * jnp.sum(a * b) for a, b in pairs))
+
+
+def total_momentum(particles: Particles) -> Vector:
+    """The momentum of the whole system, three numbers."""
+    return Vector(*(jnp.sum(jnp.where(particles.real, c, 0)) for c in particles.momentum))

@@ -1,0 +1,163 @@
+"""What is chosen for a system, and what happens where it does not suffice."""
+
+import dataclasses
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from pair_sum_in_numpy import cube, droplet, one_species, plain_sums, scattered, skewed
+from simkit_physics import AllPairs, FreeBox, ListedForces, complete_list, enlarged, forces_for
+from simkit_physics.particles import choice
+from simkit_physics.particles.density import Snapshot
+from simkit_physics.particles.neighbours import Capacities
+from simkit_physics.particles.overlaps import closest_overlap
+from simkit_solvers import Particles
+
+totals_of = eqx.filter_jit(lambda forces, particles, listed: forces.totals(particles, listed)[1])
+forces_of = eqx.filter_jit(lambda forces, particles, listed: forces.forces(particles, listed))
+
+
+def test_lists_for_many_particles_and_all_pairs_for_few_or_in_small_boxes():
+    rows = scattered(1000, (12, 12, 12))
+    forces, particles = forces_for(Particles.of(rows), cube(12.0), one_species())
+    assert isinstance(forces, ListedForces)
+    assert particles.places == forces.grid.places
+    assert forces.summary()["forces"] == "neighbour lists"
+    forces, _ = forces_for(Particles.of(rows[:50]), cube(12.0), one_species())
+    assert isinstance(forces, AllPairs)
+    assert forces.images == (0, 0, 0)
+    small = scattered(700, (7, 8, 9), spacing=0.7)
+    forces, _ = forces_for(Particles.of(small), cube(7.0), one_species(4.0))
+    assert isinstance(forces, AllPairs)
+    assert forces.images == (1, 1, 1)
+    assert forces.summary()["images"] == "3 x 3 x 3"
+
+
+@pytest.mark.parametrize(
+    ("level", "small"),
+    [
+        (3, 24),
+        *(pytest.param(*each, marks=pytest.mark.more) for each in [(None, 0), (0, 3), (1, 10), (2, 10)]),
+    ],
+)
+def test_an_overflow_is_noticed_and_mended_by_larger_lists(level, small, monkeypatch):
+    monkeypatch.setattr(choice, "FEW", 0)
+    rows = scattered(800, (9, 10, 11))
+    forces, particles = forces_for(Particles.of(rows), cube(11.0), one_species())
+    if level is None:  # all of them, mended in several turns
+        tight = dataclasses.replace(forces, capacities=Capacities(3, 10, 10, 24))
+    else:
+        capacities = [small if k == level else n for k, n in enumerate(forces.capacities)]
+        tight = dataclasses.replace(forces, capacities=Capacities(*capacities))
+    _, listed = eqx.filter_jit(tight.arranged)(particles)
+    assert not bool(tight.complete(listed))
+    if level is not None:
+        return
+    enough, arranged, listed = complete_list(tight, particles)
+    assert bool(enough.complete(listed))
+    force = arranged.pushed(forces_of(enough, arranged, listed)).by_identity().momentum
+    some = np.arange(0, 800, 40)
+    expected = plain_sums(rows, cube(11.0), cutoff=2.5, some=some)
+    error = np.stack([np.asarray(c) for c in force], 1)[some] - expected.force
+    assert np.abs(error).max() < 1e-11 * expected.force_terms.max()
+
+
+@pytest.mark.more
+def test_a_list_that_does_not_fit_into_memory_is_refused(monkeypatch):
+    monkeypatch.setattr(choice, "FEW", 0)
+    forces, particles = forces_for(Particles.of(scattered(800, (9, 10, 11))), cube(11.0), one_species())
+    tight = dataclasses.replace(forces, capacities=Capacities(8, 64, 64, 24))
+    _, listed = eqx.filter_jit(tight.arranged)(particles)
+    with pytest.raises(
+        ValueError, match=r"neighbour list: needs .* GB .* raise `memory`, or use a shorter cutoff"
+    ):
+        enlarged(tight, particles, listed, memory=1e4)
+
+
+@pytest.mark.more
+def test_clusters_as_wide_as_the_box_take_the_nearest_image_of_each_pair(monkeypatch):
+    """A few particles in a large box, whose clusters span it."""
+    monkeypatch.setattr(choice, "FEW", 0)
+    rows = scattered(60, (12, 12, 12))
+    box = cube(12.0)
+    forces, particles = forces_for(Particles.of(rows), box, one_species())
+    assert isinstance(forces, ListedForces)
+    assert forces.each_pair
+    once = dataclasses.replace(forces, each_pair=False)
+    _, listed = eqx.filter_jit(once.arranged)(particles)
+    assert not bool(once.complete(listed))
+    forces, arranged, listed = complete_list(once, particles)
+    assert forces.each_pair
+    force = arranged.pushed(forces_of(forces, arranged, listed)).by_identity().momentum
+    expected = plain_sums(rows, box, cutoff=2.5)
+    error = np.stack([np.asarray(c) for c in force], 1) - expected.force
+    assert np.abs(error).max() < 1e-11 * expected.force_terms.max()
+
+
+def test_a_box_that_shrank_below_the_cutoff_is_noticed():
+    rows = scattered(40, (6, 6, 6))
+    forces, particles = forces_for(Particles.of(rows), cube(6.0), one_species())
+    smaller = eqx.tree_at(lambda f: f.box, forces, cube(4.0))
+    _, listed = eqx.filter_jit(smaller.arranged)(particles)
+    assert not bool(smaller.complete(listed))
+    more, _ = enlarged(smaller, particles, listed)
+    assert more.images == (1, 1, 1)
+    assert bool(more.complete(listed))
+    rows = scattered(1000, (12, 12, 12))
+    forces, particles, listed = complete_list(*forces_for(Particles.of(rows), cube(12.0), one_species()))
+    smaller = eqx.tree_at(lambda f: f.box, forces, cube(5.0))
+    with pytest.raises(ValueError, match=r"box: cutoff \+ skin is"):
+        enlarged(smaller, particles, listed)
+
+
+@pytest.mark.parametrize("box", [cube(12.0), skewed(12.0, 11.0, 13.0), FreeBox()])
+def test_coincident_particles_are_named_with_their_distance(box):
+    rows = scattered(100, (10, 10, 10))
+    rows[0] = 0
+    rows[71] = rows[0] + 1e-9
+    if box.periodic:
+        rows[71, 2] += float(box.sides.z)
+        rows[71, :2] += [float(c) for c in box.tilts][1:] if hasattr(box, "tilts") else 0.0
+    with pytest.raises(
+        ValueError, match=r"particles 0 and 71 are at the same place: their distance is 1\.73e-09"
+    ):
+        forces_for(Particles.of(rows), box, one_species())
+
+
+def test_the_closest_overlap_is_found_by_distance_and_not_by_coordinates():
+    rows = np.array([[0, 0, 0], [0.1, 0.1, 0.1], [5, 5, 5], [5.15, 5.0, 5.0]])
+    snapshot = Snapshot.of(Particles.of(rows), FreeBox())
+    assert closest_overlap(snapshot, FreeBox(), 0.2) == (2, 3, pytest.approx(0.15))
+    assert closest_overlap(snapshot, FreeBox(), 0.14) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"precision": "float32"}, "precision float32: takes positions in float32, got float64"),
+        ({"skin": -0.1}, "skin: must be > 0"),
+        ({"skin": 4.0}, "below half the width of the box, got 4"),
+        ({"potential": one_species(np.inf)}, "cutoff: must be > 0, and finite in a periodic box"),
+    ],
+)
+def test_what_does_not_fit_is_refused(change, message):
+    arguments = {"potential": one_species(), **change}
+    with pytest.raises(ValueError, match=message):
+        forces_for(Particles.of(scattered(700, (10, 10, 10))), cube(12.0), **arguments)
+
+
+def test_positions_that_are_not_finite_are_refused():
+    rows = scattered(20, (10, 10, 10))
+    rows[7, 1] = np.nan
+    with pytest.raises(ValueError, match="that of particle 7 is not"):
+        forces_for(Particles.of(rows), FreeBox(), one_species())
+
+
+def test_without_a_cutoff_all_pairs_of_free_space_interact():
+    rows = droplet(13, (0.0, 0.0, 0.0))
+    forces, particles = forces_for(Particles.of(rows), FreeBox(), one_species(jnp.inf))
+    particles, listed = eqx.filter_jit(forces.arranged)(particles)
+    totals = totals_of(forces, particles, listed)
+    expected = plain_sums(rows, FreeBox(), cutoff=1e3)
+    assert float(totals.energy) == pytest.approx(expected.energy, rel=1e-12)

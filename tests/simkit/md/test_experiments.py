@@ -1,0 +1,279 @@
+"""Files of molecular dynamics: what is wrong is named with its place, and nothing is run or written."""
+
+import jsonschema
+import numpy as np
+import pytest
+import yaml
+from checkout import EXAMPLES
+from md_examples import fluid
+from simkit_physics import POTENTIALS
+from simkit_solvers import PARTICLE_METHODS
+
+import simkit
+from simkit import InputError
+from simkit.cli.about_particles import about_particle_method, about_potential
+from simkit.md.experiment import load_particles
+from simkit.schema import file_schema
+
+MIXTURE = {"A": {"fraction": 0.75}, "B": {}}
+
+
+def problems(experiment, overrides=()) -> list[str]:
+    with pytest.raises(InputError) as caught:
+        load_particles(experiment, overrides)
+    return caught.value.problems
+
+
+MISTAKES = {
+    "no potential": (
+        {"potential": None},
+        "potential: must be a mapping with the keys type, energy, file, parameters, cutoff",
+    ),
+    "unknown type": (
+        {"potential__type": "LenardJones"},
+        "potential.type: unknown potential 'LenardJones'; did",
+    ),
+    "unknown parameter": (
+        {"potential__sigm": 1.0},
+        "potential.sigm: LennardJones has no such parameter; did",
+    ),
+    "sigma < 0": ({"potential__sigma": -1.0}, "potential.sigma: must be > 0, got -1"),
+    "cutoff missing": ({"potential__cutoff": None}, "potential.cutoff: is missing; pairs farther apart"),
+    "no cutoff": ({"potential__cutoff": 0.0}, "potential.cutoff: must be > 0, got 0"),
+    "text": ({"potential__cutoff": "2.5"}, "potential.cutoff: '2.5' is text, not a number"),
+    "name in text": ({"potential__cutoff": "2*rc"}, "potential.cutoff: unknown name 'rc'"),
+    "switch without": ({"potential__switch_from": 1.0}, "potential.switch_from: is for truncation: switched"),
+    "no switch": ({"potential__truncation": "switched"}, "potential.switch_from: is missing"),
+    "switch beyond": (
+        {"potential__truncation": "switched", "potential__switch_from": 2.1},
+        "potential.switch_from: must be below the cutoff, got 2.1",
+    ),
+    "truncation": ({"potential__truncation": "shift"}, "potential.truncation: must be plain or shifted"),
+    "both": ({"potential__energy": "1/r"}, "potential: give one of type"),
+    "pair": ({"potential__pairs": {"A-C": {"sigma": 1}}}, "potential.pairs.A-C: must be a pair of species"),
+    "species": ({"potential__sigma": {"A": 1, "C": 2}}, "potential.sigma.C: there is no species 'C'"),
+    "density": ({"system__lattice__density": 0}, "system.lattice.density: must be > 0, got 0"),
+    "two": ({"system__lattice__spacing": 1.7}, "system.lattice: needs either density or spacing"),
+    "two sources": ({"system__file": "a.xyz"}, "system: needs one of lattice, random, file, got lattice and"),
+    "box": ({"system__box": {"sides": [5, 5, 5]}}, "system.box: a lattice fills a box of its own"),
+    "units": (
+        {"system__units": "metals"},
+        "system.units: must be lj or metal or real or si, got 'metals'; did",
+    ),
+    "mass": (
+        {"system__units": "metal"},
+        "system.species: has no mass for A; give species: {A: {mass: …}} in g/mol",
+    ),
+    "fractions": (
+        {"system__species": {"A": {"fraction": 0.5}, "B": {"fraction": 0.6}}},
+        "system.species: the fractions must add up to 1, got 1.1",
+    ),
+    "velocities": ({"system__velocities__temperature": -1}, "system.velocities.temperature: must be > 0"),
+    "method": ({"solver": "VelocityVerle"}, "solver: unknown method 'VelocityVerle'"),
+    "thermostat": (
+        {"solver": "BAOAB"},
+        "solver: BAOAB needs temperature and friction; write {type: BAOAB, temperature: …, friction: …}",
+    ),
+    "friction": (
+        {"solver": {"type": "BAOAB", "temperature": 1.0, "friction": -1.0}},
+        "solver.friction: must be >= 0, got -1",
+    ),
+    "option": (
+        {"solver": {"type": "VelocityVerlet", "temperature": 1.0}},
+        "solver.temperature: VelocityVerlet has no such option",
+    ),
+    "FIRE": ({"solver": "FIRE"}, "solver: FIRE samples no ensemble"),
+    "dt": ({"time__dt": 0.0}, "time.dt: must be > 0, got 0"),
+    "no dt": ({"time": {"steps": 10}}, "time.dt: is missing"),
+    "t1": ({"time__t1": 1.0}, "time.t1: unknown key; write dt and steps"),
+    "every": ({"save__every": 7}, "save.every: must divide the 40 steps, got 7; 5 would do"),
+    "trajectory": (
+        {"save__trajectory": {"file": "a.xyz", "every": 15}},
+        "save.trajectory.every: must be a multiple of save.every, 10, got 15",
+    ),
+    "quantity": (
+        {"observe": {"T": "temperatur"}},
+        "observe.T: unknown name 'temperatur' (column 1 of the expression); did",
+    ),
+    "range": (
+        {"observe": {"g": {"rdf": {"max": 4.0}}}},
+        "observe.g.rdf.max: must be at most 2.56496, half the least width of the box, got 4",
+    ),
+    "two kinds": (
+        {"observe": {"g": {"rdf": {"max": 1.0}, "value": "pressure"}}},
+        "observe.g: needs one of value, rdf, msd, vacf, structure_factor, fluctuations, got value and rdf",
+    ),
+    "short": ({"observe": {"D": {"msd": {}}}}, "observe.D.msd: needs 40 measurements, got 4"),
+    "reserved": ({"observe": {"force": "pressure"}}, "observe.force: force is a variable of every dataset"),
+    "constant": (
+        {"constants": {"pressure": 1.0}},
+        "constants.pressure: pressure is a quantity of the system",
+    ),
+    "model": ({"model": {"type": "GBM"}}, "model: unknown key; in molecular dynamics potential says"),
+    "seed": ({"ensemble__seed": -1}, "ensemble.seed: must be at least 0, got -1"),
+    "stage": (
+        {"stages": {"cool": {"solver": "BAOAB", "steps": 5}}},
+        "stages.cool.solver: BAOAB needs temperature and friction",
+    ),
+    "curve ends": (
+        {
+            "curves": {"c": {"times": [0, 0.1], "values": [1, 2]}},
+            "solver": {"type": "BAOAB", "temperature": "c", "friction": 1.0},
+        },
+        "solver.temperature: c is known from 0 to 0.1, and this stage lasts from 0 to 0.16",
+    ),
+    "tail": (
+        {
+            "potential": {
+                "type": "Coulomb",
+                "charge_product": 1.0,
+                "constant": 1.0,
+                "cutoff": 2,
+                "truncation": "plain",
+                "tail": True,
+            },
+        },
+        "potential.tail: Coulomb: has no tail correction",
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "message"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_named_with_its_place_value_and_remedy(changes, message):
+    assert any(line.startswith(message) for line in problems(fluid(**changes))), problems(fluid(**changes))
+
+
+def test_all_mistakes_are_named_at_their_places_in_the_file(tmp_path):
+    path = tmp_path / "a.yaml"
+    path.write_text(
+        "system:\n"
+        "  lattice: {type: fcc, cells: 0, density: 0.8}\n"
+        "potential: {type: LennardJones, epsilon: 1, sigm: 1, cutoff: 2}\n"
+        "solver: {type: BAOAB, temperature: 0, friction: 1}\n"
+        "time: {dt: 0.005, steps: 10}\n"
+    )
+    assert problems(path, ["time.steps=-1"]) == [
+        f"{path}:2:31: system.lattice.cells: must be at least 1, got 0",
+        f"{path}:3:1: potential.sigma: is missing; LennardJones has sigma: distance at which the energy is 0",
+        f"{path}:3:45: potential.sigm: LennardJones has no such parameter; did you mean 'sigma'?",
+        f"{path}:4:36: solver.temperature: must be > 0, got 0",
+        "override time.steps: must be at least 0, got -1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"observe": {"P": "pressure_xx"}}, "observe.P: pressure_xx needs a periodic box"),
+        ({"potential__tail": True}, "potential.tail: is that of a uniform fluid"),
+        ({"observe": {"g": {"rdf": {"max": 1.0}}}}, "observe.g.rdf: needs a periodic box"),
+    ],
+)
+def test_free_space_has_no_pressure(tmp_path, changes, message):
+    path = tmp_path / "a.xyz"
+    path.write_text("2\n\nA 0 0 0\nA 1 0 0\n")
+    system = {"file": str(path), "box": {"free": True}}
+    assert problems(fluid(system=system, **changes))[0].startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("text", "settings", "message"),
+    [
+        ("2\n\nA 0 0 0\nA 1 0 0\n", {}, "system.file: has no box; give system.box"),
+        (
+            "2\n\nA 0 0 0\nA 6 0 0\n",
+            {"box": {"sides": [5, 5, 5]}},
+            "system.file: particle 1 at (6, 0, 0) is outside the box with the sides 5, 5, 5",
+        ),
+        (
+            "2\n\nA 0 0 0\nA 1 0 0\n",
+            {"box": {"sides": [5, 5, 5]}, "species": {"B": {"mass": 1.0}}},
+            "system.species.B: the file has no such species",
+        ),
+        ("2\n\nA 0 0 0\nA 1 0\n", {"box": {"sides": [5, 5, 5]}}, "system.file: "),
+    ],
+)
+def test_a_file_of_positions_that_does_not_fit_is_refused(tmp_path, text, settings, message):
+    (tmp_path / "a.xyz").write_text(text)
+    (tmp_path / "a.yaml").write_text("")
+    experiment = fluid(system={"file": str(tmp_path / "a.xyz"), **settings})
+    assert any(line.startswith(message) for line in problems(experiment)), problems(experiment)
+
+
+def test_particles_at_the_same_place_are_named(tmp_path):
+    path = tmp_path / "a.xyz"
+    path.write_text("3\n\nA 0 0 0\nA 1 0 0\nA 1 0 0\n")
+    experiment = fluid(system={"file": str(path), "box": {"free": True}}, observe={}, time__steps=0)
+    with pytest.raises(InputError, match="1 and 2"):
+        simkit.run(experiment)
+
+
+def test_species_have_the_numbers_that_their_fractions_say_in_random_order():
+    simulation = load_particles(fluid(system__species=MIXTURE, system__lattice__cells=4))
+    species = np.asarray(simulation.system.particles.species)
+    assert np.bincount(species).tolist() == [192, 64]
+    assert np.sum(np.diff(species) != 0) > 20  # not one after the other
+
+
+def test_parameters_mix_by_the_rule_and_pairs_override_it():
+    potential = {"epsilon": {"A": 1.0, "B": 4.0}, "sigma": {"A": 1.0, "B": 0.5}}
+    changes = {f"potential__{key}": value for key, value in potential.items()}
+    changes |= {
+        "potential__pairs": {"B-A": {"epsilon": 3.0, "cutoff": "2.0*0.9"}},
+        "system__species": MIXTURE,
+    }
+    simulation = load_particles(fluid(**changes))
+    truncated = simulation.system.potential
+    np.testing.assert_allclose(truncated.potential.epsilon, [[1, 3], [3, 4]])
+    np.testing.assert_allclose(truncated.potential.sigma, [[1, 0.75], [0.75, 0.5]])
+    np.testing.assert_allclose(truncated.cutoffs, [[2, 1.8], [1.8, 2]])
+    geometric = load_particles(fluid(**changes, potential__mixing="geometric")).system.potential
+    np.testing.assert_allclose(geometric.potential.sigma[0, 1], 0.5**0.5)
+    missing = problems(fluid(**changes, potential__mixing="explicit"))
+    assert missing == ["potential.sigma: has no sigma for the pair A-B; give it under potential.pairs"]
+
+
+@pytest.mark.parametrize("name", [*POTENTIALS, *PARTICLE_METHODS])
+def test_what_describe_shows_of_a_potential_or_method_is_valid(name):
+    about = about_potential if name in POTENTIALS else about_particle_method
+    shown = yaml.safe_load(about(name)["yaml"])
+    if name == "FIRE":
+        assert problems(fluid(**shown))[0].startswith("solver: FIRE samples no ensemble")
+    else:
+        load_particles(fluid(**shown))
+
+
+def test_a_potential_that_ends_by_itself_needs_no_cutoff():
+    changes = {f"potential__{key}": {"A": 1.0, "B": 0.5} for key in ("epsilon", "sigma")}
+    changes |= {"potential__type": "WCA", "potential__cutoff": None, "system__species": MIXTURE}
+    cutoffs = load_particles(fluid(**changes)).system.potential.cutoffs
+    np.testing.assert_allclose(cutoffs, 2 ** (1 / 6) * np.array([[1, 0.75], [0.75, 0.5]]))
+
+
+def test_a_resolved_experiment_loads_to_the_same_system():
+    simulation = load_particles(fluid(system__species=MIXTURE))
+    again = load_particles(simulation.experiment.resolved())
+    assert again.experiment.resolved() == simulation.experiment.resolved()
+    for a, b in zip(simulation.system.particles.position, again.system.particles.position, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.fixture(scope="module")
+def schema():
+    return jsonschema.Draft202012Validator(file_schema())
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("particles/*.yaml")), ids=lambda path: path.stem)
+def test_examples_and_what_they_resolve_to_fit_the_schema(path, schema):
+    experiment = yaml.safe_load(path.read_text())
+    schema.validate(experiment)
+    schema.validate(load_particles(path).experiment.resolved())
+    for wrong in ({"solver": {"type": "Verlet"}}, {"sytem": {}}, {"potential": {"type": "LJ", "cutoff": 1}}):
+        assert not schema.is_valid(experiment | wrong)
+
+
+def test_other_commands_refuse_molecular_dynamics_with_a_remedy():
+    with pytest.raises(InputError, match="system: molecular dynamics has no paths of a model"):
+        simkit.load(fluid())
+    with pytest.raises(InputError, match="there is no variant 'low'"):
+        simkit.run(fluid(), variants=["low"])

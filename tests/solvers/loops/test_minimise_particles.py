@@ -1,0 +1,40 @@
+"""Minima of Lennard-Jones clusters, whose energies are known."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from particle_examples import LennardJonesCluster, at_rest, icosahedron, truncated_octahedron
+from simkit_solvers import FIRE, UnconvergedMinimumError, largest_force, minimise_particles
+
+# Wales & Doye (1997), Global optimization by basin-hopping, doi:10.1021/jp970984n.
+CLUSTERS = {13: icosahedron(1), 38: truncated_octahedron(), 55: icosahedron(2)}
+ENERGIES = {13: -44.3268014195, 38: -173.9284265906, 55: -279.2484704630}
+
+
+@pytest.mark.parametrize("atoms", [13, *(pytest.param(n, marks=pytest.mark.more) for n in (38, 55))])
+def test_perturbed_clusters_find_their_minimum(atoms):
+    rows = CLUSTERS[atoms]
+    assert len(rows) == atoms
+    moved = rows + 0.05 * np.random.default_rng(atoms).standard_normal(rows.shape)
+    forces = LennardJonesCluster()
+    assert forces.energy(jnp.asarray(moved)) > ENERGIES[atoms] + 1
+    state = minimise_particles(forces, at_rest(moved), 0.01, 1e-7).state
+    assert float(forces.energy(state.particles.position.rows())) == pytest.approx(ENERGIES[atoms], abs=5e-10)
+    assert float(largest_force(state)) <= 1e-7
+    assert int(state.step) < 1500
+    assert not np.any(state.particles.momentum.rows())
+
+
+def test_overlapping_particles_come_apart_in_short_moves():
+    rows = icosahedron(1)
+    rows[3] = rows[4] + 1e-4
+    run = minimise_particles(LennardJonesCluster(), at_rest(rows), 0.01, 1e-5, method=FIRE(furthest=0.1))
+    assert float(LennardJonesCluster().energy(run.state.particles.position.rows())) < -30
+
+
+def test_a_minimum_that_is_not_reached_is_an_error():
+    moved = CLUSTERS[13] + 0.05 * np.random.default_rng(1).standard_normal((13, 3))
+    with pytest.raises(UnconvergedMinimumError, match=r"largest force is .* after 60 steps of FIRE") as error:
+        minimise_particles(LennardJonesCluster(), at_rest(moved), 0.01, 1e-7, most_steps=60)
+    assert error.value.force > 1e-7
+    assert int(error.value.run.state.step) == 60

@@ -1,0 +1,74 @@
+"""Methods of molecular dynamics by name, and what is wrong with options."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from particle_examples import dynamics, no_forces, spheres
+from simkit_solvers import (
+    PARTICLE_METHODS,
+    Curve,
+    MotionUnits,
+    ParticleBAOAB,
+    ParticleDynamics,
+    make_particle_method,
+    parameters_of,
+    run_chunk,
+)
+
+FALLING = Curve(np.array([0.0, 1.0]), np.array([1.0, 0.0]))
+NEEDED = {"temperature": 0.8, "friction": 1.0, "relaxation_time": 0.5}
+
+
+@pytest.mark.parametrize("name", PARTICLE_METHODS)
+def test_every_method_says_what_it_is(name):
+    cls = PARTICLE_METHODS[name]
+    method = make_particle_method(name, {key: NEEDED[key] for key in parameters_of(cls) if key in NEEDED})
+    assert type(method) is cls
+    assert method.ensemble in ("NVE", "NVT", "configurations", "none")
+    assert "doi:10." in cls.__doc__
+    assert all(spec.description for spec in parameters_of(method).values())
+    expected = {"BAOAB": 30, "BrownianDynamics": 0, "FIRE": 0}.get(name, 27)
+    assert method.degrees_of_freedom(10) == expected
+    particles = spheres()
+    step = dynamics(no_forces(), method, 0.1).at(jnp.uint32(0), particles)
+    assert float(method.given_energy(particles, method.init(particles, MotionUnits()), step)) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("VelocityVerlett", {}, "unknown method 'VelocityVerlett' .*did you mean 'VelocityVerlet'"),
+        (
+            "BAOAB",
+            {"temperature": 1.0},
+            "BAOAB needs friction: give, say, {type: BAOAB, fric",
+        ),
+        ("BAOAB", {"temperature": -1.0, "friction": 1.0}, "temperature must be > 0, got -1"),
+        ("BAOAB", {"temprature": 1.0}, "no option 'temprature'; did you mean 'temperature'"),
+        ("NoseHooverChains", {**NEEDED, "thermostats": 2.5}, "no option 'friction'"),
+        ("NoseHooverChains", {"thermostats": 2.5}, "thermostats must be a whole number, got 2.5"),
+        ("NoseHooverChains", {"thermostats": 0}, "thermostats must be >= 1, got 0"),
+        (
+            "VelocityVerlet",
+            {"momentum_is_conserved": 1},
+            "must be true or false, got 1",
+        ),
+        ("FIRE", {"cut": "half"}, "cut must be a number, got 'half'"),
+        (
+            "BAOAB",
+            {"temperature": Curve(np.array([0.0, 1.0]), np.array([1.0, 0.0]))},
+            "temperature must be > 0",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_method_is_said(name, options, message):
+    with pytest.raises(ValueError, match=message):
+        make_particle_method(name, options)
+
+
+def test_a_random_method_without_noise_is_refused():
+    setting = ParticleDynamics(no_forces(), ParticleBAOAB(1.0, 1.0), 0.1)
+    with pytest.raises(
+        ValueError, match=r"draws random numbers: give `noise`, ParticleNoise.of\(key, path\)"
+    ):
+        run_chunk(setting, setting.start(spheres()), 1)
