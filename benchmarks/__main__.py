@@ -28,6 +28,7 @@ ORDER = (
     "gradient",
     "long_gradient",
     "pair_forces",
+    "lennard_jones",
     "greeks",
     "global_sensitivity",
     "run_overhead",

@@ -21,7 +21,8 @@ class Snapshot(NamedTuple):
 
     @classmethod
     def of(cls, particles: Particles, box: AbstractBox) -> "Snapshot":
-        return cls(*map(np.asarray, _snapshot(particles, box)))
+        position, coordinates, widths, volume = _snapshot(particles, box)
+        return cls(np.asarray(position), np.asarray(coordinates), np.asarray(widths), float(volume))
 
     @property
     def extent(self) -> float:
@@ -54,8 +55,9 @@ class Density(NamedTuple):
         a, b, c = np.maximum((high - low) / 0.96, 1e-3 * length).tolist()
         side, counts = length, np.ones(1)
         for _ in range(4):  # cubes with 30 particles on average tell density from chance
-            cells = (snapshot.coordinates // side).astype(np.int64)
-            _, counts = np.unique(cells, axis=0, return_counts=True)
+            x, y, z = (snapshot.coordinates // side).astype(np.int64).T
+            # One number a cell: rows are counted ten times slower.
+            _, counts = np.unique((x << 42) ^ (y << 21) ^ z, return_counts=True)
             mean = float((counts**2).sum() / counts.sum())
             if mean > 25:
                 break

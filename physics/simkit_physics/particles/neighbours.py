@@ -124,7 +124,6 @@ class NeighbourSearch(NamedTuple):
 
     def _particles(self, box, position, real, reach2, counts, near):
         count = 8 * self.grid.blocks
-        place = by_cluster(jnp.arange(self.grid.places, dtype=jnp.int32))
         first = Vector(*(by_cluster(c)[:, 0] for c in position))
         inside = by_cluster(real)
         around = [box.nearest(_minus(_member(position, m), first)) for m in range(MEMBERS)]
@@ -141,7 +140,9 @@ class NeighbourSearch(NamedTuple):
             for m, each in enumerate(around)
         ]
         extent = jnp.sqrt(jnp.max(jnp.where(inside[:, :1], jnp.stack([c.dot(c) for c in own], 1), 0)))
-        ends = place.ravel()
+
+        # Nothing is near an empty place, and no third table says so.
+        everyone = Vector(*(jnp.where(real, c, jnp.nan) for c in position))
 
         def square(one, other):
             difference = box.nearest(_minus(one, other)) if self.each_pair else _minus(one, other)
@@ -149,12 +150,12 @@ class NeighbourSearch(NamedTuple):
 
         def test(k):
             cluster = near[k // MEMBERS]
-            j = ends[jnp.minimum(cluster * MEMBERS + k % MEMBERS, self.grid.places - 1)]
-            other = box.nearest(_minus(Vector(*(c[j] for c in position)), centre))
-            closest2 = square(own[0], other)
+            j = jnp.minimum(_first_place(cluster) + k % MEMBERS * LANES, self.grid.places - 1)
+            other = box.nearest(_minus(Vector(*(c[j] for c in everyone)), centre))
+            near_one = square(own[0], other) < reach2
             for each in own[1:]:
-                closest2 = jnp.minimum(closest2, square(each, other))
-            return (cluster < count) & real[j] & (closest2 < reach2), j
+                near_one |= square(each, other) < reach2
+            return (cluster < count) & near_one, j
 
         most = MEMBERS * jnp.minimum(counts.max(), self.capacities.clusters)
         found, listed = compact(most, count, self.capacities.particles, self.grid.places, test)
@@ -180,6 +181,11 @@ def compact(
     start = jnp.zeros(lanes, jnp.int32), jnp.full(capacity * stride + 1, fill, jnp.int32)
     found, table, _, _ = lax.fori_loop(0, count, body, (*start, *test(jnp.int32(0))))
     return found, table[:-1].reshape(capacity, stride)[:, :lanes]
+
+
+def _first_place(cluster: jax.Array) -> jax.Array:
+    """The place of the first member of a cluster."""
+    return cluster // LANES * (LANES * MEMBERS) + cluster % LANES
 
 
 def _member(position: Vector, m: int) -> Vector:

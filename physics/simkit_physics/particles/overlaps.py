@@ -29,8 +29,8 @@ def closest_overlap(snapshot: Snapshot, box: AbstractBox, least: float) -> Overl
         coordinates = coordinates % periods
         coordinates[coordinates >= periods] = 0  # by rounding
     # Search coordinates differ by at most the distance, so that who is near is near in each of them.
-    tree = KDTree(coordinates, boxsize=periods)
-    gaps, nearest = tree.query(coordinates, k=2, p=np.inf, distance_upper_bound=least)
+    tree = KDTree(coordinates, boxsize=periods, compact_nodes=False, balanced_tree=False)
+    gaps, nearest = map(np.asarray, tree.query(coordinates, k=2, p=np.inf, distance_upper_bound=least))
     near = np.flatnonzero(np.isfinite(gaps[:, 1]))
     if not len(near):
         return None

@@ -1,4 +1,7 @@
-"""An experiment of molecular dynamics: all sections together. A file with the key `system` is one."""
+"""An experiment of molecular dynamics: all sections together.
+
+A file with the key `system` is one.
+"""
 
 from typing import Annotated, Any, Literal
 

@@ -1,5 +1,6 @@
-r"""The mean-square displacement $\langle |x(t_0 + t) - x(t_0)|^2 \rangle$ and the diffusion coefficient, its
-slope over 6.
+r"""The mean-square displacement and the diffusion coefficient.
+
+The first is $\langle |x(t_0 + t) - x(t_0)|^2 \rangle$, the second its slope over 6.
 """
 
 from collections.abc import Sequence

@@ -79,8 +79,8 @@ def test_a_list_that_does_not_fit_into_memory_is_refused(monkeypatch):
 def test_clusters_as_wide_as_the_box_take_the_nearest_image_of_each_pair(monkeypatch):
     """A few particles in a large box, whose clusters span it."""
     monkeypatch.setattr(choice, "FEW", 0)
-    rows = scattered(60, (12, 12, 12))
-    box = cube(12.0)
+    rows = scattered(40, (8, 8, 8))
+    box = cube(8.0)
     forces, particles = forces_for(Particles.of(rows), box, one_species())
     assert isinstance(forces, ListedForces)
     assert forces.each_pair

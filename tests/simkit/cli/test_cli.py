@@ -21,10 +21,8 @@ import typer
 import xarray as xr
 import yaml
 from command import simkit_command
-from simkit_physics import MODELS
-from simkit_physics.particles.potentials import POTENTIALS
-from simkit_solvers import SOLVERS
-from simkit_solvers.methods.particles.particle_methods import PARTICLE_METHODS
+from simkit_physics import MODELS, POTENTIALS
+from simkit_solvers import PARTICLE_METHODS, SOLVERS
 
 import simkit
 import simkit.api

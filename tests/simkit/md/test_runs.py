@@ -1,6 +1,9 @@
 """Runs of molecular dynamics: numbers, files, exit codes, and the same bits however a run is cut."""
 
 import json
+import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -280,6 +283,24 @@ def test_the_command_writes_dataset_picture_and_trajectory_and_prints_json(folde
     kinetic = 0.5 * 2.0 * np.sum(last.velocities**2)  # with the mass
     expected = 0.5 * (3 * 108 - 3) * float(dataset["T_path"][0, -1])
     assert kinetic == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.more
+def test_a_process_without_64_bit_types_of_its_own_computes_in_float64(folder):
+    """As the command does: jax warns where a number loses digits, and a warning ends the process."""
+    words = ["run", "a.yaml", "--json", "--no-plot", "--set", "observe.P=pressure"]
+    path = os.pathsep.join(sys.path)
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "simkit", *words],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": path},
+    )
+    assert result.returncode == 0, result.stderr
+    own = simkit.run(folder / "a.yaml", overrides={"observe.P": "pressure", "output": None}, overwrite=True)
+    mean = json.loads(result.stdout)["observables"]["P"]["mean"]
+    # The last bits of the normals that velocities are drawn from, in float32, are the compiler's.
+    assert mean == pytest.approx(float(own["P_mean"]), rel=1e-7)
 
 
 @pytest.mark.parametrize("file", ["a.xyz", "end.data"])
