@@ -103,7 +103,9 @@ class Particles(eqx.Module):
             return jnp.concatenate([leaf, jnp.full(more, value, leaf.dtype)])
 
         padded = jax.tree.map(lambda leaf: longer(leaf, 0), self)
-        identity = jnp.concatenate([self.identity, jnp.arange(self.places, places, dtype=self.identity.dtype)])
+        identity = jnp.concatenate(
+            [self.identity, jnp.arange(self.places, places, dtype=self.identity.dtype)]
+        )
         # A mass of one, so that nothing is divided by 0.
         return eqx.tree_at(lambda p: (p.mass, p.identity), padded, (longer(self.mass, 1), identity))
 
