@@ -1,7 +1,8 @@
 r"""The velocity autocorrelation and its spectrum.
 
-The autocorrelation is $C(t) = \langle v(t_0) \cdot v(t_0 + t) \rangle$. The spectrum is the
-density of vibrations, $S(\nu) = 4 \int_0^\infty C(t)/C(0) \cos(2 \pi \nu t)\,dt$, whose integral over positive frequencies is 1; and $D = \frac13 \int_0^\infty C(t)\,dt$.
+The autocorrelation is $C(t) = \langle v(t_0) \cdot v(t_0 + t) \rangle$. The spectrum is the density of
+vibrations, $S(\nu) = 4 \int_0^\infty C(t)/C(0) \cos(2 \pi \nu t)\,dt$, whose integral over positive
+frequencies is 1; and $D = \frac13 \int_0^\infty C(t)\,dt$.
 
 Reference: Dickey & Paskin (1969), Computer simulation of the lattice dynamics of solids,
 doi:10.1103/PhysRev.188.1407.
