@@ -24,7 +24,12 @@ ENERGIES = {"argon": -0.93, "kob_andersen": -6.1, "lj_fluid": -2.93, "lj_melt": 
 SMALL = {  # of molecular dynamics
     "argon": ["system.lattice.cells=4", "observe.g.rdf.max=8", "stages.melt.steps=200", "time.steps=400"],
     "kob_andersen": ["system.lattice.cells=7", "observe.g.rdf.max=2.5", "time.steps=200"],
-    "lj_fluid": ["system.lattice.cells=4", "stages.equilibrate.steps=500", "time.steps=2000"],
+    "lj_fluid": [
+        "system.lattice.cells=4",
+        "observe.g.rdf.max=3",
+        "stages.equilibrate.steps=500",
+        "time.steps=2000",
+    ],
     "lj_melt": ["system.lattice.cells=6", "time.steps=100"],
     "replicas": ["ensemble.paths=3", "stages.equilibrate.steps=100", "time.steps=400"],
 }
