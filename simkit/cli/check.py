@@ -36,7 +36,7 @@ def validate(
         document = opened(experiment, overrides or [])
         if is_particles(document.data):
             simulation = particles.load(document, variant)
-            _check_place_of(simulation.experiment.output)
+            _check_place_of(particles.output_of(simulation, None))
             if as_json:
                 print_json({"valid": True} | particles.about(simulation))
             else:

@@ -79,7 +79,7 @@ def _keys_of(file: Path, name: str) -> list[str]:
         if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == name
         if isinstance(node.value, ast.Dict)
         for key in node.value.keys
-        if isinstance(key, ast.Constant)
+        if isinstance(key, ast.Constant) and isinstance(key.value, str)
     ]
 
 

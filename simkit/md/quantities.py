@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 from simkit_physics.particles.thermodynamics import pressure, pressure_tensor, temperature
 from simkit_solvers import ParticleTotals, Tensor
 
-Rows = Float[np.ndarray, "paths rows"]
+Rows = Float[Array | np.ndarray, "paths rows"]
 COMPONENTS = Tensor._fields
 IN_A_BOX = frozenset({"pressure", "volume", "density", *(f"pressure_{ab}" for ab in COMPONENTS)})
 

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from simkit_physics.particles.all_pairs import AllPairs
 from simkit_physics.particles.choice import enlarged, forces_for
 from simkit_physics.particles.configurations import with_velocities
 from simkit_physics.particles.listed_forces import ListedForces
@@ -212,14 +213,15 @@ class _Program:
                 writer.add(run.state.particles, stage.steps - left)
                 advance(steps)
         write_end(simulation, run.state.particles, path)
-        renewals = run.state.renewals
+        renewals, last_forces = run.state.renewals, run.dynamics.forces
+        assert isinstance(last_forces, ListedForces | AllPairs)
         return ReplicaResult(
             steps=rows.steps - first,
             totals=rows.totals,
             accumulators={name: a for name, a in run.accumulator.items() if name != TOTALS},
             renewals=int(renewals.count),
             fewest_steps=int(renewals.fewest),
-            chosen=run.dynamics.forces.summary(),
+            chosen=last_forces.summary(),
             last=run.state.particles.by_identity(),
             forces=None if stage.steps else _by_identity(run.state.particles, forces),
         )

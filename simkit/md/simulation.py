@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 from simkit_physics.particles.boxes import AbstractBox
+from simkit_physics.particles.listed_forces import Precision
 from simkit_physics.particles.potentials.truncation import AbstractTruncation
 from simkit_physics.particles.units import UnitSystem
 from simkit_solvers import AbstractParticleMethod, Particles, Vector
@@ -114,7 +115,7 @@ class ParticleSimulation:
     paths: int
     seed: int
     threads: int | None
-    precision: str
+    precision: Precision
     trajectory: PlannedTrajectory | None
     end: Path | None
 

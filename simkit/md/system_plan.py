@@ -124,9 +124,11 @@ class _System:
             if box.tilts is not None:
                 raise SettingError((*path, "tilts"), "are those of a periodic box, which needs sides")
             return None
-        sides = [self._number((*path, "sides", i), x) for i, x in enumerate(box.sides)]
-        tilts = [self._number((*path, "tilts", i), x, None) for i, x in enumerate(box.tilts or ())]
-        return Cell(tuple(sides), tuple(tilts) if tilts else (0.0, 0.0, 0.0))
+        lx, ly, lz = (self._number((*path, "sides", i), x) for i, x in enumerate(box.sides))
+        if box.tilts is None:
+            return Cell((lx, ly, lz))
+        xy, xz, yz = (self._number((*path, "tilts", i), x, None) for i, x in enumerate(box.tilts))
+        return Cell((lx, ly, lz), (xy, xz, yz))
 
     def _is_free(self) -> bool:
         return self.section.box is not None and self.section.box.free

@@ -37,13 +37,13 @@ TOLERANCE = 3.0
 class Levels(NamedTuple):
     """The sums over blocks of 1, 2, 4, … samples of several series; deviations from the first sample."""
 
-    seen: Int[Array, ""]
-    origin: Float[Array, " series"]
-    total: Float[Array, "levels series"]
-    recent: Float[Array, "levels lags series"]
-    product: Float[Array, "levels lags series"]  # of a block with that t blocks ago
-    later: Float[Array, "levels lags series"]  # sums of the first factor
-    earlier: Float[Array, "levels lags series"]  # and of the second
+    seen: Int[Array | np.ndarray, ""]
+    origin: Float[Array | np.ndarray, " series"]
+    total: Float[Array | np.ndarray, "levels series"]
+    recent: Float[Array | np.ndarray, "levels lags series"]
+    product: Float[Array | np.ndarray, "levels lags series"]  # of a block with that t blocks ago
+    later: Float[Array | np.ndarray, "levels lags series"]  # sums of the first factor
+    earlier: Float[Array | np.ndarray, "levels lags series"]  # and of the second
 
 
 def no_levels(series: int, levels: int = LEVELS) -> Levels:
@@ -208,7 +208,7 @@ class _Pooled(NamedTuple):
     @property
     def means(self) -> np.ndarray:
         with np.errstate(invalid="ignore", divide="ignore"):
-            return self.sums.origin + self.sums.total[:, 0] / self.sums.seen[:, None]
+            return np.asarray(self.sums.origin + self.sums.total[:, 0] / self.sums.seen[:, None])
 
     @property
     def mean(self) -> np.ndarray:
@@ -224,4 +224,4 @@ class _Pooled(NamedTuple):
         products = self.sums.product[:, level, :lags]
         linear = self.sums.later[:, level, :lags] + self.sums.earlier[:, level, :lags]
         summed = products - shift * linear + pairs * shift**2
-        return summed.sum(0) / (pairs * self.count)
+        return np.asarray(summed.sum(0) / (pairs * self.count))

@@ -90,7 +90,7 @@ def _spacing(density: float | None, spacing: float | None, in_cell: int) -> floa
 
 
 def with_species(
-    particles: Particles, counts: Sequence[int], masses: Sequence[float], key: Words, path: Scalar | int = 0
+    particles: Particles, counts: Sequence[int], masses: Sequence[float], key: Words, path: Array | int = 0
 ) -> Particles:
     """The same particles as a mixture in random order: `counts` of each species, with their masses.
 
@@ -120,7 +120,7 @@ def with_velocities(
     particles: Particles,
     temperature: Scalar,
     key: Words,
-    path: Scalar | int = 0,
+    path: Array | int = 0,
     units: MotionUnits = REDUCED,
 ) -> Particles:
     r"""The same particles with normal velocities at exactly this temperature and without drift.

@@ -10,6 +10,7 @@ doi:10.1093/oso/9780198803195.001.0001.
 """
 
 import itertools
+from collections.abc import Sequence
 
 import jax.numpy as jnp
 import numpy as np
@@ -56,7 +57,7 @@ def pair_counts(
     return counts[:-1].reshape(kinds, bins)
 
 
-def pair_normalisation(volume: float, of_species: list[int], largest: float, bins: int) -> np.ndarray:
+def pair_normalisation(volume: float, of_species: Sequence[int], largest: float, bins: int) -> np.ndarray:
     """What turns the mean counts of a configuration into g, `(pairs, bins)`; NaN for a pair of one species
     that has no particles."""
     edges = np.linspace(0, largest, bins + 1)

@@ -59,7 +59,7 @@ def _box_vectors(box: AbstractBox) -> np.ndarray:
 
 def _near_pairs(fractions, vectors, widths, distance) -> tuple[np.ndarray, np.ndarray]:
     """The pairs nearer than the distance, over the periodic boundaries too."""
-    from scipy.spatial import cKDTree
+    from scipy.spatial import KDTree
 
     margin = distance / widths
     owners, copies = np.arange(len(fractions)), fractions
@@ -68,7 +68,7 @@ def _near_pairs(fractions, vectors, widths, distance) -> tuple[np.ndarray, np.nd
         step = np.eye(3)[axis]
         owners = np.concatenate([owners, owners[low], owners[high]])
         copies = np.concatenate([copies, copies[low] + step, copies[high] - step])
-    pairs = cKDTree(copies @ vectors).query_pairs(distance, output_type="ndarray")
+    pairs = KDTree(copies @ vectors).query_pairs(distance, output_type="ndarray")
     a, b = owners[pairs].T
     different = a != b
     return a[different], b[different]

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -12,12 +12,14 @@ from simkit_solvers.problems.curve import Curve, Interpolation
 from simkit.config.diagnostics import Diagnostics, SettingError
 from simkit.config.documents import KeyPath
 from simkit.config.number_table import read_table
-from simkit.config.settings import CurveSettings, Experiment
+from simkit.config.settings import CurveSettings, Experiment, ParticleExperiment
 from simkit.experiments.constants import Constants
 from simkit.expressions import Expression, check_name
 
 MAX_ROWS = 9000  # an experiment with its curves written out has at most 20 000 values
 BEYOND = 1e-9  # of the span: rounding of a time that is the curve's end
+
+AnyExperiment = TypeVar("AnyExperiment", Experiment, ParticleExperiment)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +52,7 @@ def array_of(numbers: Sequence[Any]) -> Any:
     return jnp.stack([jnp.asarray(number) for number in numbers])
 
 
-def with_curve_numbers(experiment: Experiment, diagnostics: Diagnostics) -> Experiment:
+def with_curve_numbers(experiment: AnyExperiment, diagnostics: Diagnostics) -> AnyExperiment:
     """The experiment with the numbers of its curves in place of the files they are in.
 
     A curve whose file is wrong stays as it is.

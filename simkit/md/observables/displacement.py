@@ -66,7 +66,8 @@ class MeanSquareDisplacement(AbstractMeasurement):
         most: int = 20_000,
     ) -> "MeanSquareDisplacement":
         """For lags of up to `longest` measurements; a tenth of the run is a good choice."""
-        return cls(box, Selection.of(particles, most), LagTable.up_to(longest), every, interval)
+        selection, lags = Selection.of(particles, most), LagTable.up_to(longest)
+        return cls(box=box, selection=selection, lags=lags, every=every, interval=interval)
 
     def init(self, particles: Particles) -> Correlator:
         return no_correlator(self.lags, squared_distance_of(self.selection), self._sample(particles))

@@ -30,8 +30,8 @@ KINETIC, POTENTIAL, VIRIAL, HYPERVIRIAL = range(4)
 class Moments(NamedTuple):
     """Sums of deviations from the first sample, and of their products."""
 
-    first: Float[Array, "... 4"]
-    second: Float[Array, "... 4 4"]
+    first: Float[Array | np.ndarray, "... 4"]
+    second: Float[Array | np.ndarray, "... 4 4"]
 
 
 class FluctuationSums(NamedTuple):
@@ -89,11 +89,20 @@ class Fluctuations(AbstractMeasurement):
         if box is not None:
             box_volume(box)
         grid = None if box is None else block_grid(box, particles)
-        return cls(ensemble, freedom, every, boltzmann, box, potential, grid, particles.count)
+        return cls(
+            ensemble=ensemble,
+            freedom=freedom,
+            every=every,
+            boltzmann=boltzmann,
+            box=box,
+            potential=potential,
+            grid=grid,
+            atoms=particles.count,
+        )
 
     def init(self, particles: Particles) -> FluctuationSums:
-        moments = Moments(jnp.zeros(4, jnp.float64), jnp.zeros((4, 4), jnp.float64))
-        return FluctuationSums(moments.first, no_blocks(moments))
+        origin = jnp.zeros(4, jnp.float64)
+        return FluctuationSums(origin, no_blocks(Moments(origin, jnp.zeros((4, 4), jnp.float64))))
 
     def update(
         self,
@@ -157,5 +166,5 @@ def _moved(sums: FluctuationSums, origin: np.ndarray) -> Blocks:
 
 
 def _mean_and_covariance(moments: Moments, samples: int, origin: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    first = moments.first / samples
-    return origin + first, moments.second / samples - first[:, None] * first
+    first = np.asarray(moments.first) / samples
+    return origin + first, np.asarray(moments.second) / samples - first[:, None] * first

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Int, PyTree
-from simkit_solvers import AbstractParticleObserver, Particles, ParticleTotals
+from simkit_solvers import AbstractParticleObserver, Particles, ParticleTotals, TotalsSeries
 
 
 class AbstractMeasurement(AbstractParticleObserver):
@@ -38,7 +38,7 @@ class AbstractMeasurement(AbstractParticleObserver):
 class Measurements(AbstractParticleObserver):
     """Several observers by name, each with an interval of its own."""
 
-    observers: Mapping[str, AbstractParticleObserver]
+    observers: Mapping[str, AbstractMeasurement | TotalsSeries]
 
     def init(self, particles: Particles) -> dict[str, PyTree]:
         return {name: each.init(particles) for name, each in self.observers.items()}

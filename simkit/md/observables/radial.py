@@ -58,7 +58,14 @@ class RadialDistribution(AbstractMeasurement):
     ) -> "RadialDistribution":
         """For the species of these particles; `ValueError` for a free box or a range that is too large."""
         check_radial_range(box, largest)
-        return cls(box, block_grid(box, particles), species_counts(particles), bins, float(largest), every)
+        return cls(
+            box=box,
+            grid=block_grid(box, particles),
+            of_species=species_counts(particles),
+            bins=bins,
+            largest=float(largest),
+            every=every,
+        )
 
     def init(self, particles: Particles) -> Blocks:
         shape = len(species_pairs(len(self.of_species))), self.bins

@@ -34,7 +34,7 @@ class StructureFactor(AbstractMeasurement):
         """`ValueError` for a free box, or one without wave vectors up to `largest`."""
         vectors = wave_vectors(box, largest)
         assert isinstance(box, AbstractPeriodicBox)
-        return cls(box, vectors, every)
+        return cls(box=box, vectors=vectors, every=every)
 
     def init(self, particles: Particles) -> Blocks:
         return no_blocks(jnp.zeros(self.vectors.shells, jnp.float64))

@@ -61,7 +61,8 @@ class VelocityAutocorrelation(AbstractMeasurement):
     def of(
         cls, particles: Particles, *, lags: int = 200, every: int, interval: float = 1.0, most: int = 4096
     ) -> "VelocityAutocorrelation":
-        return cls(Selection.of(particles, most), LagTable(1, lags), every, interval)
+        selection = Selection.of(particles, most)
+        return cls(selection=selection, lags=LagTable(1, lags), every=every, interval=interval)
 
     def init(self, particles: Particles) -> Correlator:
         return no_correlator(self.lags, product_of(self.selection), self._sample(particles))

@@ -184,6 +184,7 @@ def run_chunk(
             return begin_step(dynamics, end_step(dynamics, state, force), state.step < end, listed)
 
         def observed(carry):
+            assert observer is not None
             state, accumulator = carry
             force, pairs = dynamics.forces.totals(state.particles, listed)
             state = end_step(dynamics, state, force)

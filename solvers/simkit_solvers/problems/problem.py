@@ -156,8 +156,8 @@ class AbstractExactMoments(eqx.Module):
         """$Var[y_t]$ as a `State` of scalars, `None` in a field where no closed form is known."""
 
 
-def parameters_of(model: type[AbstractODE] | AbstractODE) -> dict[str, Parameter]:
-    """The parameters of a model class by name, in the order of its fields."""
+def parameters_of(model: type[eqx.Module] | eqx.Module) -> dict[str, Parameter]:
+    """The parameters of a model, a method or a potential by name, in the order of its fields."""
     return {f.name: f.metadata["parameter"] for f in dataclasses.fields(model) if "parameter" in f.metadata}
 
 

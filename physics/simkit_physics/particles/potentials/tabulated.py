@@ -23,12 +23,12 @@ class Tabulated(AbstractPotential):
     doi:10.1007/978-1-4612-6333-3.
     """
 
-    curve: int | Int[Array, "species species"] = parameter("1", "number of the curve, from 0", at_least=0)
     distances: Float[Array, " points"]
     coefficients: Float[
         Array, "4 pieces"
     ]  # of 1, x, x^2, x^3 from the start of each interval, curve by curve
     interval: Int[Array, " cells"]  # in which each cell of an even grid begins
+    curve: int | Int[Array, "species species"] = parameter("1", "number of the curve, from 0", at_least=0)
 
     @staticmethod
     def through(
@@ -53,10 +53,10 @@ class Tabulated(AbstractPotential):
         interval = np.clip(np.searchsorted(r, starts, side="right") - 1, 0, len(r) - 2)
         pieces = _splines(r, u, slopes)
         return Tabulated(
-            curve if np.ndim(curve) == 0 else jnp.asarray(curve, jnp.int32),
             jnp.asarray(r),
             jnp.asarray(pieces),
             jnp.asarray(interval, jnp.int32),
+            curve if np.ndim(curve) == 0 else jnp.asarray(curve, jnp.int32),
         )
 
     @property
