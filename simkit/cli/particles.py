@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from simkit.cli.failures import print_json
 from simkit.cli.outputs import Outputs
-from simkit.config.documents import Document
 from simkit.progress import counted, progress_bar, short_count
 
 if TYPE_CHECKING:
+    from simkit.config.documents import Document
     from simkit.md.simulation import ParticleSimulation
 
 
-def load(document: Document, chosen: Collection[str] | None) -> "ParticleSimulation":
+def load(document: "Document", chosen: Collection[str] | None) -> "ParticleSimulation":
     """The simulation in a document; `chosen` are variants that the command line names."""
     from simkit.md.experiment import load_particles
 

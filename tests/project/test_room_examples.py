@@ -119,6 +119,7 @@ def test_a_function_of_ones_own_is_one_of_the_formula_language():
     assert abs(last(dataset, "root_z")) < 5
 
 
+@pytest.mark.more
 def test_a_solver_of_ones_own_has_the_order_that_its_record_states():
     """On Brownian paths whose sums are those of the finest run; of GBM the mean of a step is known too."""
     names = defined_by("solvers/README.md")

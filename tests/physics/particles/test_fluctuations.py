@@ -61,6 +61,7 @@ def energy_of(rows, vectors, potential) -> jax.Array:
 
 
 @pytest.mark.parametrize("box", [cube(8.0), tilted()], ids=["cube", "triclinic"])
+@pytest.mark.more
 def test_virial_and_hypervirial_are_derivatives_with_respect_to_the_size_of_the_system(box):
     r"""$U(\lambda x)$: $-dU/d\ln\lambda = \sum r f$, and $9 X = d^2 U / d(\ln \lambda)^2$."""
     rows = np.indices((6, 6, 6)).reshape(3, -1).T / 6 @ vectors_of(box)

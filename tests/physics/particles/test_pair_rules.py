@@ -12,6 +12,8 @@ from simkit_physics import LennardJones, ShiftedForce, complete_list, forces_for
 from simkit_physics.particles import choice
 from simkit_solvers import PairTotals, Particles, Tensor, Vector
 
+pytestmark = pytest.mark.more
+
 COMPONENTS = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
 COUNT = 60
 BOXES = {"orthorhombic": bricks(7.0, 7.5, 8.0), "triclinic": skewed(8.0, 7.5, 7.0)}

@@ -189,7 +189,7 @@ def test_conditions_on_time_do_not_move_against_steps(changed, wrt, second):
     if second:
         section["second"] = [wrt]
     with pytest.raises(
-        InputError, match=f"wrt: {wrt} moves (a condition on [tc]|the knots of c) against the"
+        InputError, match=f"wrt: {wrt} shifts (a condition on [tc]|the knots of c) relative to"
     ):
         sensitivity({**experiment, "sensitivity": section})
 

@@ -693,7 +693,7 @@ def test_a_variance_on_sobol_points_is_not_that_of_independent_ones(points):
 
 
 def test_a_budget_below_the_first_runs_is_refused():
-    wrong = r"^budget: must be at least the 5,120 runs .*, 16 replicates of 64 points with 5 runs, got 5,119$"
+    wrong = r"^budget: must be at least .* runs, 5,120 \(16 replicates × 64 points × 5 runs\), got 5,119$"
     with pytest.raises(InputError, match=wrong):
         sobol_indices(ishigami, CUBE, points=64, width=0.1, budget=5119)
     with pytest.raises(InputError, match=r"^budget: says when to stop on the way to a width; add width"):

@@ -225,7 +225,7 @@ class TestFiles:
     def test_a_budget_below_the_first_runs_is_refused(self, tmp_path):
         (tmp_path / "noisy.yaml").write_text(NOISY)
         budget = {"uncertainty.width": 0.1, "uncertainty.budget": 9}
-        where = r"uncertainty.budget: must be at least the 10,240 runs .* 5 runs of 4 paths, got 9$"
+        where = r"uncertainty.budget: must be at least .* runs, 10,240 \(.* × 5 runs of 4 paths\), got 9$"
         with pytest.raises(InputError, match=where):
             simkit.uncertainty(tmp_path / "noisy.yaml", overrides=budget)
 

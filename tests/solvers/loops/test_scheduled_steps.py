@@ -16,6 +16,8 @@ from simkit_solvers import (
     simulate_particles,
 )
 
+pytestmark = pytest.mark.more
+
 STEPS, DIFFERENCE = 24, 1e-6
 OBSERVER = TotalsSeries(6, 5)
 

@@ -22,6 +22,8 @@ from simkit_solvers import (
     simulate_particles,
 )
 
+pytestmark = pytest.mark.more
+
 SIDE, CUTOFF, COUNT = 2.4, 1.2, 8
 REPLICAS, BURN_IN, ROWS, EVERY = 128, 400, 10, 40
 FAR = 5.2  # standard errors: once in five million
