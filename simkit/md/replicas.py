@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 from simkit_physics.particles.all_pairs import AllPairs
 from simkit_physics.particles.choice import enlarged, forces_for
-from simkit_physics.particles.configurations import with_velocities
 from simkit_physics.particles.listed_forces import ListedForces
 from simkit_solvers import ParticleDynamics, ParticleNoise, Particles, TotalsSeries, seed_key
 from simkit_solvers.loops.simulate_particles import (
@@ -29,8 +28,9 @@ from simkit.errors import InputError, NumericalError
 from simkit.machine.on_each_device import local_devices
 from simkit.md.observables import Measurements
 from simkit.md.result import ParticleResult, ReplicaResult
-from simkit.md.simulation import ParticleSimulation, PlannedStage
+from simkit.md.simulation import ParticleSimulation, PlannedStage, clock_of
 from simkit.md.trajectory import frames, write_end
+from simkit.md.velocities import in_motion
 
 Progress = Callable[[int, int], None]
 ROWS = 256  # measurements of a chunk, at most
@@ -137,15 +137,8 @@ class _Program:
         return in_precision(self.simulation.system.particles, self.simulation.precision)
 
     def in_motion(self, particles: Particles, path: int, number: int) -> Particles:
-        """The particles as a stage wants them: with velocities drawn, after none or meaningless ones."""
-        simulation = self.simulation
-        before = simulation.stages[number - 1].method.ensemble if number else None
-        stage = simulation.stages[number]
-        if stage.method.ensemble == "none" or before not in (None, "none", "configurations"):
-            return particles
-        if simulation.system.temperature is None:
-            return particles if number == 0 else particles.pushed(particles.momentum.times(0.0))
-        return with_velocities(particles, simulation.system.temperature, self.key, path, self.motion_units)
+        """The particles as a stage wants them."""
+        return in_motion(self.simulation, number, particles, self.key, path, self.motion_units)
 
     @property
     def motion_units(self) -> MotionUnits:
@@ -178,8 +171,7 @@ class _Program:
 
     def clock(self, step: int) -> int:
         """The number of the first measured step: a multiple of all intervals, so that noise never repeats."""
-        interval = math.lcm(*(each.every for each in self.observer.observers.values()))
-        return -(-step // interval) * interval
+        return clock_of(step, (each.every for each in self.observer.observers.values()))
 
     def _advanced(self, run: ParticleRun, stage: PlannedStage, advance: Callable[[int], None]) -> ParticleRun:
         """A stage to its end, without measurements."""
