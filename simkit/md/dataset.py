@@ -10,13 +10,12 @@ import xarray as xr
 
 from simkit.md.quantities import COMPONENTS, QUANTITIES, Measured
 from simkit.md.result import ParticleResult
-from simkit.md.simulation import ParticleSimulation, ParticleSystem, ScalarObservable
+from simkit.md.simulation import ParticleSimulation, ParticleSystem, ScalarObservable, conserves
 from simkit.results.variables import Variables, variable, with_stderr
 from simkit.time_series import blocks_of, of_series, slope
 
 FORMAT = 1
 KIND = "particles"
-CONSERVING = ("NVE", "NVT")
 
 
 def to_particle_dataset(result: ParticleResult, provenance: Mapping[str, str]) -> xr.Dataset:
@@ -89,7 +88,7 @@ def mean_of(values: np.ndarray) -> tuple[float, float, float, str]:
 def _drift(result: ParticleResult, measured: Measured) -> Variables:
     """How fast what the exact motion keeps changes in the long run, per particle."""
     system, rows = result.simulation.system, len(result.steps)
-    if system.ensemble not in CONSERVING or rows < 3:
+    if not conserves(system.run.method) or rows < 3:
         return {}
     energy = np.asarray(QUANTITIES["conserved_energy"].value(measured)) / measured.atoms
     found = slope(blocks_of((energy - energy[:, :1])[:, :, None]), system.interval)

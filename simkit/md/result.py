@@ -5,9 +5,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
-from simkit_solvers import Particles, ParticleTotals
+from simkit_solvers import (
+    AbstractParticleMethod,
+    AbstractTimeFunction,
+    Particles,
+    ParticleTotals,
+    Tensor,
+)
 
 from simkit.md.quantities import Measured
 from simkit.md.simulation import ParticleSimulation
@@ -53,8 +60,15 @@ class ParticleResult:
         """The totals of all replicas, arrays (paths, rows), and what turns them into quantities."""
         system = self.simulation.system
         energy, pressure = system.tail
+        totals = jax.tree.map(lambda *each: np.stack(each), *(one.totals for one in self.replicas))
+        if not system.freedom:
+            temperatures = bath_temperatures(system.run.method, self.steps * system.run.dt)
+            each = np.broadcast_to(
+                system.count * system.units.boltzmann * temperatures, totals.potential.shape
+            )
+            totals = totals._replace(kinetic=Tensor(each, each, each, *(np.zeros_like(each),) * 3))
         return Measured(
-            jax.tree.map(lambda *each: np.stack(each), *(one.totals for one in self.replicas)),
+            totals,
             atoms=system.count,
             volume=system.volume,
             degrees=system.freedom,
@@ -63,3 +77,13 @@ class ParticleResult:
             tail_energy=energy,
             tail_pressure=pressure,
         )
+
+
+def bath_temperatures(
+    method: AbstractParticleMethod, times: Float[np.ndarray, " rows"]
+) -> Float[np.ndarray, " rows"]:
+    """The temperature of the bath at these times of the run, for a method that has one."""
+    temperature = getattr(method, "temperature", np.nan)
+    if isinstance(temperature, AbstractTimeFunction):
+        return np.asarray(jax.vmap(temperature)(jnp.asarray(times)))
+    return np.full(np.shape(times), float(temperature))
