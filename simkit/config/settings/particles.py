@@ -157,7 +157,7 @@ class DisplacementSettings(Section):
     """The mean-square displacement by species, and the diffusion coefficient."""
 
     longest: Number | None = Field(
-        None, description="The longest time; by default a tenth of the run.", examples=[10.0]
+        None, description="The longest time that is needed; by default a tenth of the run.", examples=[10.0]
     )
     every: Every = Field(None, description=_OFTEN, examples=[10])
 
@@ -179,7 +179,10 @@ class StructureSettings(Section):
 
 
 class FluctuationSettings(Section):
-    """Heat capacity per particle, and in a box the compressibility, from fluctuations."""
+    """Heat capacity per particle, and in a box the compressibility, from fluctuations.
+
+    The compressibility needs truncation shifted_force or switched, no tail, and a box of at least two cutoffs.
+    """
 
     every: Every = Field(None, description=_OFTEN, examples=[10])
 
@@ -211,7 +214,7 @@ class ParticleObservable(Section):
     )
     fluctuations: FluctuationSettings | None = Field(
         None,
-        description="Heat capacity and compressibility; {} for the defaults.",
+        description="Heat capacity, and compressibility where forces are continuous; {} for the defaults.",
         examples=[{"every": 10}],
     )
 

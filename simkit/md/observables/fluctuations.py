@@ -52,7 +52,7 @@ class Fluctuations(AbstractMeasurement):
 
     `ensemble` is that of the method: NVE or NVT; elsewhere these formulas do not hold and a `ValueError` says
     so. `freedom` are its degrees of freedom. For the compressibility, `potential` is the truncated one of
-    the forces: a plain cutoff has a peak in its second derivative, which is left out.
+    the forces, which must be continuous at the cutoff: `ShiftedForce` or `Switched`.
     """
 
     ensemble: str = eqx.field(static=True)
