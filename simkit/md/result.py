@@ -26,7 +26,7 @@ class ReplicaResult:
 
     `forces` are those of a single point, by number of the particle. `renewals` is how often the list of
     neighbours was renewed, `fewest_steps` the fewest steps that one served, and `chosen` what was chosen for
-    the forces.
+    the forces. `minimised` has the largest force on a particle at the end of each stage that minimises.
     """
 
     steps: Int[np.ndarray, " rows"]
@@ -37,6 +37,7 @@ class ReplicaResult:
     chosen: Mapping[str, int | float | str]
     last: Particles
     forces: Float[np.ndarray, "particles 3"] | None
+    minimised: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

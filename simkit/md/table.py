@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 RATES = ("elapsed_s", "atom_steps_per_s")
+AFTER = "largest_force_after_"  # attributes, by stage
 
 
 def summary(dataset: "xr.Dataset") -> dict[str, Any]:
@@ -132,6 +133,9 @@ def closing_lines(dataset: "xr.Dataset") -> list[str]:
         if drift["stderr"] is not None:
             text = with_error(drift["value"], drift["stderr"])
         lines.append(f"drift of the conserved energy: {text} {drift['unit']} per particle")
+    for key, force in attributes.items():
+        if key.startswith(AFTER):
+            lines.append(f"largest force after the stage {key.removeprefix(AFTER)}: {force:.3g}")
     lines.append(content["forces"])
     steps, paths = content["steps"], content["paths"]
     size = counted(content["particles"], "particle")
