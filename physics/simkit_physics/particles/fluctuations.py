@@ -20,10 +20,10 @@ from simkit_physics.particles.near_pairs import Tile, over_near_pairs
 def hypervirial(grid: ClusterGrid, box: AbstractBox, potential: Any, particles: Particles) -> jax.Array:
     r"""The hypervirial of a truncated potential, $X = \tfrac19 \sum_{i<j} r (r u'(r))'$, an energy.
 
-    It is what compressibilities from fluctuations need beside the virial. The force must be continuous at the
-    cutoff $r_c$, as with `ShiftedForce` and `Switched`: where it jumps, as with `Plain` and `Shifted`, the peak
-    of the derivative, $-\frac{2\pi}{9} V \sum_{ab} \rho_a \rho_b r_c^4 g_{ab}(r_c) u_{ab}'(r_c)$ in the mean, is
-    left out. `grid` is `block_grid(box, particles)`.
+    It is what compressibilities from fluctuations need beside the virial. The force must be continuous at
+    the cutoff $r_c$, as with `ShiftedForce` and `Switched`. Where it jumps, as with `Plain` and `Shifted`, the
+    derivative has a peak that is left out:
+    $-\frac{2\pi}{9} V \sum_{ab} \rho_a \rho_b r_c^4 g_{ab}(r_c) u_{ab}'(r_c)$ in the mean. `grid` is `block_grid(box, particles)`.
     """
 
     dtype = particles.position.x.dtype

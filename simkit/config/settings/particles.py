@@ -181,7 +181,7 @@ class StructureSettings(Section):
 class FluctuationSettings(Section):
     """Heat capacity per particle, and in a box the compressibility, from fluctuations.
 
-    The compressibility needs truncation shifted_force or switched, no tail, and a box of at least two cutoffs.
+    The compressibility needs truncation shifted_force or switched, no tail, and a box two cutoffs wide.
     """
 
     every: Every = Field(None, description=_OFTEN, examples=[10])
