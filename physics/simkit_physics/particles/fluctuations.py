@@ -21,9 +21,10 @@ def hypervirial(grid: ClusterGrid, box: AbstractBox, potential: Any, particles: 
     r"""The hypervirial of a truncated potential, $X = \tfrac19 \sum_{i<j} r (r u'(r))'$, an energy.
 
     It is what compressibilities from fluctuations need beside the virial. The force must be continuous at
-    the cutoff $r_c$, as with `ShiftedForce` and `Switched`. Where it jumps, as with `Plain` and `Shifted`, the
-    derivative has a peak that is left out:
-    $-\frac{2\pi}{9} V \sum_{ab} \rho_a \rho_b r_c^4 g_{ab}(r_c) u_{ab}'(r_c)$ in the mean. `grid` is `block_grid(box, particles)`.
+    the cutoff $r_c$, as with `ShiftedForce` and `Switched`. Where it jumps, as with `Plain` and `Shifted`,
+    the derivative has a peak, which is left out; its mean is
+    $-\frac{2\pi}{9} V \sum_{ab} \rho_a \rho_b r_c^4 g_{ab}(r_c) u_{ab}'(r_c)$.
+    `grid` is `block_grid(box, particles)`.
     """
 
     dtype = particles.position.x.dtype

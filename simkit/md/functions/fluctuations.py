@@ -80,7 +80,7 @@ def _missing(system: ParticleSystem) -> str:
     reason = ""
     if isinstance(system.potential, Plain | Shifted):
         name = {kind: name for name, kind in TRUNCATIONS.items()}[type(system.potential)]
-        reason = f"truncation: {name} has a jump of the force at the cutoff; take shifted_force or switched"
+        reason = f"with truncation: {name} the force jumps at the cutoff; take shifted_force or switched"
     elif any(system.tail):
         reason = "it would lack what lies beyond the cutoff; take tail: false"
     elif cutoff > half:

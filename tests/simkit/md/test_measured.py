@@ -77,8 +77,8 @@ FLUCTUATIONS = {"c": {"fluctuations": {}}}
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({}, "truncation: shifted has a jump of the force at the cutoff; take shifted_force or switched"),
-        ({"potential__truncation": "plain"}, "truncation: plain has a jump"),
+        ({}, "with truncation: shifted the force jumps at the cutoff; take shifted_force or switched"),
+        ({"potential__truncation": "plain"}, "with truncation: plain the force jumps"),
         (
             {"potential__truncation": "switched", "potential__switch_from": 1.5, "potential__tail": True},
             "it would lack what lies beyond the cutoff; take tail: false",
