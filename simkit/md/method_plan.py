@@ -159,8 +159,8 @@ class _Methods:
                 times, _ = self.curves[name].numbers
                 message = (
                     f"{name}, the solver's {key}, is known from {times[0]:g} to {times[-1]:g}, and this "
-                    f"stage lasts from 0 to {duration:g}; add points, write outside: hold, or give the stage a "
-                    "solver of its own"
+                    f"stage lasts from 0 to {duration:g}; add points, write outside: hold, or give the "
+                    "stage a solver of its own"
                 )
                 self.diagnostics.add(path, message, at_key=True)
 

@@ -230,7 +230,7 @@ class _System:
         if self.section.box is not None:
             if frame.cell is not None:
                 sides = ", ".join(f"{x:.6g}" for x in frame.cell.sides)
-                message = f"the file has a box, with the sides {sides}; leave system.box out"
+                message = f"the file has a box, with the sides {sides}; leave one of the two boxes out"
                 raise SettingError(("system", "box"), message, at_key=True)
             return given
         if frame.cell is None:

@@ -76,7 +76,7 @@ class Replicas(Section):
     paths: Annotated[int, *whole(1, MAX_REPLICAS)] = Field(
         1,
         description="The number of replicas, each with its own velocities and noise; statistics are over "
-        "all of them.",
+        "all of them. Several need velocities that are drawn, or a method with noise.",
         examples=[64],
     )
     seed: Annotated[int, *whole(0, 2**64 - 1)] = Field(
@@ -265,7 +265,7 @@ class ParticleExperiment(Section):
     precision: Annotated[Literal["float32", "mixed", "float64"], ONE_OF] = Field(
         "float64",
         description="Arithmetic of the simulation; `mixed` has forces of pairs in float32, and their sums, "
-        "energies and the motion in float64.",
+        "energies and the motion in float64. SI units need float64.",
     )
     save: ParticleSave = Field(
         default_factory=lambda: ParticleSave(),

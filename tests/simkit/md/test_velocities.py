@@ -27,13 +27,13 @@ OUTSIDE = CHAINS | {"momentum_is_conserved": False}
     ],
 )
 def test_a_drift_ends_where_momentum_begins_to_be_conserved(before, run, stays):
-    """Noise leaves the system with a total momentum; a method with 3N - 3 degrees of freedom would keep it."""
+    """Noise leaves the system with a total momentum; with 3N - 3 degrees of freedom it would stay."""
     species = {"A": {"mass": 1.0, "fraction": 0.5}, "B": {"mass": 3.0}}
     stages = {"warm": {"solver": before, "steps": 5}}
     simulation = load_particles(fluid(system__species=species, stages=stages, solver=run))
     rest = simulation.system.particles
     mass = np.asarray(rest.mass)[:, None]
-    v = np.random.default_rng(1).standard_normal((rest.count, 3)) + [1.0, -2.0, 0.5]
+    v = np.random.default_rng(1).standard_normal((rest.count, 3)) + np.array([1.0, -2.0, 0.5])
     with jax.enable_x64(True):
         drifting = rest.pushed(Vector.of(mass * v))
         after = in_motion(simulation, 1, drifting, seed_key(1), 0, REDUCED)
