@@ -8,7 +8,7 @@ from simkit_solvers import ParticleTotals, Tensor
 
 from simkit import InputError
 from simkit.md.experiment import load_particles
-from simkit.md.functions import RadialFunction
+from simkit.md.functions import FluctuationFunctions, RadialFunction
 from simkit.md.observables import RadialResult
 from simkit.md.result import ParticleResult, ReplicaResult
 from simkit.md.simulation import conserves
@@ -93,6 +93,7 @@ FLUCTUATIONS = {"c": {"fluctuations": {}}}
 def test_a_compressibility_needs_continuous_forces_no_tail_and_a_box_of_two_cutoffs(changes, reason):
     simulation = load_particles(fluid(observe=FLUCTUATIONS, **changes))
     function, system = simulation.functions["c"], simulation.system
+    assert isinstance(function, FluctuationFunctions)
     assert (function.measurement(system, system.particles).box is None) == (reason is not None)
     if reason is not None:
         assert function.missing.startswith(f"no compressibility: {reason}")
