@@ -64,10 +64,10 @@ class ParticleResult:
         totals = jax.tree.map(lambda *each: np.stack(each), *(one.totals for one in self.replicas))
         if not system.freedom:
             temperatures = bath_temperatures(system.run.method, self.steps * system.run.dt)
-            each = np.broadcast_to(
+            each = jnp.broadcast_to(
                 system.count * system.units.boltzmann * temperatures, totals.potential.shape
             )
-            totals = totals._replace(kinetic=Tensor(each, each, each, *(np.zeros_like(each),) * 3))
+            totals = totals._replace(kinetic=Tensor(each, each, each, *(jnp.zeros_like(each),) * 3))
         return Measured(
             totals,
             atoms=system.count,

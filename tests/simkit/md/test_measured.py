@@ -1,5 +1,6 @@
 """What can be measured with which method, potential and run; the rest is refused, or a reason is given."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
@@ -41,7 +42,7 @@ def test_without_velocities_the_usual_observables_are_pressure_and_potential_ene
 
 
 def tensor(values) -> Tensor:
-    return Tensor(*np.moveaxis(values, -1, 0))
+    return Tensor(*jnp.moveaxis(jnp.asarray(values), -1, 0))
 
 
 @pytest.mark.parametrize(("bath", "temperatures"), [(1.3, [1.3] * 3), ("bath", [2, 1, 2.5])])
@@ -50,7 +51,7 @@ def test_the_pressure_of_brownian_dynamics_has_the_ideal_part_of_its_bath(bath, 
     solver = {"type": "BrownianDynamics", "temperature": bath, "friction": 2.0}
     simulation = load_particles(fluid(solver=solver, curves=CURVE, time__dt=0.025))
     virials, kinetic = np.random.default_rng(0).standard_normal((2, 3, 6))
-    totals = ParticleTotals(np.zeros(3), tensor(virials), tensor(kinetic), np.zeros(3))
+    totals = ParticleTotals(jnp.zeros(3), tensor(virials), tensor(kinetic), jnp.zeros(3))
     replica = ReplicaResult(
         steps=np.array([0, 2, 3]),
         totals=totals,
