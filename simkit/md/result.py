@@ -67,7 +67,8 @@ class ParticleResult:
             each = jnp.broadcast_to(
                 system.count * system.units.boltzmann * temperatures, totals.potential.shape
             )
-            totals = totals._replace(kinetic=Tensor(each, each, each, *(jnp.zeros_like(each),) * 3))
+            ideal = Tensor(each, each, each, *(jnp.zeros_like(each),) * 3)
+            totals = totals._replace(kinetic=jax.tree.map(np.asarray, ideal))
         return Measured(
             totals,
             atoms=system.count,
