@@ -1,6 +1,7 @@
 """From the sections of an experiment of molecular dynamics to a simulation that can run."""
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 
 import jax
@@ -9,11 +10,21 @@ from simkit.config.diagnostics import Diagnostics, SettingError
 from simkit.config.settings import ParticleExperiment
 from simkit.experiments.constants import Constants
 from simkit.experiments.sections.curve_plan import plan_curves, with_curve_numbers
+from simkit.md.functions import AbstractFunction
 from simkit.md.method_plan import measured_every, plan_stages
 from simkit.md.observable_plan import plan_functions, plan_scalars
 from simkit.md.potential_plan import plan_potential
-from simkit.md.simulation import ParticleSimulation, ParticleSystem, PlannedTrajectory
+from simkit.md.simulation import (
+    ParticleSimulation,
+    ParticleSystem,
+    PlannedStage,
+    PlannedTrajectory,
+    clock_of,
+    is_random,
+)
 from simkit.md.system_plan import ONLY, SystemPlan, plan_system
+
+LATEST = 2**32 - 1  # step
 
 
 def assemble_particles(experiment: ParticleExperiment, diagnostics: Diagnostics) -> ParticleSimulation | None:
@@ -39,11 +50,12 @@ def _assembled(experiment: ParticleExperiment, diagnostics: Diagnostics) -> Part
     if names:
         with diagnostics.collecting():
             potential = plan_potential(experiment.potential, names, constants)
-    if plan is not None:
-        scalars = plan_scalars(experiment.observe, plan.cell is None, plan.units, constants)
     curves = plan_curves(experiment.curves, constants, None)
     with diagnostics.collecting():
         stages = plan_stages(experiment, curves, constants)
+    if plan is not None:
+        method = None if stages is None else stages[-1].method
+        scalars = plan_scalars(experiment.observe, plan.cell is None, method, plan.units, constants)
     if experiment.time is not None and experiment.save is not None:
         with diagnostics.collecting():
             every = measured_every(experiment)
@@ -51,6 +63,11 @@ def _assembled(experiment: ParticleExperiment, diagnostics: Diagnostics) -> Part
         if plan is not None and plan.cell is None and str(experiment.save.end).endswith(".data"):
             message = "a LAMMPS data file needs a box, and this system is in free space; take .xyz"
             diagnostics.add(("save", "end"), message)
+    with diagnostics.collecting():
+        _refuse_small_numbers(experiment)
+    if plan is not None and stages is not None and ensemble is not None:
+        with diagnostics.collecting():
+            _refuse_equal_replicas(ensemble.paths, plan, stages)
     if plan is None or potential is None or stages is None:
         return None
     with diagnostics.collecting():
@@ -63,6 +80,8 @@ def _assembled(experiment: ParticleExperiment, diagnostics: Diagnostics) -> Part
         every=every,
     )
     functions = plan_functions(experiment.observe, system, constants)
+    with diagnostics.collecting():
+        _refuse_late_clock(stages, every, functions)
     if diagnostics.entries:
         return None
     return ParticleSimulation(
@@ -97,6 +116,40 @@ def _trajectory(experiment: ParticleExperiment, every: int) -> PlannedTrajectory
         message = f"must be a multiple of save.every, {every}, got {section.every}"
         raise SettingError(("save", "trajectory", "every"), message)
     return PlannedTrajectory(Path(section.file), section.every)
+
+
+def _refuse_small_numbers(experiment: ParticleExperiment) -> None:
+    """In SI the square of a momentum is 1e-46 or so, and the least float32 is 1e-38."""
+    precision = experiment.precision
+    if experiment.system is not None and experiment.system.units == "si" and precision != "float64":
+        message = f"numbers in SI units are too small for {precision}; take float64, or units: metal or real"
+        raise SettingError(("precision",), message)
+
+
+def _refuse_equal_replicas(paths: int, system: SystemPlan, stages: tuple[PlannedStage, ...]) -> None:
+    """Replicas differ by the velocities that are drawn, or by the noise of a method."""
+    drawn = system.temperature is not None
+    if paths > 1 and not drawn and not any(stage.steps and is_random(stage.method) for stage in stages):
+        raise SettingError(
+            ("ensemble", "paths"),
+            f"all {paths} replicas would be equal: nothing in them is random; give system.velocities: "
+            "{temperature: …}, a stage with BAOAB, or paths: 1",
+        )
+
+
+def _refuse_late_clock(
+    stages: tuple[PlannedStage, ...], every: int, functions: Mapping[str, AbstractFunction]
+) -> None:
+    """The clock of a run is a whole number of 32 bits."""
+    intervals = sorted({every, *(each.every for each in functions.values())})
+    end = clock_of(sum(stage.steps for stage in stages[:-1]), intervals) + stages[-1].steps
+    if end >= LATEST:
+        shown = " and ".join(map(str, intervals))
+        raise SettingError(
+            ("observe",),
+            f"the run would end at step {end:,}, and steps are counted up to {LATEST:,}: after stages it "
+            f"begins at a common multiple of every, here of {shown}; take multiples of save.every",
+        )
 
 
 def _tail(experiment: ParticleExperiment, system: SystemPlan, potential) -> tuple[float, float]:

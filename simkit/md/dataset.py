@@ -10,13 +10,12 @@ import xarray as xr
 
 from simkit.md.quantities import COMPONENTS, QUANTITIES, Measured
 from simkit.md.result import ParticleResult
-from simkit.md.simulation import ParticleSimulation, ParticleSystem, ScalarObservable
+from simkit.md.simulation import ParticleSimulation, ParticleSystem, ScalarObservable, conserves
 from simkit.results.variables import Variables, variable, with_stderr
 from simkit.time_series import blocks_of, of_series, slope
 
 FORMAT = 1
 KIND = "particles"
-CONSERVING = ("NVE", "NVT")
 
 
 def to_particle_dataset(result: ParticleResult, provenance: Mapping[str, str]) -> xr.Dataset:
@@ -89,7 +88,7 @@ def mean_of(values: np.ndarray) -> tuple[float, float, float, str]:
 def _drift(result: ParticleResult, measured: Measured) -> Variables:
     """How fast what the exact motion keeps changes in the long run, per particle."""
     system, rows = result.simulation.system, len(result.steps)
-    if system.ensemble not in CONSERVING or rows < 3:
+    if not conserves(system.run.method) or rows < 3:
         return {}
     energy = np.asarray(QUANTITIES["conserved_energy"].value(measured)) / measured.atoms
     found = slope(blocks_of((energy - energy[:, :1])[:, :, None]), system.interval)
@@ -149,10 +148,17 @@ def _attributes(result: ParticleResult) -> dict[str, Any]:
         "precision": simulation.precision,
         "forces": _forces_text(result),
         **{f"forces_{key}": value for key, value in result.forces.items() if key != "forces"},
+        **{f"largest_force_after_{name}": force for name, force in _minimised(result).items()},
         "elapsed_s": float(result.elapsed_s),
         "compile_s": float(result.compile_s),
         "atom_steps_per_s": float(work / result.elapsed_s) if result.elapsed_s else 0.0,
     }
+
+
+def _minimised(result: ParticleResult) -> dict[str, float]:
+    """The largest force of all replicas at the end of each stage that minimises."""
+    names = result.replicas[0].minimised
+    return {name: max(each.minimised[name] for each in result.replicas) for name in names}
 
 
 def _forces_text(result: ParticleResult) -> str:
@@ -161,10 +167,11 @@ def _forces_text(result: ParticleResult) -> str:
     shown = [key for key in ("cutoff", "skin", "images") if key in facts]
     text = ", ".join(f"{key} {_short(facts[key])}" for key in shown)
     renewals = sum(each.renewals for each in result.replicas)
-    steps = result.simulation.run.steps * result.simulation.paths
-    if "skin" in facts and renewals > 1 and steps:
-        fewest = min(each.fewest_steps for each in result.replicas)
-        text += f", renewed every {steps / renewals:.1f} steps (at least {fewest})"
+    steps = result.simulation.run.steps
+    served = [each.fewest_steps for each in result.replicas if 0 < each.fewest_steps <= steps]
+    if "skin" in facts and served:
+        every = steps * len(result.replicas) / renewals
+        text += f", renewed every {every:.1f} steps (at least {min(served)})"
     return f"{facts['forces']}: {text}"
 
 

@@ -41,6 +41,8 @@ def plan_stages(
         method = own
         if stage.solver is not None:
             method = methods.planned((*path, "solver"), stage.solver, stage.steps * (length or 0.0))
+        elif own is not None:
+            methods.check_curves(path, experiment.solver, stage.steps * (length or 0.0))
         if method is None:
             continue
         if length is None and stage.dt is None and not diagnostics.at_or_below(("time", "dt")):
@@ -142,14 +144,31 @@ class _Methods:
         wrong = next((value for value in values if not spec.admits(value)), None)
         if wrong is not None:
             raise SettingError(path, f"must be {spec.range}, but {name} is {wrong:g}")
-        late = duration > times[-1] * (1 + ROUNDING) or times[0] > 0
-        if late and self.settings[name].outside == "refuse":
+        if self._ends_early(name, duration):
             raise SettingError(
                 path,
                 f"{name} is known from {times[0]:g} to {times[-1]:g}, and this stage lasts from 0 to "
                 f"{duration:g}; add points, or write outside: hold",
             )
         return curve.bound(self.constants.values)
+
+    def check_curves(self, path: KeyPath, section: Integrator, duration: float) -> None:
+        """Complain about curves that end before a stage that has the method of the run."""
+        for key, name in (section.__pydantic_extra__ or {}).items():
+            if isinstance(name, str) and name in self.curves and self._ends_early(name, duration):
+                times, _ = self.curves[name].numbers
+                message = (
+                    f"{name}, the solver's {key}, is known from {times[0]:g} to {times[-1]:g}, and this "
+                    f"stage lasts from 0 to {duration:g}; add points, write outside: hold, or give the "
+                    "stage a solver of its own"
+                )
+                self.diagnostics.add(path, message, at_key=True)
+
+    def _ends_early(self, name: str, duration: float) -> bool:
+        """Whether a stage would need the curve where it is not known."""
+        times, _ = self.curves[name].numbers
+        beyond = duration > times[-1] * (1 + ROUNDING) or times[0] > 0
+        return beyond and self.settings[name].outside == "refuse"
 
 
 def checked_at(path: KeyPath, check: Callable[[], T]) -> T:

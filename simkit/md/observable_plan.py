@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from simkit_physics.particles.units import UnitSystem
+from simkit_solvers import AbstractParticleMethod
 
 from simkit.config.diagnostics import SettingError
 from simkit.config.documents import KeyPath
@@ -11,8 +12,8 @@ from simkit.experiments.constants import Constants
 from simkit.expressions import check_spelling
 from simkit.md.functions import FUNCTIONS, AbstractFunction
 from simkit.md.functions.function import Place
-from simkit.md.quantities import IN_A_BOX, QUANTITIES
-from simkit.md.simulation import ParticleSystem, ScalarObservable
+from simkit.md.quantities import IN_A_BOX, OF_VELOCITIES, QUANTITIES
+from simkit.md.simulation import ParticleSystem, ScalarObservable, conserves
 
 DEFAULTS = {
     "T": "temperature",
@@ -26,16 +27,23 @@ RESERVED = ("time", "step", "path", "species", "drift", "force", "pressure", "pa
 
 
 def plan_scalars(
-    section: Mapping[str, ParticleObservable] | None, free: bool, units: UnitSystem, constants: Constants
+    section: Mapping[str, ParticleObservable] | None,
+    free: bool,
+    method: AbstractParticleMethod | None,
+    units: UnitSystem,
+    constants: Constants,
 ) -> dict[str, ScalarObservable]:
-    """The expressions by name; `free` is whether the system has no box. What is wrong is added."""
+    """The expressions by name; `free` is whether the system has no box. What is wrong is added.
+
+    `method` is that of the run, and `None` where something is wrong with it.
+    """
     diagnostics = constants.diagnostics
     for name in constants.names:
         if name in QUANTITIES:
             message = f"{name} is a quantity of the system; choose another name"
             diagnostics.add(constants.place(name), message, at_key=True)
     result = {}
-    for name, settings in given_observables(section, free, constants).items():
+    for name, settings in given_observables(section, free, method, constants).items():
         with diagnostics.collecting():
             kinds = [kind for kind in KINDS if getattr(settings, kind) is not None]
             path: KeyPath = ("observe", name)
@@ -49,19 +57,31 @@ def plan_scalars(
                     path, f"needs one of {', '.join(KINDS)}, got {' and '.join(kinds) or 'none'}"
                 )
             if settings.value is not None:
-                scalar = _scalar((*path, "value"), settings.value, free, units, constants)
-                if scalar is not None:
-                    result[name] = scalar
+                place: KeyPath = (*path, "value")
+                expression = constants.compiled(place, settings.value, (*constants.names, *QUANTITIES))
+                if expression is None:
+                    continue
+                if free:
+                    _refuse_without_box(place, expression.names)
+                if method is not None:
+                    _refuse_by_method(place, expression.names, method)
+                result[name] = ScalarObservable(expression, _unit(expression.text, units))
     return result
 
 
 def given_observables(
-    section: Mapping[str, ParticleObservable] | None, free: bool, constants: Constants
+    section: Mapping[str, ParticleObservable] | None,
+    free: bool,
+    method: AbstractParticleMethod | None,
+    constants: Constants,
 ) -> dict[str, ParticleObservable]:
-    """The observables of the file, or without any the usual ones."""
+    """The observables of the file, or without any the usual ones that mean something."""
     if section or "observe" in constants.diagnostics.document.data:
         return dict(section or {})
-    usual = {name: text for name, text in DEFAULTS.items() if not (free and text in IN_A_BOX)}
+    meaningless = IN_A_BOX if free else frozenset()
+    if method is not None and method.ensemble == "configurations":
+        meaningless |= OF_VELOCITIES
+    usual = {name: text for name, text in DEFAULTS.items() if text.removesuffix(PER_ATOM) not in meaningless}
     return {name: ParticleObservable(value=text) for name, text in usual.items()}
 
 
@@ -90,21 +110,28 @@ def plan_functions(
     return result
 
 
-def _scalar(
-    place: KeyPath, text: float | str, free: bool, units: UnitSystem, constants: Constants
-) -> ScalarObservable | None:
-    expression = constants.compiled(place, text, (*constants.names, *QUANTITIES))
-    if expression is None:
-        return None
-    if free:
-        _refuse_without_box(place, expression.names)
-    return ScalarObservable(expression, _unit(expression.text, units))
-
-
 def _refuse_without_box(place: KeyPath, names: Collection[str]) -> None:
     wrong = sorted(IN_A_BOX & set(names))
     if wrong:
         raise SettingError(place, f"{wrong[0]} needs a periodic box, and this system is in free space")
+
+
+def _refuse_by_method(place: KeyPath, names: Collection[str], method: AbstractParticleMethod) -> None:
+    """Raise `SettingError` for a quantity that means nothing in a run with this method."""
+    own = type(method).__name__
+    wrong = sorted(OF_VELOCITIES & set(names))
+    if wrong and method.ensemble == "configurations":
+        raise SettingError(
+            place,
+            f"{wrong[0]} needs velocities, and those of {own} mean nothing; take potential_energy or "
+            "pressure, or another method, such as BAOAB",
+        )
+    if "conserved_energy" in names and not conserves(method):
+        raise SettingError(
+            place,
+            f"conserved_energy is not conserved by {own} while its temperature changes; take "
+            "StochasticVelocityRescaling or BAOAB, or a constant temperature",
+        )
 
 
 def _unit(text: str, units: UnitSystem) -> str:

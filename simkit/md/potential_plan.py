@@ -1,5 +1,6 @@
 """From the section `potential` to a truncated potential with its parameters by pair of species."""
 
+import contextlib
 import dataclasses
 import itertools
 from collections.abc import Callable, Collection, Mapping
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 from simkit_physics.particles.potentials import POTENTIALS, TRUNCATIONS
 from simkit_physics.particles.potentials.function_of_distance import FunctionOfDistance
+from simkit_physics.particles.potentials.mixing import mixed_parameters
 from simkit_physics.particles.potentials.tabulated import Tabulated
 from simkit_solvers.problems.problem import Parameter, parameters_of
 
@@ -23,6 +25,7 @@ from simkit.suggestions import did_you_mean, shown
 
 DISTANCE, ENERGY = "r", "u"  # in expressions, and the columns of a file
 TABULATED = "Tabulated"
+EXPLICIT = "explicit"  # mixing: none
 Table = np.ndarray  # (species, species), symmetric
 
 
@@ -183,10 +186,9 @@ class _Pairs:
 
     def table(self, path: KeyPath, value: Any, name: str, spec: Parameter | None) -> Table | None:
         """The numbers of all pairs; `value` is one for all, or a mapping by species."""
-        count = len(self.species)
-        table = np.full((count, count), np.nan)
+        table = np.full((len(self.species),) * 2, np.nan)
         if isinstance(value, dict):
-            self._from_species(path, value, table, spec)
+            self._from_species(path, name, value, table, spec)
         elif value is not None:
             single = self._number(path, value)
             if single is None:
@@ -202,9 +204,7 @@ class _Pairs:
             return None
         missing = next(((a, b) for a, b in np.argwhere(np.isnan(table)) if a <= b), None)
         if missing is not None:
-            one, other = (self.species[i] for i in missing)
-            message = f"has no {name} for the pair {one}-{other}; give it under potential.pairs"
-            self.diagnostics.add(path, message)
+            self.diagnostics.add(path, self._about_missing(name, missing, table, spec))
             return None
         if spec is not None and (wrong := [x for x in table.ravel().tolist() if not spec.admits(x)]):
             self.diagnostics.add(path, f"must be {spec.range}, got {wrong[0]:g}")
@@ -227,32 +227,50 @@ class _Pairs:
             raise SettingError(path, f"must be > 0, got {single:g}")
         return None if single is None else np.full((len(self.species),) * 2, single)
 
-    def _from_species(self, path: KeyPath, value: Mapping[str, Any], table: Table, spec) -> None:
+    def _about_missing(self, name: str, pair: tuple[int, int], table: Table, spec: Parameter | None) -> str:
+        """Why a pair has no number, and where to give it."""
+        a, b = pair
+        where = f"the pair {self.species[a]}-{self.species[b]}"
+        if spec is None or self.section.mixing == EXPLICIT or np.isnan(table[[a, b], [a, b]]).any():
+            return f"has no {name} for {where}; give it under potential.pairs"
+        what = "a pure number" if spec.unit == "1" else f"in {spec.unit}"
+        return f"no rule mixes {name}, {what}; give it for {where} under potential.pairs"
+
+    def _from_species(self, path: KeyPath, name: str, value: dict[str, Any], table: Table, spec) -> None:
+        """Fill in the numbers of like pairs, and of unlike ones those that a rule mixes."""
         own = np.full(len(self.species), np.nan)
-        for name, given in value.items():
-            if name not in self.species:
-                hint = did_you_mean(name, self.species)
-                self.diagnostics.add((*path, name), f"there is no species {shown(name)}{hint}", at_key=True)
+        for species, given in value.items():
+            place = (*path, species)
+            if species not in self.species:
+                hint = did_you_mean(species, self.species)
+                self.diagnostics.add(place, f"there is no species {shown(species)}{hint}", at_key=True)
                 continue
-            single = self._number((*path, name), given)
-            if single is not None:
-                own[self.species.index(name)] = single
-        mix = _mixing(self.section.mixing, spec)
-        for a, b in itertools.combinations_with_replacement(range(len(own)), 2):
-            if a == b:
-                table[a, b] = own[a]
-            elif mix is not None:
-                table[a, b] = table[b, a] = mix(own[a], own[b])
+            single = self._number(place, given)
+            if single is not None and spec is not None and not spec.admits(single):
+                self.diagnostics.add(place, f"must be {spec.range}, got {single:g}")
+            elif single is not None:
+                own[self.species.index(species)] = single
+        if spec is not None and self.section.mixing != EXPLICIT:
+            cls, rule = POTENTIALS[self.section.type or ""], self.section.mixing
+            with contextlib.suppress(ValueError):  # no rule mixes this: `table` asks for the pairs
+                table[:] = mixed_parameters(cls, rule, {name: own.tolist()})[name]
+        np.fill_diagonal(table, own)
 
     def _number(self, path: KeyPath, value: Any) -> float | None:
         result = self.constants.number(path, checked_at(path, lambda: number(value)))
         return None if result is None else result[1]
 
     def _pair(self, name: str) -> tuple[int, int]:
+        """The species of a pair that has not been given before, not the other way round either."""
         path = ("potential", "pairs", name)
-        for one, other in itertools.product(self.species, repeat=2):
-            if f"{one}-{other}" == name:
-                return self.species.index(one), self.species.index(other)
+        for a, b in itertools.product(range(len(self.species)), repeat=2):
+            if f"{self.species[a]}-{self.species[b]}" != name:
+                continue
+            for earlier, same in self.given.items():
+                if sorted(same) == sorted((a, b)):
+                    message = f"the pair {earlier} is given already; give it once"
+                    raise SettingError(path, message, at_key=True)
+            return a, b
         known = [f"{a}-{b}" for a, b in itertools.combinations_with_replacement(self.species, 2)]
         raise SettingError(path, f"must be a pair of species such as {known[-1]}", at_key=True)
 
@@ -279,12 +297,3 @@ class _Pairs:
                 hint = did_you_mean(name, [*known, *Potential.model_fields])
                 what = "unknown key" if owner == "energy" else f"{owner} has no such parameter"
                 self.diagnostics.add((*path, name), f"{what}{hint}", at_key=True)
-
-
-def _mixing(rule: str, spec: Parameter | None) -> Callable[[float, float], float] | None:
-    """How the number of a pair follows from those of its species; `None` where it has to be given."""
-    if rule == "explicit" or spec is None:
-        return None
-    if rule == "geometric" or spec.unit != "length":
-        return lambda a, b: float(np.sqrt(a * b))
-    return lambda a, b: (a + b) / 2

@@ -11,6 +11,7 @@ from simkit_solvers import ParticleTotals, Tensor
 
 Rows = Float[Array | np.ndarray, "paths rows"]
 COMPONENTS = Tensor._fields
+OF_VELOCITIES = frozenset({"temperature", "kinetic_energy", "total_energy", "conserved_energy"})
 IN_A_BOX = frozenset({"pressure", "volume", "density", *(f"pressure_{ab}" for ab in COMPONENTS)})
 
 
@@ -18,6 +19,8 @@ IN_A_BOX = frozenset({"pressure", "volume", "density", *(f"pressure_{ab}" for ab
 class Measured:
     """What a run sums up, and the numbers of the system that turn sums into quantities.
 
+    Where velocities mean nothing, `degrees` is 0 and the kinetic part of `totals` is its mean at the
+    temperature of the bath: only the pressure is made of it.
     `pressure` is the pressure of one unit of energy per volume. Tail corrections are constants:
     `tail_energy`, and `tail_pressure` in energy per volume. `volume` is infinite in free space.
     """

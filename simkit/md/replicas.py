@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 from simkit_physics.particles.all_pairs import AllPairs
 from simkit_physics.particles.choice import enlarged, forces_for
-from simkit_physics.particles.configurations import with_velocities
 from simkit_physics.particles.listed_forces import ListedForces
 from simkit_solvers import ParticleDynamics, ParticleNoise, Particles, TotalsSeries, seed_key
 from simkit_solvers.loops.simulate_particles import (
@@ -29,10 +27,11 @@ from simkit.errors import InputError, NumericalError
 from simkit.machine.on_each_device import local_devices
 from simkit.md.observables import Measurements
 from simkit.md.result import ParticleResult, ReplicaResult
-from simkit.md.simulation import ParticleSimulation, PlannedStage
+from simkit.md.simulation import ParticleSimulation, PlannedStage, clock_of
+from simkit.md.step_counter import Progress, StepCounter
 from simkit.md.trajectory import frames, write_end
+from simkit.md.velocities import in_motion
 
-Progress = Callable[[int, int], None]
 ROWS = 256  # measurements of a chunk, at most
 CHUNK_SECONDS = 0.5
 LARGEST_MOVE = 0.5  # cutoffs, in a step: beyond, a particle passes others without meeting them
@@ -44,7 +43,7 @@ def run_particles(simulation: ParticleSimulation, progress: Progress | None = No
     """Run all replicas. Raises `NumericalError` where a step blows up or a list cannot be enlarged."""
     workers = workers_on(local_devices(1), simulation.threads)[: simulation.paths]
     steps = sum(stage.steps for stage in simulation.stages)
-    counter = _Counter(steps * simulation.paths, progress)
+    counter = StepCounter(steps * simulation.paths, progress)
     with jax.enable_x64(True), jax.default_device(workers[0]):
         program = _Program.of(simulation)
         program, compile_s = program.compiled()
@@ -64,29 +63,6 @@ def run_particles(simulation: ParticleSimulation, progress: Progress | None = No
         elapsed_s=elapsed,
         compile_s=compile_s,
     )
-
-
-class _StoppedError(Exception):
-    """Another replica has failed, or the run was interrupted."""
-
-
-class _Counter:
-    """Steps that are done, over all threads, which end after their chunk once it is stopped."""
-
-    def __init__(self, total: int, progress: Progress | None):
-        self.done, self.total, self.progress, self.lock = 0, total, progress, threading.Lock()
-        self.stopped = False
-
-    def stop(self) -> None:
-        self.stopped = True
-
-    def add(self, steps: int) -> None:
-        if self.stopped:
-            raise _StoppedError
-        with self.lock:
-            self.done += steps
-            if self.progress is not None:
-                self.progress(self.done, self.total)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,30 +98,27 @@ class _Program:
     def replica(self, path: int, advance: Callable[[int], None]) -> ReplicaResult:
         """One replica through all stages."""
         simulation, particles, step = self.simulation, self.starting(path), 0
-        program = self
+        program, minimised = self, {}
         for number, stage in enumerate(simulation.stages[:-1]):
             particles = self.in_motion(particles, path, number)
             run = program.begun(particles, stage, path, step, measured=False)
             run = self._advanced(run, stage, advance)
             program = dataclasses.replace(program, forces=run.dynamics.forces)
+            if stage.method.ensemble == "none":
+                force = run.state.force
+                minimised[stage.name] = float(jnp.sqrt(jnp.max(force.dot(force))))
             particles, step = run.state.particles.by_identity(), step + stage.steps
         particles = self.in_motion(particles, path, len(simulation.stages) - 1)
-        return program.production(particles, path, step, advance)
+        result = program.production(particles, path, step, advance)
+        return dataclasses.replace(result, minimised=minimised)
 
     def starting(self, path: int) -> Particles:
         """The particles of a replica, at rest or with the velocities of the file."""
         return in_precision(self.simulation.system.particles, self.simulation.precision)
 
     def in_motion(self, particles: Particles, path: int, number: int) -> Particles:
-        """The particles as a stage wants them: with velocities drawn, after none or meaningless ones."""
-        simulation = self.simulation
-        before = simulation.stages[number - 1].method.ensemble if number else None
-        stage = simulation.stages[number]
-        if stage.method.ensemble == "none" or before not in (None, "none", "configurations"):
-            return particles
-        if simulation.system.temperature is None:
-            return particles if number == 0 else particles.pushed(particles.momentum.times(0.0))
-        return with_velocities(particles, simulation.system.temperature, self.key, path, self.motion_units)
+        """The particles as a stage wants them."""
+        return in_motion(self.simulation, number, particles, self.key, path, self.motion_units)
 
     @property
     def motion_units(self) -> MotionUnits:
@@ -178,8 +151,7 @@ class _Program:
 
     def clock(self, step: int) -> int:
         """The number of the first measured step: a multiple of all intervals, so that noise never repeats."""
-        interval = math.lcm(*(each.every for each in self.observer.observers.values()))
-        return -(-step // interval) * interval
+        return clock_of(step, (each.every for each in self.observer.observers.values()))
 
     def _advanced(self, run: ParticleRun, stage: PlannedStage, advance: Callable[[int], None]) -> ParticleRun:
         """A stage to its end, without measurements."""

@@ -5,9 +5,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
-from simkit_solvers import Particles, ParticleTotals
+from simkit_solvers import (
+    AbstractParticleMethod,
+    AbstractTimeFunction,
+    Particles,
+    ParticleTotals,
+    Tensor,
+)
 
 from simkit.md.quantities import Measured
 from simkit.md.simulation import ParticleSimulation
@@ -19,7 +26,7 @@ class ReplicaResult:
 
     `forces` are those of a single point, by number of the particle. `renewals` is how often the list of
     neighbours was renewed, `fewest_steps` the fewest steps that one served, and `chosen` what was chosen for
-    the forces.
+    the forces. `minimised` has the largest force on a particle at the end of each stage that minimises.
     """
 
     steps: Int[np.ndarray, " rows"]
@@ -30,6 +37,7 @@ class ReplicaResult:
     chosen: Mapping[str, int | float | str]
     last: Particles
     forces: Float[np.ndarray, "particles 3"] | None
+    minimised: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,8 +61,16 @@ class ParticleResult:
         """The totals of all replicas, arrays (paths, rows), and what turns them into quantities."""
         system = self.simulation.system
         energy, pressure = system.tail
+        totals = jax.tree.map(lambda *each: np.stack(each), *(one.totals for one in self.replicas))
+        if not system.freedom:
+            temperatures = bath_temperatures(system.run.method, self.steps * system.run.dt)
+            each = jnp.broadcast_to(
+                system.count * system.units.boltzmann * temperatures, totals.potential.shape
+            )
+            ideal = Tensor(each, each, each, *(jnp.zeros_like(each),) * 3)
+            totals = totals._replace(kinetic=jax.tree.map(np.asarray, ideal))
         return Measured(
-            jax.tree.map(lambda *each: np.stack(each), *(one.totals for one in self.replicas)),
+            totals,
             atoms=system.count,
             volume=system.volume,
             degrees=system.freedom,
@@ -63,3 +79,13 @@ class ParticleResult:
             tail_energy=energy,
             tail_pressure=pressure,
         )
+
+
+def bath_temperatures(
+    method: AbstractParticleMethod, times: Float[np.ndarray, " rows"]
+) -> Float[np.ndarray, " rows"]:
+    """The temperature of the bath at these times of the run, for a method that has one."""
+    temperature = getattr(method, "temperature", np.nan)
+    if isinstance(temperature, AbstractTimeFunction):
+        return np.asarray(jax.vmap(temperature)(jnp.asarray(times)))
+    return np.full(np.shape(times), float(temperature))

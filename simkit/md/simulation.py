@@ -1,7 +1,8 @@
 """A simulation of particles, ready to run: what the sections of an experiment mean together."""
 
 import dataclasses
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,8 @@ from simkit_physics.particles.boxes import AbstractBox
 from simkit_physics.particles.listed_forces import Precision
 from simkit_physics.particles.potentials.truncation import AbstractTruncation
 from simkit_physics.particles.units import UnitSystem
-from simkit_solvers import AbstractParticleMethod, Particles, Vector
+from simkit_solvers import AbstractParticleMethod, AbstractTimeFunction, Particles, Vector
+from simkit_solvers.methods.particles.nose_hoover_chains import NoseHooverChains
 
 from simkit.config.settings import ParticleExperiment
 from simkit.expressions import Expression
@@ -20,6 +22,32 @@ from simkit.md.files.frame import Cell
 
 if TYPE_CHECKING:
     from simkit.md.functions import AbstractFunction
+
+
+def temperature_changes(method: AbstractParticleMethod) -> bool:
+    """Whether the temperature of a method changes with time."""
+    return isinstance(getattr(method, "temperature", None), AbstractTimeFunction)
+
+
+def conserves(method: AbstractParticleMethod) -> bool:
+    """Whether exact motion would keep the conserved energy of a method.
+
+    That of Nosé-Hoover chains is kept at a constant temperature only.
+    """
+    if isinstance(method, NoseHooverChains) and temperature_changes(method):
+        return False
+    return method.ensemble in ("NVE", "NVT")
+
+
+def is_random(method: AbstractParticleMethod) -> bool:
+    """Whether the noise of a method moves particles: not that of BAOAB without friction."""
+    return method.random and getattr(method, "friction", 1.0) != 0
+
+
+def clock_of(step: int, intervals: Iterable[int]) -> int:
+    """The first number from `step` on that is a multiple of all intervals."""
+    interval = math.lcm(*intervals)
+    return -(-step // interval) * interval
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,8 +18,8 @@ class SinglePoint(NamedTuple):
     """One configuration, in the units of the experiment.
 
     `energy` is the potential energy of the whole system. `pressure` has the components xx, yy, zz, xy, xz
-    and yz, with the motion of particles if the experiment gives them velocities; it is `None` in free space.
-    `forces` are in the order of the positions.
+    and yz, with the motion of particles if the experiment gives them velocities, and with its mean if the
+    solver is `BrownianDynamics`; it is `None` in free space. `forces` are in the order of the positions.
     """
 
     energy: float

@@ -226,8 +226,12 @@ class _System:
             raise SettingError(("system", "file"), str(error)) from error
 
     def _cell_of(self, frame: Frame, given: Cell | None) -> Cell | None:
-        """The box of a file, or the one given in its place."""
+        """The box of a file that has one, else the one given."""
         if self.section.box is not None:
+            if frame.cell is not None:
+                sides = ", ".join(f"{x:.6g}" for x in frame.cell.sides)
+                message = f"the file has a box, with the sides {sides}; leave one of the two boxes out"
+                raise SettingError(("system", "box"), message, at_key=True)
             return given
         if frame.cell is None:
             message = "has no box; give system.box: {sides: [lx, ly, lz]}, or {free: true}"

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 RATES = ("elapsed_s", "atom_steps_per_s")
+AFTER = "largest_force_after_"  # attributes, by stage
 
 
 def summary(dataset: "xr.Dataset") -> dict[str, Any]:
@@ -42,6 +43,8 @@ def summary(dataset: "xr.Dataset") -> dict[str, Any]:
             "stderr": _finite(dataset["drift_stderr"]),
             "unit": str(drift.attrs["units"]),
         }
+        if "stderr_unknown" in drift.attrs:
+            content["drift"]["stderr_unknown"] = str(drift.attrs["stderr_unknown"])
     return content | {key: float(attributes[key]) for key in RATES}
 
 
@@ -120,12 +123,19 @@ def closing_lines(dataset: "xr.Dataset") -> list[str]:
     for name, row in rows.items():
         if "stderr_unknown" in row:
             reasons.setdefault(row["stderr_unknown"], []).append(name)
+    drift = content.get("drift", {})
+    if drift.get("value") is not None and "stderr_unknown" in drift:
+        reasons.setdefault(drift["stderr_unknown"], []).append("drift")
     lines = [f"error of {', '.join(names)} unknown: {reason}" for reason, names in reasons.items()]
     lines += list(dict.fromkeys(f"{name}: {row['note']}" for name, row in rows.items() if "note" in row))
-    drift = content.get("drift", {})
     if drift.get("value") is not None:
-        text = with_error(drift["value"], drift["stderr"]) if drift["stderr"] else f"{drift['value']:.3g}"
+        text = f"{drift['value']:.3g} ± ?"
+        if drift["stderr"] is not None:
+            text = with_error(drift["value"], drift["stderr"])
         lines.append(f"drift of the conserved energy: {text} {drift['unit']} per particle")
+    for key, force in attributes.items():
+        if key.startswith(AFTER):
+            lines.append(f"largest force after the stage {key.removeprefix(AFTER)}: {force:.3g}")
     lines.append(content["forces"])
     steps, paths = content["steps"], content["paths"]
     size = counted(content["particles"], "particle")

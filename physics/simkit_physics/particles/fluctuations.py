@@ -20,8 +20,11 @@ from simkit_physics.particles.near_pairs import Tile, over_near_pairs
 def hypervirial(grid: ClusterGrid, box: AbstractBox, potential: Any, particles: Particles) -> jax.Array:
     r"""The hypervirial of a truncated potential, $X = \tfrac19 \sum_{i<j} r (r u'(r))'$, an energy.
 
-    It is what compressibilities from fluctuations need beside the virial. What a plain cutoff adds to the
-    derivative, a peak, is not included. `grid` is `block_grid(box, particles)`.
+    It is what compressibilities from fluctuations need beside the virial. The force must be continuous at
+    the cutoff $r_c$, as with `ShiftedForce` and `Switched`. Where it jumps, as with `Plain` and `Shifted`,
+    the derivative has a peak, which is left out; its mean is
+    $-\frac{2\pi}{9} V \sum_{ab} \rho_a \rho_b r_c^4 g_{ab}(r_c) u_{ab}'(r_c)$.
+    `grid` is `block_grid(box, particles)`.
     """
 
     dtype = particles.position.x.dtype
@@ -70,7 +73,8 @@ def isothermal_compressibility(
 ) -> Any:
     r"""$\kappa_T$ of a system at constant temperature, of the isotropic virial $W = \tfrac13 \sum r f$:
 
-    $V / \kappa_T = N k_B T + \langle W \rangle + \langle X \rangle - \langle \delta W^2 \rangle / k_B T$.
+    $V / \kappa_T = N k_B T + \langle W \rangle + \langle X \rangle - \langle \delta W^2 \rangle / k_B T$
+    with the `hypervirial` X. Nothing is added for a tail beyond the cutoff.
     """
     stiffness = atoms * thermal_energy + virial + hypervirial - virial_variance / thermal_energy
     return volume / stiffness
@@ -87,7 +91,8 @@ def adiabatic_compressibility(
     r"""$\kappa_S$ of a system at constant energy:
 
     $\langle \delta P^2 \rangle = \frac{k_B T}{V} \left(\frac{2 f k_B T}{9 V} + \langle P \rangle
-    - \frac1{\kappa_S} + \frac{\langle X \rangle}{V}\right)$, with $f = 3N$ in the thermodynamic limit.
+    - \frac1{\kappa_S} + \frac{\langle X \rangle}{V}\right)$, with $f = 3N$ in the thermodynamic limit,
+    and the `hypervirial` X.
     """
     kinetic = 2 * freedom * thermal_energy / (9 * volume)
     stiffness = kinetic + pressure + hypervirial / volume - pressure_variance * volume / thermal_energy

@@ -76,7 +76,7 @@ class Replicas(Section):
     paths: Annotated[int, *whole(1, MAX_REPLICAS)] = Field(
         1,
         description="The number of replicas, each with its own velocities and noise; statistics are over "
-        "all of them.",
+        "all of them. Several need velocities that are drawn, or a method with noise.",
         examples=[64],
     )
     seed: Annotated[int, *whole(0, 2**64 - 1)] = Field(
@@ -157,7 +157,7 @@ class DisplacementSettings(Section):
     """The mean-square displacement by species, and the diffusion coefficient."""
 
     longest: Number | None = Field(
-        None, description="The longest time; by default a tenth of the run.", examples=[10.0]
+        None, description="The longest time that is needed; by default a tenth of the run.", examples=[10.0]
     )
     every: Every = Field(None, description=_OFTEN, examples=[10])
 
@@ -179,7 +179,10 @@ class StructureSettings(Section):
 
 
 class FluctuationSettings(Section):
-    """Heat capacity per particle, and in a box the compressibility, from fluctuations."""
+    """Heat capacity per particle, and in a box the compressibility, from fluctuations.
+
+    The compressibility needs truncation shifted_force or switched, no tail, and a box two cutoffs wide.
+    """
 
     every: Every = Field(None, description=_OFTEN, examples=[10])
 
@@ -211,7 +214,7 @@ class ParticleObservable(Section):
     )
     fluctuations: FluctuationSettings | None = Field(
         None,
-        description="Heat capacity and compressibility; {} for the defaults.",
+        description="Heat capacity, and compressibility where forces are continuous; {} for the defaults.",
         examples=[{"every": 10}],
     )
 
@@ -262,7 +265,7 @@ class ParticleExperiment(Section):
     precision: Annotated[Literal["float32", "mixed", "float64"], ONE_OF] = Field(
         "float64",
         description="Arithmetic of the simulation; `mixed` has forces of pairs in float32, and their sums, "
-        "energies and the motion in float64.",
+        "energies and the motion in float64. SI units need float64.",
     )
     save: ParticleSave = Field(
         default_factory=lambda: ParticleSave(),

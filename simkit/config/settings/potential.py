@@ -70,8 +70,9 @@ class Potential(Section):
     )
     mixing: Annotated[Literal["lorentz_berthelot", "geometric", "explicit"], ONE_OF] = Field(
         "lorentz_berthelot",
-        description="Of several species: how parameters of unlike pairs follow from those of like pairs; "
-        "`explicit` wants all pairs under `pairs`.",
+        description="Of several species: how parameters of unlike pairs follow from those of like pairs: "
+        "lengths are arithmetic means, or geometric ones with `geometric`, and energies are geometric means. "
+        "Others, such as exponents and products of charges, are given under `pairs`; with `explicit` all.",
     )
     pairs: dict[str, PairSettings] = Field(
         default_factory=dict,

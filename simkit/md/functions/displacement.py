@@ -6,7 +6,7 @@ from simkit_solvers import Particles
 
 from simkit.config.settings.particles import DisplacementSettings
 from simkit.md.functions.function import AbstractFunction, Labelled, Place, estimated, species_axis
-from simkit.md.observables import DisplacementResult, MeanSquareDisplacement
+from simkit.md.observables import FITTED, DisplacementResult, MeanSquareDisplacement, fitted_lags
 from simkit.md.simulation import ParticleSystem
 from simkit.results.variables import variable
 
@@ -34,6 +34,14 @@ class Displacement(AbstractFunction):
             lags = round(longest / interval)
             if not 4 <= lags <= measured:
                 text = f"must be from {4 * interval:g} to {measured * interval:g}, got {longest:g}"
+                place.fail(text, "longest")
+            samples = measured + 1
+            if fitted_lags(lags, samples) < FITTED:
+                least = next(n for n in range(lags, measured) if fitted_lags(n, samples) >= FITTED)
+                text = (
+                    f"must be at least {least * interval:g} for a diffusion coefficient, which is fitted "
+                    f"from a fortieth to a tenth of the run, got {longest:g}"
+                )
                 place.fail(text, "longest")
         return cls(place.name, every, lags, interval)
 

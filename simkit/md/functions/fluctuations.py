@@ -2,12 +2,13 @@
 
 import dataclasses
 
+from simkit_physics.particles.potentials.truncation import TRUNCATIONS, Plain, Shifted
 from simkit_solvers import Particles
 
 from simkit.config.settings.particles import FluctuationSettings
 from simkit.md.functions.function import AbstractFunction, Labelled, Place, estimated
 from simkit.md.observables import FluctuationResult, Fluctuations
-from simkit.md.simulation import ParticleSystem
+from simkit.md.simulation import ParticleSystem, temperature_changes
 from simkit.time_series import Estimate
 
 COMPRESSIBILITIES = {"NVE": "adiabatic", "NVT": "isothermal"}
@@ -15,7 +16,12 @@ COMPRESSIBILITIES = {"NVE": "adiabatic", "NVT": "isothermal"}
 
 @dataclasses.dataclass(frozen=True)
 class FluctuationFunctions(AbstractFunction):
-    """The heat capacity per particle, and in a box the compressibility, by the formula of the ensemble."""
+    """The heat capacity per particle, and in a box the compressibility, by the formula of the ensemble.
+
+    `missing` says why there is no compressibility in a box, and is empty where there is one.
+    """
+
+    missing: str
 
     @classmethod
     def planned(
@@ -26,10 +32,16 @@ class FluctuationFunctions(AbstractFunction):
                 "is known at constant energy or temperature; take VelocityVerlet, BAOAB, NoseHooverChains or "
                 f"StochasticVelocityRescaling, not {type(system.run.method).__name__}"
             )
-        return cls(place.name, place.every(settings, system))
+        if temperature_changes(system.run.method):
+            place.fail(
+                "needs a constant temperature, and that of the solver follows a curve; let a stage follow "
+                "it, and give the run the temperature at its end"
+            )
+        return cls(place.name, place.every(settings, system), _missing(system))
 
     def measurement(self, system: ParticleSystem, particles: Particles) -> Fluctuations:
-        in_box = {} if system.widths is None else {"box": system.box, "potential": system.potential}
+        with_pressure = system.widths is not None and not self.missing
+        in_box = {"box": system.box, "potential": system.potential} if with_pressure else {}
         return Fluctuations.of(
             particles,
             ensemble=system.ensemble,
@@ -46,12 +58,37 @@ class FluctuationFunctions(AbstractFunction):
         unit = units.label("energy/temperature")
         variables = estimated(number, (), of_each, unit, "heat capacity at constant volume per particle")
         if result.compressibility is None:
+            if self.missing:
+                variables[number][2]["note"] = self.missing
             return Labelled(variables, {}, (number,))
         second = f"{self.name}_compressibility"
         text = f"{COMPRESSIBILITIES[system.ensemble]} compressibility"
         value = _scaled(result.compressibility, 1 / units.pressure)
         variables |= estimated(second, (), value, units.label("1/pressure"), text)
         return Labelled(variables, {}, (number, second))
+
+
+def _missing(system: ParticleSystem) -> str:
+    """Why the fluctuations of this system's pressure give no compressibility; empty where they do.
+
+    A jump of the force at the cutoff adds a term with g(r) there to the hypervirial, and a tail twice its
+    pressure to the inverse; both would be left out.
+    """
+    if system.widths is None:
+        return ""
+    half, cutoff = min(system.widths) / 2, float(system.potential.cutoff)
+    reason = ""
+    if isinstance(system.potential, Plain | Shifted):
+        name = {kind: name for name, kind in TRUNCATIONS.items()}[type(system.potential)]
+        reason = f"with truncation: {name} the force jumps at the cutoff; take shifted_force or switched"
+    elif any(system.tail):
+        reason = "it would lack what lies beyond the cutoff; take tail: false"
+    elif cutoff > half:
+        reason = (
+            f"the cutoff {cutoff:g} is more than {half:.6g}, half the least width of the box; "
+            "take a larger box, or a smaller cutoff"
+        )
+    return f"no compressibility: {reason}" if reason else ""
 
 
 def _scaled(found: Estimate, factor: float) -> Estimate:

@@ -35,12 +35,14 @@ class RadialFunction(AbstractFunction):
     def labelled(self, system: ParticleSystem, result: RadialResult) -> Labelled:
         names, name = system.names, self.name
         pairs = np.array([f"{names[a]}-{names[b]}" for a, b in result.pairs], object)
-        dims = (f"{name}_pair", f"{name}_r")
+        pair, middle, edge = f"{name}_pair", f"{name}_r", f"{name}_edge"
+        length = system.units.label("length")
         coordinates = {
-            dims[0]: variable((dims[0],), pairs, "1", "pair of species"),
-            dims[1]: variable((dims[1],), result.r, system.units.label("length"), "distance"),
+            pair: variable((pair,), pairs, "1", "pair of species"),
+            middle: variable((middle,), result.r, length, "distance in the middle of a bin"),
+            edge: variable((edge,), result.edges[1:], length, "distance at the outer end of a bin"),
         }
-        variables = estimated(name, dims, result.g, "1", "radial distribution function")
-        text = "mean number of the second species within the outer end of the bin around one of the first"
-        variables |= estimated(f"{name}_coordination", dims, result.coordination, "1", text)
+        variables = estimated(name, (pair, middle), result.g, "1", "radial distribution function")
+        text = "mean number of the second species within that distance of one of the first"
+        variables |= estimated(f"{name}_coordination", (pair, edge), result.coordination, "1", text)
         return Labelled(variables, coordinates)

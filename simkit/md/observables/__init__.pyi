@@ -1,5 +1,7 @@
+from .displacement import FITTED as FITTED
 from .displacement import DisplacementResult as DisplacementResult
 from .displacement import MeanSquareDisplacement as MeanSquareDisplacement
+from .displacement import fitted_lags as fitted_lags
 from .fluctuations import FluctuationResult as FluctuationResult
 from .fluctuations import Fluctuations as Fluctuations
 from .measurement import AbstractMeasurement as AbstractMeasurement

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import equinox as eqx
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 from simkit_physics import AbstractBox, unwrapped_paths
 from simkit_solvers import Particles, ParticleTotals
 
@@ -24,6 +24,8 @@ from simkit.time_series import (
     no_correlator,
     with_correlator_sample,
 )
+
+FITTED = 3  # lags, at least: two would be a line through two points
 
 
 class DisplacementResult(NamedTuple):
@@ -92,11 +94,11 @@ class MeanSquareDisplacement(AbstractMeasurement):
         time = self.interval * self.lags.distinct
         length = self.interval * int(accumulators[0].seen)
         fit = (length / 40, min(length / 10, time[-1])) if fit is None else fit
-        inside = (time >= fit[0] * (1 - 1e-9)) & (time <= fit[1] * (1 + 1e-9)) & (time > 0)
-        if inside.sum() < 3:
+        inside = _between(time, fit)
+        if inside.sum() < FITTED:
             raise ValueError(
                 f"the diffusion coefficient is fitted to lags from {fit[0]:g} to {fit[1]:g}, of which there "
-                f"are {inside.sum()}, at least 3 are needed: run longer or measure more often"
+                f"are {inside.sum()}, at least {FITTED} are needed: run longer or measure more often"
             )
 
         def displacement(sums, samples):
@@ -117,6 +119,15 @@ class MeanSquareDisplacement(AbstractMeasurement):
             fit,
             _note(growth, fit),
         )
+
+
+def fitted_lags(longest: int, samples: int) -> int:
+    """How many lags up to `longest` are fitted after so many samples; a result needs 3."""
+    return int(_between(LagTable.up_to(longest).distinct, (samples / 40, samples / 10)).sum())
+
+
+def _between(time: np.ndarray, fit: tuple[float, float]) -> Bool[np.ndarray, " times"]:
+    return (time >= fit[0] * (1 - 1e-9)) & (time <= fit[1] * (1 + 1e-9)) & (time > 0)
 
 
 def _note(exponent: Estimate, fit: tuple[float, float]) -> str | None:

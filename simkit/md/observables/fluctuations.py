@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
@@ -53,7 +52,7 @@ class Fluctuations(AbstractMeasurement):
 
     `ensemble` is that of the method: NVE or NVT; elsewhere these formulas do not hold and a `ValueError` says
     so. `freedom` are its degrees of freedom. For the compressibility, `potential` is the truncated one of
-    the forces: a plain cutoff has a peak in its second derivative, which is left out.
+    the forces, which must be continuous at the cutoff: `ShiftedForce` or `Switched`.
     """
 
     ensemble: str = eqx.field(static=True)
@@ -121,15 +120,23 @@ class Fluctuations(AbstractMeasurement):
         return FluctuationSums(origin, with_block_sample(accumulator.moments, Moments(d, d[:, None] * d)))
 
     def result(self, accumulators: Sequence[FluctuationSums]) -> FluctuationResult:
+        """The estimates from all replicas.
+
+        At constant energy each replica has an energy of its own, so its fluctuations are those about its own
+        mean; a bath gives all replicas the same mean.
+        """
         origin = np.asarray(accumulators[0].origin)
-        sums = block_sums([_moved(each, origin) for each in accumulators])
-        heat_capacity = jackknife(sums, lambda m, n: self._heat_capacity(*_mean_and_covariance(m, n, origin)))
+        apart = self.ensemble == "NVE"
+        sums = block_sums([_centred(each, origin, apart) for each in accumulators])
+        centres = len(accumulators) if apart else 1
+
+        def estimate(function) -> Estimate:
+            return jackknife(sums, lambda m, n: function(*_mean_and_covariance(m, n, origin, centres)))
+
+        heat_capacity = estimate(self._heat_capacity)
         if self.box is None:
             return FluctuationResult(heat_capacity, None)
-        compressibility = jackknife(
-            sums, lambda m, n: self._compressibility(*_mean_and_covariance(m, n, origin))
-        )
-        return FluctuationResult(heat_capacity, compressibility)
+        return FluctuationResult(heat_capacity, estimate(self._compressibility))
 
     def _thermal_energy(self, mean: np.ndarray) -> float:
         return 2 * mean[KINETIC] / self.freedom
@@ -154,17 +161,39 @@ class Fluctuations(AbstractMeasurement):
         return adiabatic_compressibility(volume, thermal, self.freedom, pressure, variance, mean[HYPERVIRIAL])
 
 
-def _moved(sums: FluctuationSums, origin: np.ndarray) -> Blocks:
+class _Centred(NamedTuple):
+    """Sums of deviations from an origin that all replicas share, and moments about a centre."""
+
+    total: np.ndarray
+    moments: Moments
+
+
+def _centred(sums: FluctuationSums, origin: np.ndarray, apart: bool) -> Blocks:
+    """The sums of a replica about the origin, and about its own mean if it is kept `apart` from others."""
+    about_origin = _moved(sums, origin)
+    own = about_origin.first.sum(0) / int(sums.moments.seen)
+    moments = _moved(sums, origin + own) if apart else about_origin
+    return sums.moments._replace(sums=_Centred(about_origin.first, moments))
+
+
+def _moved(sums: FluctuationSums, origin: np.ndarray) -> Moments:
     """The moments about another origin, so that those of replicas can be added."""
     shift = np.asarray(sums.origin) - origin
     moments, seen, length = sums.moments.sums, int(sums.moments.seen), int(sums.moments.length)
     first, second = np.asarray(moments.first), np.asarray(moments.second)
     counts = np.clip(seen - length * np.arange(len(first)), 0, length)[:, None]
     cross = first[:, :, None] * shift + shift[:, None] * first[:, None, :]
-    moved = Moments(first + counts * shift, second + cross + counts[..., None] * (shift[:, None] * shift))
-    return sums.moments._replace(sums=jax.tree.map(np.asarray, moved))
+    return Moments(first + counts * shift, second + cross + counts[..., None] * (shift[:, None] * shift))
 
 
-def _mean_and_covariance(moments: Moments, samples: int, origin: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    first = np.asarray(moments.first) / samples
-    return origin + first, np.asarray(moments.second) / samples - first[:, None] * first
+def _mean_and_covariance(
+    sums: _Centred, samples: int, origin: np.ndarray, centres: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The mean of all, and the covariance about as many centres.
+
+    The first moments about a replica's own mean add up to 0; where a block is left out they are those of its
+    replica, which has the samples of all over `centres`.
+    """
+    first = np.asarray(sums.moments.first) / samples
+    covariance = np.asarray(sums.moments.second) / samples - centres * first[:, None] * first
+    return origin + sums.total / samples, covariance

@@ -209,7 +209,8 @@ def renew_list(forces: AbstractForces, state: ParticleState) -> ParticleState:
     """The particles in the order of a new list, and that list."""
     particles, listed = forces.arranged(state.particles)
     count, last, fewest = state.renewals
-    since = jnp.where(count > 0, state.step - last, jnp.uint32(NEVER))
+    later = (count > 0) & (state.step != last)  # not a list that overflowed and is made again
+    since = jnp.where(later, state.step - last, jnp.uint32(NEVER))
     return dataclasses.replace(
         state,
         particles=particles,

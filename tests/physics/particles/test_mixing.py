@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from simkit_physics import (
     Buckingham,
+    Coulomb,
     LennardJones,
     Morse,
     arithmetic_means,
@@ -48,6 +49,8 @@ def test_what_no_rule_mixes_is_refused():
         ValueError, match=r"Morse.a: no rule mixes numbers in 1/length; give one for each pair"
     ):
         mixed_parameters(Morse, "geometric", {"D": [1.0, 2.0], "a": [1.0, 2.0], "r0": [1.0, 1.0]})
+    with pytest.raises(ValueError, match=r"Coulomb.charge_product: no rule mixes numbers in charge\^2"):
+        mixed_parameters(Coulomb, "geometric", {"charge_product": [1.0, 1.0], "constant": 1.0})
     with pytest.raises(ValueError, match="LennardJones: parameters for 2 and for 3 species"):
         mixed_parameters(LennardJones, "geometric", {"epsilon": [1.0, 2.0], "sigma": [1.0, 2.0, 3.0]})
     with pytest.raises(ValueError, match=r"geometric mixing: takes numbers >= 0, got \[1.0, -2.0\]"):

@@ -52,6 +52,91 @@ MISTAKES = {
     "both": ({"potential__energy": "1/r"}, "potential: give one of type"),
     "pair": ({"potential__pairs": {"A-C": {"sigma": 1}}}, "potential.pairs.A-C: must be a pair of species"),
     "species": ({"potential__sigma": {"A": 1, "C": 2}}, "potential.sigma.C: there is no species 'C'"),
+    "charges": (
+        {
+            "system__species": MIXTURE,
+            "potential": {
+                "type": "Coulomb",
+                "charge_product": {"A": 1.0, "B": 1.0},
+                "constant": 1.0,
+                "cutoff": 2,
+            },
+        },
+        "potential.charge_product: no rule mixes charge_product, in charge^2; "
+        "give it for the pair A-B under potential.pairs",
+    ),
+    "exponents": (
+        {
+            "system__species": MIXTURE,
+            "potential__type": "Mie",
+            "potential__n": {"A": 12, "B": 14},
+            "potential__m": 6,
+        },
+        "potential.n: no rule mixes n, a pure number; give it for the pair A-B under potential.pairs",
+    ),
+    "screening": (
+        {
+            "system__species": MIXTURE,
+            "potential": {
+                "type": "Yukawa",
+                "A": 1.0,
+                "kappa": {"A": 1.0, "B": 2.0},
+                "cutoff": 2,
+                "mixing": "geometric",
+            },
+        },
+        "potential.kappa: no rule mixes kappa, in 1/length",
+    ),
+    "steepness": (
+        {
+            "system__species": MIXTURE,
+            "potential": {"type": "Morse", "D": 1.0, "a": {"A": 1.0, "B": 2.0}, "r0": 1.0, "cutoff": 2},
+        },
+        "potential.a: no rule mixes a, in 1/length",
+    ),
+    "epsilon of a species < 0": (
+        {"system__species": MIXTURE, "potential__epsilon": {"A": -1.0, "B": -4.0}},
+        "potential.epsilon.A: must be >= 0, got -1",
+    ),
+    "a pair twice": (
+        {
+            "system__species": MIXTURE,
+            "potential__pairs": {"A-B": {"sigma": 0.9}, "B-A": {"sigma": 1.1}},
+        },
+        "potential.pairs.B-A: the pair A-B is given already; give it once",
+    ),
+    "equal replicas": (
+        {"ensemble__paths": 4, "system__velocities": None},
+        "ensemble.paths: all 4 replicas would be equal: nothing in them is random; "
+        "give system.velocities: {temperature: …}, "
+        "a stage with BAOAB, or paths: 1",
+    ),
+    "equal replicas of BAOAB": (
+        {
+            "ensemble__paths": 2,
+            "system__velocities": None,
+            "solver": {"type": "BAOAB", "temperature": 1.0, "friction": 0.0},
+        },
+        "ensemble.paths: all 2 replicas would be equal",
+    ),
+    "float32 in SI": (
+        {"precision": "float32", "system__units": "si", "system__species": {"A": {"mass": 6.6e-26}}},
+        "precision: numbers in SI units are too small for float32; take float64, or units: metal or real",
+    ),
+    "mixed in SI": (
+        {"precision": "mixed", "system__units": "si", "system__species": {"A": {"mass": 6.6e-26}}},
+        "precision: numbers in SI units are too small for mixed",
+    ),
+    "intervals": (
+        {
+            "time__steps": 92_681,
+            "save__every": 92_681,
+            "observe": {"g": {"rdf": {"max": 1.0, "every": 92_680}}},
+            "stages": {"equilibrate": {"steps": 1}},
+        },
+        "observe: the run would end at step 8,589,767,761, and steps are counted up to 4,294,967,295: after "
+        "stages it begins at a common multiple of every, here of 92680 and 92681; take multiples",
+    ),
     "density": ({"system__lattice__density": 0}, "system.lattice.density: must be > 0, got 0"),
     "two": ({"system__lattice__spacing": 1.7}, "system.lattice: needs either density or spacing"),
     "two sources": ({"system__file": "a.xyz"}, "system: needs one of lattice, random, file, got lattice and"),
@@ -122,6 +207,15 @@ MISTAKES = {
         },
         "solver.temperature: c is known from 0 to 0.1, and this stage lasts from 0 to 0.16",
     ),
+    "inherited curve ends": (
+        {
+            "curves": {"c": {"times": [0, 0.16], "values": [1, 2]}},
+            "solver": {"type": "BAOAB", "temperature": "c", "friction": 1.0},
+            "stages": {"equilibrate": {"steps": 100}},
+        },
+        "stages.equilibrate: c, the solver's temperature, is known from 0 to 0.16, and this stage lasts "
+        "from 0 to 0.4; add points, write outside: hold, or give the stage a solver of its own",
+    ),
     "tail": (
         {
             "potential": {
@@ -180,6 +274,11 @@ def test_free_space_has_no_pressure(tmp_path, changes, message):
     ("text", "settings", "message"),
     [
         ("2\n\nA 0 0 0\nA 1 0 0\n", {}, "system.file: has no box; give system.box"),
+        (
+            '2\nLattice="5 0 0 0 5 0 0 0 5" Properties=species:S:1:pos:R:3\nA 0 0 0\nA 1 0 0\n',
+            {"box": {"sides": [6, 6, 6]}},
+            "system.box: the file has a box, with the sides 5, 5, 5; leave one of the two boxes out",
+        ),
         (
             "2\n\nA 0 0 0\nA 6 0 0\n",
             {"box": {"sides": [5, 5, 5]}},

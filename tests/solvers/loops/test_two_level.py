@@ -94,6 +94,7 @@ def test_an_overflow_in_the_middle_of_a_run_changes_rounding_only():
     first = int(jnp.max(listed[2]))
     tight = after(200, capacity=first, enlarge=enlarged)
     assert abs(unwrapped(tight) - unwrapped(roomy)).max() < 1e-9
+    assert int(tight.renewals.fewest) == int(roomy.renewals.fewest) > 0
     with pytest.raises(ListOverflowError, match=r"overflowed at step [1-9]\d*: give larger capacities"):
         after(200, capacity=first)
 

@@ -68,7 +68,8 @@ def mixed_parameters(
     Energies and strengths mix geometrically. Lengths do so under `geometric`, and arithmetically under
     `lorentz_berthelot`.
 
-    Raises `ValueError` for lists of different lengths, and for a parameter that no rule mixes.
+    Raises `ValueError` for lists of different lengths, and for a parameter that no rule mixes: also if its
+    numbers are equal, where they may have either sign, as products of charges.
     """
     lengths = {len(values) for values in parameters.values() if not isinstance(values, int | float)}
     if len(lengths) > 1:
@@ -85,7 +86,8 @@ def mixed_parameters(
 
 
 def _mixed(place: str, spec: Parameter, rule: Rule, values: Sequence[float]) -> PairParameter:
-    if len(set(values)) == 1:
+    said_by_like_pairs = len(values) == 1 or not spec.admits(-1.0)  # unlike charges may differ in sign
+    if len(set(values)) == 1 and said_by_like_pairs:
         return values[0]
     if spec.unit == "length":
         return arithmetic_means(values) if rule == "lorentz_berthelot" else geometric_means(values)

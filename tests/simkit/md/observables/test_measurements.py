@@ -218,6 +218,25 @@ def test_at_constant_energy_oscillators_have_theirs_and_replicas_combine():
     assert together == pytest.approx(alone / np.sqrt(3), rel=0.35)
 
 
+def test_replicas_of_different_energies_have_their_own_fluctuations():
+    """Pooled about one mean, energies 4 % apart would add as much as the fluctuations of K have."""
+    f, steps = 200, 4000
+    exact = f * (f + 1) / (f + 2)
+    parts = stats.beta(f / 2, f / 2).rvs((4, steps + 1), random_state=np.random.default_rng(1))
+    accumulators = []
+    for energy, own in zip((11.5, 11.9, 12.3, 12.7), jnp.asarray(parts), strict=True):
+        momenta = jnp.zeros((steps + 1, 3, 3)).at[:, 0, 0].set(jnp.sqrt(2 * energy * own))
+        motion = table_motion(np.zeros((steps + 1, 3, 3)), momenta)
+        observer = Fluctuations.of(motion(0)[0], ensemble="NVE", freedom=f, every=1)
+        accumulators.append(watched(observer, motion, steps))
+    capacity = observer.result(accumulators).heat_capacity
+    assert capacity.value == pytest.approx(exact, rel=0.1)
+    assert abs(capacity.value - exact) < 4.5 * capacity.stderr
+    assert capacity.stderr < 0.03 * exact
+    each = [observer.result([own]).heat_capacity.stderr for own in accumulators]
+    assert capacity.stderr == pytest.approx(np.linalg.norm(each) / 4, rel=0.35)
+
+
 def test_elsewhere_fluctuations_are_refused():
     particles = Particles.of(jnp.zeros((4, 3)))
     for ensemble in ("configurations", "none"):
