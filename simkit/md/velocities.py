@@ -40,5 +40,5 @@ def in_motion(
 def without_drift(particles: Particles) -> Particles:
     """The same particles in the frame in which their total momentum is zero."""
     mass = jnp.where(particles.real, particles.mass, 0)
-    share = mass / jnp.sum(mass)
-    return particles.pushed(Vector(*(p - share * jnp.sum(p) for p in particles.momentum)))
+    fraction = mass / jnp.sum(mass)
+    return particles.pushed(Vector(*(p - fraction * jnp.sum(p) for p in particles.momentum)))
