@@ -168,12 +168,12 @@ class _Centred(NamedTuple):
     moments: Moments
 
 
-def _centred(sums: FluctuationSums, origin: np.ndarray, apart: bool) -> Blocks:
-    """The sums of a replica about the origin, and about its own mean if it is kept `apart` from others."""
+def _centred(sums: FluctuationSums, origin: np.ndarray, separate: bool) -> Blocks:
+    """The sums of a replica about the origin, and about its own mean if it is kept `separate` from others."""
     about_origin = _moved(sums, origin)
     own = about_origin.first.sum(0) / int(sums.moments.seen)
-    moments = _moved(sums, origin + own) if apart else about_origin
-    return sums.moments._replace(sums=_Centred(about_origin.first, moments))
+    moments = _moved(sums, origin + own) if separate else about_origin
+    return sums.moments._replace(sums=_Centred(np.asarray(about_origin.first), moments))
 
 
 def _moved(sums: FluctuationSums, origin: np.ndarray) -> Moments:
