@@ -126,9 +126,9 @@ class Fluctuations(AbstractMeasurement):
         mean; a bath gives all replicas the same mean.
         """
         origin = np.asarray(accumulators[0].origin)
-        apart = self.ensemble == "NVE"
-        sums = block_sums([_centred(each, origin, apart) for each in accumulators])
-        centres = len(accumulators) if apart else 1
+        separate = self.ensemble == "NVE"
+        sums = block_sums([_centred(each, origin, separate) for each in accumulators])
+        centres = len(accumulators) if separate else 1
 
         def estimate(function) -> Estimate:
             return jackknife(sums, lambda m, n: function(*_mean_and_covariance(m, n, origin, centres)))
