@@ -202,6 +202,8 @@ def test_generated_blocks_are_valid(generated):
             place = f"{path.relative_to(generated)}:{line}"
             if tag == "python":
                 exec(compile(code, place, "exec", dont_inherit=True), {"__name__": "page"})
+            elif tag == "yaml" and path.name != "yaml.md" and is_particles(load_plain(code)):
+                assert load_particles(load_plain(code)).run.steps > 1, place
             elif tag == "yaml" and has_distributions(load_plain(code)):
                 assert load_uncertain(load_plain(code)).simulation.grid.rows > 1, place
             elif tag == "yaml" and path.name != "yaml.md":
