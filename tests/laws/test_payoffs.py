@@ -86,6 +86,7 @@ def test_payoff(name, prices):
     assert z(prices[name], exact, bias) < 3
 
 
+@pytest.mark.more
 def test_continuous_barrier_needs_no_dates(prices):
     """What a dozen dates miss is far more than the error of the bridges between them."""
     gap = prices["down_and_out_12"].mean() - prices["down_and_out"].mean()

@@ -133,6 +133,7 @@ def content_of(folder: Path) -> dict[str, bytes]:
 
 
 class TestRun:
+    @pytest.mark.more
     @pytest.mark.usefixtures("finished")
     def test_prints_a_table_and_writes_dataset_and_picture(self, folder):
         result = simkit_command("run", "small.yaml")
@@ -143,6 +144,7 @@ class TestRun:
         assert files_in(folder) == {"small.yaml", "small.zarr", "small.png"}
         assert (folder / "small.png").read_bytes().startswith(b"\x89PNG")
 
+    @pytest.mark.more
     def test_json_is_one_object_with_the_numbers_of_the_dataset(self, folder):
         changes = ("--set", "ensemble.paths=77", "--set", "time.steps=6")
         result = simkit_command("run", "small.yaml", "--json", *changes)
@@ -200,6 +202,7 @@ class TestRun:
         )
         assert files_in(folder) == {"small.yaml"}
 
+    @pytest.mark.more
     @pytest.mark.parametrize("stored", [pytest.param(0, marks=pytest.mark.slow), 150])
     def test_dry_run_knows_the_size_of_the_dataset(self, folder, stored):
         changes = ["time.steps=20", "save.points=20", f"save.paths={stored}"]
@@ -327,6 +330,7 @@ class TestFailures:
         assert json.loads(result.stdout)["error"]["kind"] == kind
         assert files_in(folder) == {"small.yaml"}
 
+    @pytest.mark.more
     @pytest.mark.parametrize(
         ("number", "code", "arguments"),
         [

@@ -52,6 +52,7 @@ def test_what_is_out_of_range_on_a_path_is_not_a_number(name):
     assert np.isnan(CLOSED_FORMS[name](**{**given, wrong: jnp.float32(-1)}))
 
 
+@pytest.mark.more
 def test_the_volatility_that_a_price_implies():
     """Of options out of the money, whose prices keep their figures, to 1e-12 at all strikes."""
     worst = {"plain": 0.0, "traced": 0.0}
@@ -81,6 +82,7 @@ def test_the_volatility_that_a_price_implies():
     assert worst["traced"] < 3e-12
 
 
+@pytest.mark.more
 def test_derivatives_of_an_implied_volatility_are_those_of_the_implicit_function():
     at = {"S": 100.0, "K": 110.0, "r": 0.03, "T": 1.0, "sigma": 0.2}
     vega, volga = (CLOSED_FORMS[f"black_scholes_{greek}"](**at) for greek in ("vega", "volga"))
@@ -127,6 +129,7 @@ RUN = {
 NOW = {"S": 100.0, "K": 100.0, "r": 0.05}
 
 
+@pytest.mark.more
 def test_closed_forms_in_constants_and_values():
     """The price of tomorrow, discounted, is on average that of today."""
     result = simkit.run(RUN)
@@ -140,6 +143,7 @@ def test_closed_forms_in_constants_and_values():
     )
 
 
+@pytest.mark.more
 def test_derivatives_reach_through_closed_forms():
     estimate, error, estimator, _ = derivative(RUN, "vol", "later")
     vega = CLOSED_FORMS["black_scholes_vega"](**NOW, sigma=0.2, T=1)
@@ -150,6 +154,7 @@ def test_derivatives_reach_through_closed_forms():
     assert estimate == pytest.approx(CLOSED_FORMS["black_scholes_vega"](S=100, K=110, r=0.05, sigma=0.2, T=1))
 
 
+@pytest.mark.more
 def test_a_closed_form_at_its_expiry_jumps():
     estimate, error, estimator, _ = derivative(RUN, "initial.S", "expired")
     wanted = CLOSED_FORMS["digital_delta"](**NOW, sigma=0.2, T=0.5)

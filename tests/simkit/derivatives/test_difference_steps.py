@@ -97,6 +97,7 @@ def test_a_step_is_too_long_where_orders_differ_by_more_than_noise_explains(
     assert is_too_long(*figures) is too_long
 
 
+@pytest.mark.more
 def test_a_target_of_0_has_steps_that_its_paths_can_follow():
     """The paths spread by a thousandth, and steps of 0.02 would carry all of them across."""
     result = sensitivity(PULLED)
@@ -109,6 +110,7 @@ def test_a_target_of_0_has_steps_that_its_paths_can_follow():
     assert result["above_derivative_step_error"].item() < 2 * error
 
 
+@pytest.mark.more
 def test_a_value_that_no_path_reaches_has_no_slope():
     """Of steps to 0.04 alone the longest would, and give a slope of the wrong sign."""
     result = sensitivity({**PULLED, "observe": {"above": "X > 0.03"}})
@@ -116,6 +118,7 @@ def test_a_value_that_no_path_reaches_has_no_slope():
     assert result["above_derivative_step_error"].item() == 0
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("precision", ["float32", pytest.param("float64", marks=pytest.mark.more)])
 def test_a_smooth_value_that_bends_within_a_step(precision):
     experiment = {

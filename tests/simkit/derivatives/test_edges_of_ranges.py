@@ -32,12 +32,14 @@ def derivative(experiment, wrt, of, **section):
     return tuple(result[f"{of}_derivative{part}"].values.item() for part in ("", "_stderr", "_estimator"))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("method", ["auto", "finite_differences"])
 def test_a_constant_in_the_distribution_of_an_initial_value_has_its_derivative(method):
     estimate, _, _ = derivative(OU, "m", "end", method=method)
     assert estimate == pytest.approx(DECAY, rel=1e-9)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("method", ["auto", "score"])
 @pytest.mark.parametrize("name", ["m", pytest.param("s", marks=pytest.mark.more)])
 def test_a_digital_depends_on_the_distribution_of_the_initial_value(method, name):
@@ -85,6 +87,7 @@ uncertainty: {method: propagate, points: 256, paths: 4}
 """
 
 
+@pytest.mark.more
 def test_uncertainty_sees_the_distribution_of_an_initial_value():
     study = uncertainty(DISTRIBUTION)
     sd = float(study["sd"].sel(observable="x"))
@@ -170,6 +173,7 @@ def test_one_sided_differences_are_exact_for_cubics(side):
     assert applied(both, lambda x, y: 3 * x * y + x**2 + y**2, np.array([0.1, 0.2])) == pytest.approx(3)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("wrt", ["S", pytest.param("model.sigma", marks=pytest.mark.more)])
 def test_a_price_that_stops_at_zero_with_full_noise_is_no_smooth_path(wrt):
     """At beta = 0 the price is a Brownian motion absorbed at zero: Bachelier's price less the image's."""
@@ -268,6 +272,7 @@ def test_a_strike_moves_no_date_of_exercise():
     assert float(result["put_derivative_step_error"][1]) == of_time  # there is no other step
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("second", "moved"), [(["K"], "K"), ([["sigma", "r"]], "sigma and r"), (["t1"], "t1")]
 )

@@ -23,6 +23,7 @@ BENT = {
 }
 
 
+@pytest.mark.more
 def test_a_kink_of_the_equations_is_in_second_derivatives():
     """In two steps of 1/2 the drift is -E[max(Z/sqrt(2) - b, 0)]/2: its second derivative is a density."""
     wanted = -0.5 * math.sqrt(2) * norm.pdf(0.5 * math.sqrt(2))
@@ -32,6 +33,7 @@ def test_a_kink_of_the_equations_is_in_second_derivatives():
     assert error < 0.2 * abs(wanted)
 
 
+@pytest.mark.more
 def test_a_kink_of_an_ordinary_equation_is_in_second_derivatives():
     """x' = 1 + 3 max(x - b, 0) is b + (e^(3 (1 - b)) - 1)/3 at t = 1."""
     experiment = {
@@ -254,6 +256,7 @@ CORRELATED = {
 }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "name",
     ["inline", *(pytest.param(x, marks=pytest.mark.more) for x in ("Heston", "SABR", "MultiAssetGBM"))],
@@ -372,6 +375,7 @@ def test_differences_in_time_are_of_the_size_of_a_run():
         assert estimate == pytest.approx(wanted, abs=1e-5)
 
 
+@pytest.mark.more
 def test_differences_stay_where_there_is_a_distribution():
     experiment = {
         "constants": {"s": 0.0},
@@ -405,6 +409,7 @@ def test_a_condition_that_is_there_twice_is_one(text):
     assert abs(estimate - norm.pdf(d) / 20) < LIMIT * error < 0.05 * estimate
 
 
+@pytest.mark.more
 def test_functionals_of_different_conditions_are_each_smoothed():
     """Both arguments have one condition, in the same variable and the same place, at different values."""
     times = np.array([0.25, 0.5, 0.75, 1.0])
@@ -580,6 +585,7 @@ def test_where_the_noise_bends_steps_that_read_its_slope_jump(solver, jumps):
     assert first_choice({**BROKEN, "model": drift, "solver": solver}, "x0", "end").method == "pathwise"
 
 
+@pytest.mark.more
 def test_a_model_whose_noise_bends_jumps_in_a_converted_step():
     """The mean stays where it is, and paths of a converted model have a slope of 1.4 in their start."""
     converted = {**BROKEN, "solver": {"type": "Heun", "convert": True}}

@@ -280,6 +280,7 @@ def test_steps_that_switch_from_one_distribution_to_another_have_no_derivative_a
         simkit.sensitivity(by_moments)
 
 
+@pytest.mark.more
 def test_a_single_place_moves_with_the_constants_behind_it():
     """The mean of S is S0 exp(mu), and each path S0 times something, wherever mu and S0 are moved."""
     moved = {
@@ -328,6 +329,7 @@ def test_the_root_of_a_square_has_a_kink():
     assert list(result["x_second_estimator"].values) == ["finite differences"] * 2
 
 
+@pytest.mark.more
 def test_rounding_is_no_standard_error():
     """The derivative of x in mu is the same on all paths, and differences of it spread by rounding alone."""
     linear = {
@@ -412,6 +414,7 @@ def test_bad_input_is_named(key, value, message):
         load({**EXACT, "sensitivity": {"wrt": ["S"], "of": ["call"], key: value}})
 
 
+@pytest.mark.more
 def test_quantities_stand_in_the_order_of_the_file():
     """Whatever programs give them: those of one estimator come together."""
     names = ["plain", "digital", "square", "above"]
@@ -453,6 +456,7 @@ def test_a_curve_has_no_single_number_to_move():
         load(curved)
 
 
+@pytest.mark.more
 def test_an_ordinary_equation_says_why_a_derivative_is_0_and_how_far_differences_are():
     experiment = {
         "constants": {"a": 0.5, "idle": 3.0},
@@ -817,6 +821,7 @@ def test_failed_paths_are_known_by_their_ids_in_every_chunk():
     assert of_later_policy.mean[0] == pytest.approx(np.mean([3, 4, 7]))
 
 
+@pytest.mark.more
 def test_no_path_at_all_is_no_table():
     lost = {
         "model": {"ode": {"x": "sqrt(-1 - k*x**2)"}, "parameters": {"k": 1.0}},
@@ -837,6 +842,7 @@ def test_coupled_copies_are_so_close_that_their_bias_is_small():
         assert 1e-5 < bias < 1e-3
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("noises", [2, pytest.param(3, marks=pytest.mark.more)])
 def test_scores_distribute_noises_that_drive_all_variables(noises):
     """The shift of two or three normals that moves one normal variable and not the other."""

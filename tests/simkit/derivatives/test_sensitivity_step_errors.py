@@ -115,6 +115,7 @@ PROCESSES = [
 ]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("model", "moments", "variable", "start", "parameters"), PROCESSES)
 def test_processes_that_revert(model, moments, variable, start, parameters):
     """The mean and the second moment, by the start and all parameters, against the exact distributions."""
@@ -136,6 +137,7 @@ def test_processes_that_revert(model, moments, variable, start, parameters):
     assert without["mean_of_it", variable] > 100  # the step bias is what makes them right
 
 
+@pytest.mark.more
 def test_the_mean_has_the_step_bias_of_a_run():
     changes = {"sensitivity.of": ["square"], "sensitivity.wrt": ["r"], "sensitivity.second": None}
     result, run = simkit.sensitivity(GBM, overrides=changes), simkit.run(GBM)
@@ -164,6 +166,7 @@ def test_code_is_made_quickly_for_levels_of_few_paths_alone():
         assert [x.quick for x in requests if isinstance(x.program, DerivativeProgram)] == quick
 
 
+@pytest.mark.more
 @pytest.mark.user_code
 def test_step_errors_do_not_depend_on_how_code_is_made(monkeypatch):
     """But for the last digit of normals in float32, which a compiler may round in one way or another."""
@@ -263,6 +266,7 @@ def test_a_derivative_that_its_step_bias_makes_ends_the_command_with_3(tmp_path)
     assert "no result" not in enough.stdout
 
 
+@pytest.mark.more
 def test_python_warns_of_a_mean_and_a_derivative_that_step_biases_make():
     with pytest.warns(UserWarning, match=r"^! y, y by x: no result") as caught:
         result = simkit.sensitivity(STEEP, overrides={"observe.y": "x"})
@@ -289,6 +293,7 @@ def test_a_derivative_of_nothing_but_rounding_is_a_result():
     assert json.loads(result.attrs["unresolved"]) == json.loads(result.attrs["too_few_steps"]) == {}
 
 
+@pytest.mark.more
 def test_steps_that_matter_are_reported():
     """Eight steps leave more than 5 % of the derivative."""
     changes = {
@@ -413,6 +418,7 @@ def test_what_the_mean_does_not_see_is_seen_by_its_derivative():
     assert 0.003 < row["bias_bound"] < 0.0417
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("method", ["auto", pytest.param("finite_differences", marks=pytest.mark.more)])
 def test_where_longer_steps_say_little_shorter_ones_are_taken(method):
     """Steps twice as long swing and those four times as long explode: nothing follows for the run."""

@@ -89,6 +89,7 @@ def test_the_first_nan_is_that_of_a_replay_in_numpy():
         assert finding.cause.startswith("drift of x: sqrt(1 - x) = nan, with x = 1.")
 
 
+@pytest.mark.more
 @pytest.mark.user_code
 def test_printed_values_are_the_bits_of_the_stored_rows():
     simulation = load(CROSSING)
@@ -107,6 +108,7 @@ def test_printed_values_are_the_bits_of_the_stored_rows():
     assert np.isnan(trace.values["dW"][-1])
 
 
+@pytest.mark.more
 def test_a_step_between_distant_rows_is_found(monkeypatch):
     exact = find(load(EXPLOSION), 0)
     monkeypatch.setattr(failures, "REPLAY_ROWS", 10)

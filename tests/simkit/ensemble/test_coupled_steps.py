@@ -25,6 +25,7 @@ GBM = {
 GBM_ALONE = {key: value for key, value in GBM.items() if key not in ("ensemble", "variants")}
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("solver", "order"), [("EulerMaruyama", 0.5), pytest.param("Milstein", 1.0, marks=pytest.mark.more)]
 )
@@ -162,6 +163,7 @@ def test_the_largest_claim_of_variants_counts():
     assert claimed_order(simulations) == 1.0
 
 
+@pytest.mark.more
 def test_the_table_marks_an_order_of_steps_that_are_too_long():
     falling = {"type": "GBM", "mu": -1.0, "sigma": 0.4}
     lengths = {f"n{n}": {"time.steps": n} for n in (8, 16, 32, 64)}

@@ -110,6 +110,7 @@ def tree(dates, levels=4000):
     return value[0], np.array([boundary[n] for n in sorted(boundary)])
 
 
+@pytest.mark.more
 def test_exercise_is_below_the_boundary(ten):
     """The highest price at which a put is exercised, against that of a tree with the same dates."""
     price, boundary = tree([i / 10 for i in range(1, 11)])
@@ -205,6 +206,7 @@ def test_polynomials_are_orthonormal_up_to_scale():
     np.testing.assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-9)
 
 
+@pytest.mark.more
 def test_derivatives_of_what_is_taken():
     """At a fixed policy it moves with the state at the date: forwards, in reverse, and in float32 too."""
     simulation = load(experiment({"dates": 2}, time={"t1": 1.0, "steps": 4}))

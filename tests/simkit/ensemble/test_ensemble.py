@@ -73,6 +73,7 @@ def reference():
     return run_ensemble(REFERENCE)
 
 
+@pytest.mark.more
 @pytest.mark.user_code
 @pytest.mark.parametrize(
     "change",
@@ -108,6 +109,7 @@ def test_two_devices_run_the_code_of_one():
     np.testing.assert_array_equal(one["x_mean"], two["x_mean"])
 
 
+@pytest.mark.more
 @pytest.mark.user_code
 @pytest.mark.parametrize(
     "every",
@@ -160,6 +162,7 @@ def test_every_statistic_at_a_time_is_the_same_whatever_else_is_saved(twisted, p
         np.testing.assert_array_equal(actual.values, expected.values, name, strict=True)
 
 
+@pytest.mark.more
 @pytest.mark.user_code
 @pytest.mark.parametrize("paths", [1, pytest.param(700, marks=pytest.mark.more)])
 def test_a_path_is_the_same_whatever_the_ensemble_s_size(paths):
@@ -311,6 +314,7 @@ def test_failures_stop_with_id_value_and_time():
         run_ensemble(gbm(3, 8, problem=Explosion(), initial={"x": 1e300}))
 
 
+@pytest.mark.more
 def test_excluded_failures_are_counted_and_leave_no_trace():
     distribution = Distribution("uniform", 0.0, 2.0)
     simulation = gbm(4000, 8, problem=Threshold(), initial={"x": distribution}, stored_paths=4000)
@@ -389,11 +393,13 @@ def test_an_observable_at_the_end_need_not_be_defined_before():
     assert moments["x_mean"][-1] == pytest.approx(102.5, abs=5)
 
 
+@pytest.mark.more
 def test_an_observable_without_a_value_is_no_failed_path():
     with pytest.raises(NumericalError, match=r"x = nan at t = 1 \(step 20 of 20\).*The state is finite"):
         run_ensemble(with_observable("log(S - 100)"))
 
 
+@pytest.mark.more
 def test_a_power_of_a_state_that_blows_up_is_no_matter_of_the_observable():
     """Explicit steps of x' = -x^3 that are too long: x^4 overflows first."""
     experiment = {
@@ -413,6 +419,7 @@ def test_a_power_of_a_state_that_blows_up_is_no_matter_of_the_observable():
     assert "failures: exclude" not in str(single.value)  # or nothing would be left
 
 
+@pytest.mark.more
 def test_excluded_paths_leave_the_step_bias_too_and_none_left_is_an_error():
     half = run_ensemble(with_observable("log(S - 100)", failures="exclude"))
     assert 0 < half.failed < 100

@@ -92,6 +92,7 @@ def test_the_bound_of_a_heston_put_is_tight():
     assert -3 * error < high - low < 0.015 * low + 3 * error
 
 
+@pytest.mark.more
 def test_where_no_noise_drives_the_model_there_is_no_bound():
     early = {"dates": 4, "degree": 2, "paths": 2048}
     result = simkit.run(
@@ -140,6 +141,7 @@ def test_whatever_the_coefficients_nothing_is_gained_on_average(functions, compo
     assert np.all(gains.std(axis=1) > 0.1)
 
 
+@pytest.mark.more
 def test_a_martingale_that_is_one_of_its_functions_is_found():
     """Of one date, where all that is paid is a product of a ramp and a polynomial of the normal."""
     rng = np.random.default_rng(0)
@@ -179,6 +181,7 @@ def bermudan_put(dates, m, delta, sigma, lam, mu, strike=100.0, end=1.0):
     return float(np.interp(0.0, x, value))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("rate", [1.0, pytest.param(6.0, marks=pytest.mark.more)])
 @pytest.mark.parametrize("name", ["Merton", pytest.param("Kou", marks=pytest.mark.more)])
 def test_what_is_taken_for_the_mean_of_jumps_is(name, rate):
@@ -289,6 +292,7 @@ def test_errors_of_derivatives_cover_what_the_policy_leaves():
     assert np.mean(np.abs((values - value) / value_errors) < 2) >= 0.85
 
 
+@pytest.mark.more
 def test_the_error_is_at_least_that_of_the_spread_between_policies():
     """Of two dates and few paths for a policy, which then is a poor one, differently each time."""
     poor = {"dates": 12, "degree": 5, "paths": 512}

@@ -33,6 +33,7 @@ jax.monitoring.register_event_duration_secs_listener(
 )
 
 
+@pytest.mark.more
 def test_other_numbers_compile_nothing_and_count():
     simkit.run(BASE)
     before = len(compilations)
@@ -53,6 +54,7 @@ def test_other_numbers_compile_nothing_and_count():
     assert len(seen) == 8
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("change", ["ensemble.paths=100", "save.points=2"])
 def test_other_numbers_of_steps_compile_nothing(change):
     """Nor do the step biases; ten numbers of steps, and rows that fall into blocks at the same places."""

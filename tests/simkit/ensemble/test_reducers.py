@@ -94,6 +94,7 @@ def test_grouping_of_leaves_leaves_every_bit(dtype, length):
         assert_same_bits(gather(values, valid, groups), whole)
 
 
+@pytest.mark.more
 def test_four_devices_leave_every_bit():
     values = sample(leaves=16)
     valid = np.ones((16, 64), bool)
@@ -198,6 +199,7 @@ finite = st.one_of(
 )
 
 
+@pytest.mark.more
 @settings(max_examples=150, deadline=None)
 @given(st.lists(finite, min_size=1, max_size=64), st.floats(0, 1))
 def test_quantiles_lie_within_their_stated_error(numbers, level):
@@ -279,6 +281,7 @@ def test_bins_of_whole_numbers_are_of_whole_width_around_them(least, most):
     assert np.abs(counts - np.histogram(x, edges)[0]).sum() <= 0.002 * x.size
 
 
+@pytest.mark.more
 def test_the_picture_keeps_an_atom_at_a_value_that_float32_moves_across_an_edge():
     # The least value rounds to -1, into the bin below it: drawn in to the sample, that bin has no width.
     x = np.where(np.arange(2500).reshape(1, 25, 100) % 5, -(1 - 2.0**-30), 5.0)

@@ -63,6 +63,7 @@ def figures():
     return {name: np.asarray(x).tobytes() for name, x in result.data_vars.items() if x.dtype.kind == "f"}
 
 
+@pytest.mark.more
 def test_a_stored_program_is_not_traced_and_gives_the_same_bits(kept, monkeypatch):
     folder, traced = kept
     first = figures()
@@ -126,6 +127,7 @@ def test_other_devices_leave_storing_to_jax(kept, jax_cache):
     assert jax.config.values[jax_cache] == str(folder)
 
 
+@pytest.mark.more
 def test_a_full_disk_leaves_nothing_behind(kept, monkeypatch):
     folder, _ = kept
 
@@ -194,6 +196,7 @@ def test_a_model_in_the_file_is_identified_by_its_text(model, texts):
     assert len({digest_of(class_of(text)) for text in texts}) == 3
 
 
+@pytest.mark.more
 def test_a_program_that_calls_python_is_not_stored(kept):
     """Adaptive steps of an ordinary equation do, where they fail."""
     folder, traced = kept

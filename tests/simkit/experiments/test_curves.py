@@ -80,6 +80,7 @@ def test_curves_are_those_of_numpy_and_scipy(count, dtype):
         np.testing.assert_allclose(program(outside), values[[0, -1]], rtol=1e-6)
 
 
+@pytest.mark.more
 def test_a_cubic_through_rising_points_weighs_intervals_by_their_lengths():
     """Where the slopes of the lines change sign at each point, as above, all those of the cubic are 0."""
     times, values = np.array([0.0, 0.2, 1.0, 1.1, 3.0]), np.array([0.0, 1.0, 1.5, 4.0, 4.5])
@@ -107,6 +108,7 @@ def test_the_order_is_kept_where_points_are_ends_of_steps(interpolation, t0):
     assert errors[1] < 1e-6
 
 
+@pytest.mark.more
 def test_a_solver_with_a_memory_starts_afresh_after_a_jump():
     exact = math.exp(-AREAS["previous"])
     errors = [abs(float(decayed(RATES, "previous", "Kvaerno3", n)) - exact) for n in (10, 20)]
@@ -124,6 +126,7 @@ def test_adaptive_steps_end_at_the_points():
     assert int(run.rejected) <= 2
 
 
+@pytest.mark.more
 def test_derivatives_by_the_values_of_a_curve():
     """Forward and reverse mode, against $-h_i A$ for the values $r_i$ of a step function."""
     exact = -np.append(LENGTHS, 0.0) * math.exp(-AREAS["previous"])
@@ -172,6 +175,7 @@ def test_a_row_has_the_values_of_its_time_after_a_jump(gbm):
     assert float(gbm["most_mean"]) == pytest.approx(0.4 + 0.3)  # just before r falls to 0, at t1
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("precision", ["float64", "float32"])
 def test_a_row_at_a_point_has_the_value_from_there_whatever_the_rounding(precision):
     """Three steps of 0.7/7 end before 0.3."""
@@ -193,6 +197,7 @@ def test_a_row_at_a_point_has_the_value_from_there_whatever_the_rounding(precisi
     np.testing.assert_allclose(result["x_mean"], np.cumsum([0, *range(7)]) / 10, rtol=1e-6)
 
 
+@pytest.mark.more
 def test_what_changes_with_time_has_no_exact_moments(gbm):
     assert "S_exact" not in gbm
     only_watched = GBM | {"model": {"type": "GBM", "mu": 0.1, "sigma": 0.2}, "observe": {"rate": "r"}}

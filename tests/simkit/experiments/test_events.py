@@ -121,6 +121,7 @@ def test_steps_from_stop_to_stop_count_together():
     assert np.isnan(short.rows["A"][-1])
 
 
+@pytest.mark.more
 def test_a_solver_with_a_memory_starts_afresh_after_an_event():
     """Kvaerno5 carries the slope at the end of a step, which a dose changes."""
     exact = superposed(0.7, 100.0, jnp.linspace(0.0, 4.0, 9))
@@ -149,6 +150,7 @@ EVENTS = {
 }
 
 
+@pytest.mark.more
 def test_what_rows_and_path_functionals_see():
     """Right-hand sides see the state before; the first event of the file is first; `every` ends before t1."""
     result = simkit.run(EVENTS)
@@ -266,6 +268,7 @@ def test_the_step_bias_meets_the_events():
     assert factors(load(decay, {"events.dose.at": [0, 0.1], "time.steps": 30})) == (0.5, 3)
 
 
+@pytest.mark.more
 def test_a_jump_diffusion_keeps_its_jumps_under_a_schedule():
     """Sampled exactly, with rates of growth and of jumps that jump, and a dividend."""
     model = {"type": "Merton", "mu": "r", "sigma": 0.2, "lam": "l", "m": -0.3, "delta": 0.1}

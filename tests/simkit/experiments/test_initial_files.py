@@ -43,6 +43,7 @@ def starts(dataset, name):
     return dataset[f"{name}_path"].values[:, 0]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("paths", [pytest.param(96, marks=pytest.mark.more), 192])
 def test_path_i_begins_at_row_i_modulo_rows(paths):
     write("start.csv", ROWS)

@@ -86,6 +86,7 @@ def test_each_variant_is_the_file_with_its_settings_changed():
         )
 
 
+@pytest.mark.more
 def test_variants_that_differ_in_numbers_compile_once(compiled_for_others):
     assert compiled_for_others == 0
 
@@ -259,6 +260,7 @@ def test_nothing_is_written_when_one_variant_fails(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.more
 def test_from_the_file_to_table_dataset_and_picture(together, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "study.yaml").write_text(TEXT)

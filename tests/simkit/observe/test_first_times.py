@@ -126,6 +126,7 @@ def test_events_are_seen_before_and_after_by_first_times_and_after_by_values_at_
     assert [float(result[f"{n}_mean"]) for n in ("high", "low", "there", "before")] == [2, 2, -8, 1]
 
 
+@pytest.mark.more
 def test_first_times_have_their_distribution_and_keep_their_dates_on_more_steps():
     result, wanted = simkit.run(WATCHED), exact(**MARKET)
     for name, value in wanted.items():
@@ -150,6 +151,7 @@ def test_derivatives_of_first_times(wrt):
         assert error < 0.15 * abs(wanted)
 
 
+@pytest.mark.more
 def test_what_is_made_of_a_first_time_jumps_with_it_too():
     """A difference that compares it is no place to smooth at."""
     late = {**WATCHED, "observe": {"late": "hitting_time(x > B) > 0.6"}}
@@ -159,6 +161,7 @@ def test_what_is_made_of_a_first_time_jumps_with_it_too():
     assert abs(estimate - wanted) < LIMIT * error < 0.2 * wanted
 
 
+@pytest.mark.more
 def test_a_start_below_the_level_moves_a_first_time_by_the_noise_alone():
     """So its score is known: of no path does the first time move at once with where it begins."""
     late = {**WATCHED, "observe": {"late": "hitting_time(x > B) > 0.6"}}
@@ -260,6 +263,7 @@ def test_adaptive_steps_of_stochastic_equations_have_no_first_times(text, messag
         load({**FORWARD, **adaptive, "observe": {"q": text}})
 
 
+@pytest.mark.more
 def test_paths_that_still_wait_at_the_end_are_counted():
     """Only of a hitting time as such, however written: what else is made of it has a meaning of its own.
 
@@ -284,6 +288,7 @@ def test_paths_that_still_wait_at_the_end_are_counted():
     assert row in file.getvalue()
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("devices", [1, pytest.param(2, marks=pytest.mark.more)])
 def test_paths_that_fail_are_not_waiting(devices):
     """Nor do lanes beyond the last path count; of adaptive steps, with a condition that some meet."""
@@ -300,6 +305,7 @@ def test_paths_that_fail_are_not_waiting(devices):
     assert float(result["when_censored"]) == pytest.approx(1 - float(result["met_mean"]), abs=1e-12)
 
 
+@pytest.mark.more
 def test_that_all_paths_wait_has_an_error_where_others_could():
     never = {"observe": {"when": "hitting_time(x > 9)"}, "ensemble": {"paths": 64, "devices": 1}}
     result = simkit.run(WATCHED | never)

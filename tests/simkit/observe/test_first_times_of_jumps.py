@@ -41,6 +41,7 @@ def stopped(chance, power=1):
     return quad(lambda t: power * t ** (power - 1) * (1 - chance(t)), 0, END)[0]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("solver", EXACT)
 def test_the_hitting_time_of_a_poisson_process_is_erlang(solver):
     observe = {
@@ -107,6 +108,7 @@ def test_the_count_at_a_time_has_its_covariance_with_a_later_one():
     assert float(result.t0_max.item()) == 0
 
 
+@pytest.mark.more
 def test_events_are_seen_before_and_after_and_rows_show_what_is_known_by_then():
     observe = {
         "tau": {"value": "hitting_time(X > 10)", "at": "each"},
@@ -145,6 +147,7 @@ def test_a_step_of_a_curve_is_seen_when_it_happens():
     assert float(result.tau_mean.item()) == 1
 
 
+@pytest.mark.more
 def test_what_is_watched_changes_no_path():
     experiment = {**POISSON, "ensemble": {"paths": 64, "devices": 1}}
     plain = simkit.run(experiment)
@@ -166,6 +169,7 @@ def test_first_times_have_the_same_bits_however_they_are_cut(solver):
             assert float(one[f"{name}_{key}"]) == float(other[f"{name}_{key}"])
 
 
+@pytest.mark.more
 def test_leaps_are_seen_at_their_ends_and_say_by_how_much_they_are_late():
     """A constant rate bounds no leap: without a limit of their length the first would be the last."""
     fast = network(
@@ -235,6 +239,7 @@ def test_events_have_no_steps_to_count():
         load({**POISSON, "observe": observe})
 
 
+@pytest.mark.more
 def test_a_path_functional_leaves_the_weak_derivative_of_another_observable_as_it_is():
     """E[X²] of births at b X and deaths at d X has closed moments."""
     case = {

@@ -61,6 +61,7 @@ def test_errors_are_honest_over_seeds():
     assert 0.3 < np.mean(square[:, 0] ** 2) / np.mean(square[:, 1] ** 2) < 1.5
 
 
+@pytest.mark.more
 def test_the_error_is_that_of_the_delta_method():
     result = simkit.run(MARKET)
     vega = simkit.CLOSED_FORMS["black_scholes_vega"](S=100, K=105, r=0.05, sigma=float(result.vol_value), T=1)

@@ -29,6 +29,7 @@ def lines_of(path):
         return list(csv.DictReader(file))
 
 
+@pytest.mark.more
 def test_a_run_has_a_line_for_each_quantity_and_time(tmp_path):
     path = tmp_path / "prices.csv"
     result = simkit.run(RUN, out=path)
@@ -58,6 +59,7 @@ def test_variants_are_a_column(tmp_path):
     assert float(lines[10]["difference_stderr"]) == float(result.call_difference_stderr[1])
 
 
+@pytest.mark.more
 def test_sensitivities_and_studies_are_tables_too(tmp_path):
     dataset = sensitivity(
         {**RUN, "sensitivity": {"wrt": ["model.sigma", "initial.S"], "of": ["call", "square"]}}

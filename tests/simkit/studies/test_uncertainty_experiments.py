@@ -90,6 +90,7 @@ def within(dataset, name, observable, exact, times=3.0, **place):
     return abs(value - exact) <= times * half
 
 
+@pytest.mark.more
 @pytest.mark.user_code
 def test_indices_and_the_split_of_the_variance_are_exact(sobol):
     """y = k x with x = theta + 0.5 W: E[y|k, theta] = k theta, Var[y|k, theta] = k² / 4."""
@@ -127,6 +128,7 @@ def test_neither_devices_nor_chunks_change_a_bit(sobol, changes):
         assert np.array_equal(sobol[name].values, other[name].values), name
 
 
+@pytest.mark.more
 def test_derivatives_along_paths_are_exact():
     """dy/dk = x and dy/dtheta = k; E[E[x|theta]²] = 1.25 without the noise in x."""
     study = uncertainty(NOISY, overrides={"uncertainty.method": "derivatives", "uncertainty.of": "[y, z]"})
@@ -229,6 +231,7 @@ class TestFiles:
         with pytest.raises(InputError, match=where):
             simkit.uncertainty(tmp_path / "noisy.yaml", overrides=budget)
 
+    @pytest.mark.more
     def test_command(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         (tmp_path / "noisy.yaml").write_text(NOISY)

@@ -150,6 +150,7 @@ def assert_derivatives(run, wanted, limit=LIMIT):
             assert_near(x.mean(0), x.std(0) / len(x) ** 0.5, slope, limit)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("method", ["DirectMethod", pytest.param("NextReaction", marks=pytest.mark.slow)])
 def test_scores_give_the_derivatives_of_immigration_and_death(method):
     result = paths_of("girsanov", method)
@@ -173,6 +174,7 @@ def test_one_event_more_gives_the_derivatives_of_immigration_and_death():
     assert result.derivatives[0]["X"].var(0)[-1] < 0.1 * scores.derivatives[0]["X"].var(0)[-1]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("method", "coupling"),
     [("DirectMethod", "split"), pytest.param("CommonReactionPaths", "noise", marks=pytest.mark.slow)],
@@ -213,6 +215,7 @@ def test_common_reaction_paths_are_what_common_numbers_should_be():
     assert (in_order[1] > 10 * paths[0]).all()
 
 
+@pytest.mark.more
 def test_no_likelihood_where_a_rate_is_zero():
     """A path without arrivals says nothing of one with some; an event more does."""
     none = {"alpha": 0.0, "mu": 1.0}
@@ -299,6 +302,7 @@ def planned_direction(values=(0.0, 0.0), times=(0.0, 0.0), size=0.0, when=0.0, m
     )
 
 
+@pytest.mark.more
 def test_scores_of_rates_that_jump():
     """The mean by the rate after its jump, and by the rate of loss, doses among what is lost."""
     ids = jnp.arange(PATHS, dtype=jnp.uint32)
@@ -358,6 +362,7 @@ class Payoffs(States):
         return {"S": y.S, "call": jnp.maximum(y.S - 100.0, 0.0)}
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("model", [Merton, pytest.param(Kou, marks=pytest.mark.slow)])
 def test_one_jump_more_is_what_the_derivative_along_a_path_lacks(model):
     """By the rate of jumps, and by the fraction of upward ones; the mean does not depend on either."""
@@ -396,6 +401,7 @@ def test_one_jump_more_is_what_the_derivative_along_a_path_lacks(model):
             assert abs(lacking.mean() - wanted) > 10 * lacking.std() / paths**0.5
 
 
+@pytest.mark.more
 def test_a_jump_more_counts_with_the_sign_of_its_rate():
     """One more upward jump raises the price as one downward jump less does, and moving back lowers it."""
     ids = jnp.arange(64, dtype=jnp.uint32)

@@ -76,6 +76,7 @@ def test_every_saved_row_is_as_accurate_as_the_tolerances_ask(name, exact):
         assert result.accepted >= POINTS / 2
 
 
+@pytest.mark.more
 def test_a_solver_without_dense_output_of_its_order_steps_to_the_only_time_between_the_ends():
     """There it is where a run that ends there is; a line between two steps would be off by 7e-6."""
 
@@ -104,6 +105,7 @@ class Jolted(AbstractODE):
         return JoltedState(x=jnp.where(t > 0.7, self.size, jnp.zeros_like(self.size)))
 
 
+@pytest.mark.more
 def test_a_step_that_fails_and_cannot_be_shortened_ends_the_run():
     """In float32 a step across the jump has one bit of the clock, and a controller would try it for ever."""
     grid = AdaptiveGrid(0.0, 1.0, Tolerances(1e-6, 1e-6), max_steps=400)

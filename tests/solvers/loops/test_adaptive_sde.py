@@ -236,6 +236,7 @@ def end_errors(solver, model, atol, internal=False):
     return result.rows["x"][:, -1] - model().exact(0.5, 1.0, result.rows["w"][:, -1])
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("solver", "model", "least"),
     [
@@ -559,6 +560,7 @@ def test_a_failed_path_is_nan_from_the_first_time_it_did_not_reach():
     np.testing.assert_array_equal(well.rows["x"][0], result.rows["x"][2])
 
 
+@pytest.mark.more
 def test_no_half_is_taken_below_the_last_level(monkeypatch):
     """However large the error above it: the tree ends there, and what would wait below has no place."""
     monkeypatch.setattr(simkit_solvers.random.brownian_tree, "MOST_LEVELS", 3)

@@ -307,6 +307,7 @@ def test_adaptive_steps_of_a_stochastic_equation_lose_nothing(noise):
     assert results[0] == pytest.approx(results[1], abs=4 * ULP)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("noise", "most"), [(1e-7, 1e-3), pytest.param(1e-3, 2e-4, marks=pytest.mark.more)])
 def test_an_error_covers_roundings_that_no_noise_makes_random(noise, most):
     """x' = 0.1 from 1, over steps too few to be compensated: up to 23 of the errors of random roundings."""
@@ -333,6 +334,7 @@ def test_an_error_covers_roundings_that_no_noise_makes_random(noise, most):
     assert np.nanmax(z) < 3
 
 
+@pytest.mark.more
 def test_adaptive_steps_of_an_ordinary_equation_know_what_they_lose():
     """Steps end at 5000 saved times: diffrax adds each to the state, and x' = 1 goes wrong to one side."""
     result = simkit.run(

@@ -71,6 +71,7 @@ def test_few_jumps_are_counted_to_the_last_bits(dtype):
         assert (high <= k).all()
 
 
+@pytest.mark.more
 def test_jumps_of_a_step_follow_poisson_and_their_sum_its_distribution():
     """Mean and variance of the number and of the compound sum, over the change from inversion to times."""
     means = jnp.asarray([0.02, 0.25, 0.3, 4.0, 40.0])
@@ -159,6 +160,7 @@ def test_jumps_have_their_own_words():
         CounterNoise(seed_key(1), seed_key(2)).words(Purpose.JUMPS, jnp.uint32(0), 2)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("mode", [jax.grad, pytest.param(jax.jacfwd, marks=pytest.mark.slow)])
 def test_derivatives_along_the_path_are_those_of_the_same_jumps(mode):
     """They are central differences in all parameters but the intensity."""

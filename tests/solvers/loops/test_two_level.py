@@ -47,6 +47,7 @@ def after(steps, *, skin=0.3, capacity=26, method=VERLET, chunks=1, forces=None,
     return state
 
 
+@pytest.mark.more
 def test_how_often_the_list_is_renewed_changes_rounding_only():
     states = [after(200, skin=skin) for skin in (0.05, 0.3, 1.2)]
     renewals = [int(state.renewals.count) for state in states]
@@ -62,6 +63,7 @@ def test_lists_and_all_pairs_move_particles_alike():
     assert not np.array_equal(listed.particles.identity, np.arange(COUNT))
 
 
+@pytest.mark.more
 def test_how_a_run_is_cut_into_chunks_changes_no_bit():
     whole, parts = after(60, method=BAOAB), after(60, method=BAOAB, chunks=4)
     for a, b in zip(jax.tree.leaves(whole), jax.tree.leaves(parts), strict=True):
@@ -87,6 +89,7 @@ def enlarged(forces, particles, listed):
     return eqx.tree_at(lambda f: f.capacity, forces, forces.capacity + 3), particles
 
 
+@pytest.mark.more
 def test_an_overflow_in_the_middle_of_a_run_changes_rounding_only():
     roomy = after(200)
     start = dynamics(listed_soft_spheres(), BAOAB, 0.01).start(spheres())
@@ -130,6 +133,7 @@ class Visits(AbstractParticleObserver):
         return row + 1, steps.at[row].set(step), rows.at[row].set(here)
 
 
+@pytest.mark.more
 def test_an_observer_sees_each_due_step_once_and_whole():
     setting = dynamics(listed_soft_spheres(), BAOAB, 0.01)
     state, accumulator = setting.start(spheres()), None
@@ -143,6 +147,7 @@ def test_an_observer_sees_each_due_step_once_and_whole():
     np.testing.assert_allclose(rows[3], rows_of(after(10, method=BAOAB)), atol=1e-12)
 
 
+@pytest.mark.more
 def test_no_steps_give_the_forces_and_totals_at_the_start():
     forces = soft_spheres()
     setting = dynamics(forces, BAOAB, 0.01)
@@ -209,6 +214,7 @@ def test_one_program_serves_all_lengths_steps_and_temperatures():
     assert len(TRACES) <= 3  # of a single program
 
 
+@pytest.mark.more
 def test_donated_states_are_used_up_and_others_stay():
     setting = dynamics(listed_soft_spheres(), NoseHooverChains(1.0, 0.3), 0.01)
     particles = spheres()

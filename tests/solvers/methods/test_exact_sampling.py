@@ -149,6 +149,7 @@ def test_cir_has_its_noncentral_chi_square_distribution(name, steps):
     assert stats.kstest(x, lambda v: distribution.cdf(np.maximum(v, 1e-300))).pvalue > 1e-6
 
 
+@pytest.mark.more
 def test_cir_without_reversion_is_absorbed_at_zero():
     case = SQUARE_ROOTS["no reversion"]
     _, _, l = noncentral(case, case[4])
@@ -239,6 +240,7 @@ def trapezoid(steps, f):
     return float(np.trapezoid(f(np.linspace(0.0, 1.0, steps + 1)), dx=1 / steps))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("steps", [16, pytest.param(10, marks=pytest.mark.more), 1])
 def test_the_error_of_an_integral_over_exact_states_covers_a_known_one(steps):
     """By the run's own path, or where its steps cannot be joined by one with shorter steps; an end has none.
@@ -300,6 +302,7 @@ def test_derivatives_of_an_integral_over_exact_states_have_a_step_error():
     assert "bias" not in end
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("method", ["auto", pytest.param("finite_differences", marks=pytest.mark.more)])
 @pytest.mark.parametrize(
     "steps", [pytest.param(2, marks=pytest.mark.more), 3, pytest.param(5, marks=pytest.mark.more)]
@@ -471,6 +474,7 @@ def call_errors(solver):
     return np.array(results)
 
 
+@pytest.mark.more
 def test_andersen_s_sixteen_steps_price_calls_and_euler_s_do_not():
     assert np.abs(call_errors(AndersenQE())).max() < LIMIT
     assert np.abs(call_errors(EulerMaruyama())).max() > LIMIT

@@ -246,6 +246,7 @@ def excess(name, model, h):
     return estimates[0], errors[0]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("name", "model", "h", "bias"),
     [

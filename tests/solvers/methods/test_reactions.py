@@ -475,6 +475,7 @@ def test_paths_do_not_depend_on_their_group():
     np.testing.assert_array_equal(whole.counts.X[:128], other.counts.X)
 
 
+@pytest.mark.more
 def test_both_exact_methods_have_one_distribution():
     """Schlögl's two stable states: the fraction of paths in the upper one, and the means within each."""
     parts = []
@@ -515,6 +516,7 @@ def test_tau_leaping_is_off_by_what_leaps_of_first_order_are():
         assert abs(x.var() / variance - 1) < 5 * math.sqrt(2 / 2048)
 
 
+@pytest.mark.more
 def test_leaps_that_are_too_long_are_refused():
     """With four fifths of the molecules in a leap, and none kept from leaping, some would go below zero."""
     decay = {"k1": 0.0, "k2": 0.0, "k3": 0.0, "k4": 1.0}
@@ -556,6 +558,7 @@ def test_saved_times_inside_leaps_see_the_distribution(model, parameters, most):
         assert abs(x[:, row].var() / mean - 1) < 5 * math.sqrt(2 / 512)
 
 
+@pytest.mark.more
 def test_saved_times_inside_one_leap_share_its_events():
     """Of arrivals in a leap over the whole run each quarter has its own, independent Poisson number."""
     run = jump(LinearNetwork, "TauLeaping", 0.2, (1_000_000,), linear(1e5, 0.0, 0.0), paths=512)

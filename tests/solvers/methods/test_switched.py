@@ -62,6 +62,7 @@ def test_each_path_is_that_of_its_solver(solvers, problem):
     assert min(np.abs(ends[i] - ends[j]).max() for i, j in ((0, 1), (0, 2), (1, 2))) > 1e-6
 
 
+@pytest.mark.more
 def test_another_choice_compiles_nothing():
     traces = []
 
@@ -93,6 +94,7 @@ def test_criterion_at_the_start():
     np.testing.assert_allclose(together, expected, rtol=0, atol=1e-14)
 
 
+@pytest.mark.more
 def test_criterion_at_each_step_is_a_loop_written_out():
     """Steps of the solver that the state chooses, begun afresh by whichever takes over."""
     solver = Switched(MIXED[:2], lambda problem, y: y.x * problem.a > 0.0)

@@ -138,6 +138,7 @@ def test_step_is_symplectic(name):
         np.testing.assert_allclose(J.T @ omega @ J, omega, rtol=0, atol=1e-12)
 
 
+@pytest.mark.more
 def test_figure_eight_of_three_bodies_closes():
     """The orbit found by Moore and by Chenciner and Montgomery, after its period, with its energy."""
     r1, v3 = (

@@ -28,6 +28,7 @@ def ends(problem, name, steps=2048, paths=64):
     return np.stack(jax.jit(jax.vmap(end, in_axes=-1))(normals))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "model", [m if m in (Diagonal, General) else pytest.param(m, marks=pytest.mark.slow) for m in KINDS]
 )

@@ -82,11 +82,13 @@ def test_every_stream_has_the_number_that_it_always_had():
     }
 
 
+@pytest.mark.more
 def test_every_path_and_stream_has_a_key_of_its_own():
     keys = [as_uint64(stream_key(seed_key(0), jnp.asarray(IDS), stream)) for stream in Stream]
     assert len(np.unique(keys)) == len(Stream) * len(IDS)
 
 
+@pytest.mark.more
 def test_every_step_group_and_component_block_has_words_of_its_own():
     key = stream_key(seed_key(0), 0, Stream.INCREMENTS)
     components = (0, 1, 2, 3, 2**31, 2**32 - 1)
