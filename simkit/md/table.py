@@ -136,6 +136,8 @@ def closing_lines(dataset: "xr.Dataset") -> list[str]:
     for key, force in attributes.items():
         if key.startswith(AFTER):
             lines.append(f"largest force after the stage {key.removeprefix(AFTER)}: {force:.3g}")
+    if "start" in attributes:
+        lines.append(attributes["start"])
     lines.append(content["forces"])
     steps, paths = content["steps"], content["paths"]
     size = counted(content["particles"], "particle")

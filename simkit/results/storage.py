@@ -74,7 +74,7 @@ def write_dataset(dataset: "xr.Dataset", path: str | os.PathLike, overwrite: boo
     named, path = path, Path(os.path.realpath(path))
     temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
     try:
-        _remove(temporary)
+        remove(temporary)
         if path.suffix == ".zarr":
             # Format 2: the third has no stable specification of strings yet.
             dataset.to_zarr(str(temporary), mode="w-", zarr_format=2, consolidated=True)
@@ -85,7 +85,7 @@ def write_dataset(dataset: "xr.Dataset", path: str | os.PathLike, overwrite: boo
         else:
             dataset.to_netcdf(str(temporary), engine="h5netcdf")
         check_output(named, overwrite)  # it may have come into being meanwhile
-        _put_in_place(temporary, path)
+        put_in_place(temporary, path)
     except (OSError, RuntimeError) as error:  # HDF5 reports some failed writes as RuntimeError
         if isinstance(error, OutputError):
             raise
@@ -93,7 +93,7 @@ def write_dataset(dataset: "xr.Dataset", path: str | os.PathLike, overwrite: boo
         raise OutputError(f"{named}: could not be written: {reason}") from error
     finally:
         with contextlib.suppress(OSError):
-            _remove(temporary)
+            remove(temporary)
 
 
 def left_out(path: Path) -> str:
@@ -103,7 +103,8 @@ def left_out(path: Path) -> str:
     )
 
 
-def _put_in_place(temporary: Path, path: Path) -> None:
+def put_in_place(temporary: Path, path: Path) -> None:
+    """Give a complete file or directory its name, in place of what has it."""
     if not temporary.is_dir():
         os.replace(temporary, path)
         return
@@ -112,7 +113,7 @@ def _put_in_place(temporary: Path, path: Path) -> None:
         while temporary.exists():
             # A directory cannot be replaced in one call: step aside first, and back if the second step fails.
             if path.is_dir():
-                _remove(aside)  # of a killed process that had the same number
+                remove(aside)  # of a killed process that had the same number
                 with contextlib.suppress(FileNotFoundError):  # another process takes it aside
                     os.rename(path, aside)
             try:
@@ -127,7 +128,8 @@ def _put_in_place(temporary: Path, path: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
-def _remove(path: Path) -> None:
+def remove(path: Path) -> None:
+    """Remove a file or directory, if there is one."""
     if path.is_dir():
         shutil.rmtree(path)
     else:
