@@ -121,7 +121,9 @@ def _trajectory(experiment: ParticleExperiment, every: int) -> PlannedTrajectory
         raise SettingError(("save", "trajectory", "every"), message)
     file, output = Path(section.file), experiment.output
     if output is not None and Path(output) == file:
-        message = f"is the name of the dataset too; give the trajectory its own, such as {file.stem}_frames.zarr"
+        message = (
+            f"is the name of the dataset too; give the trajectory its own, such as {file.stem}_frames.zarr"
+        )
         raise SettingError(("save", "trajectory", "file"), message)
     if file.suffix == ".dcd":
         try:

@@ -28,7 +28,8 @@ def start_text(simulation: ParticleSimulation, forces: Any) -> str:
     if system.drift:
         unit = system.units.label("length/time")
         parts.append(
-            f"the drift of the velocities in {file}, {system.drift:.3g} {unit}, was removed: {method} would keep it"
+            f"the drift of the velocities in {file}, {system.drift:.3g} {unit}, was removed: "
+            f"{method} would keep it"
         )
     return "; ".join(parts)
 

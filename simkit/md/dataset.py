@@ -12,11 +12,9 @@ from simkit.md.files.run_dataset import KIND, end_variables
 from simkit.md.quantities import COMPONENTS, QUANTITIES, Measured
 from simkit.md.result import ParticleResult
 from simkit.md.simulation import ParticleSimulation, ParticleSystem, ScalarObservable, conserves
-from simkit.md.trajectory import axis_coordinate, frame_of, particle_variables
+from simkit.md.trajectory import FORMAT, axis_coordinate, frame_of, particle_variables
 from simkit.results.variables import Variables, variable, with_stderr
 from simkit.time_series import blocks_of, of_series, slope
-
-FORMAT = 1
 
 
 def to_particle_dataset(result: ParticleResult, provenance: Mapping[str, str]) -> xr.Dataset:

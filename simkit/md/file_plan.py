@@ -31,7 +31,7 @@ PLACE = ("system", "file")
 
 @dataclasses.dataclass(frozen=True)
 class FileStart:
-    """What a file says, in the units of the experiment: a frame, or one for each replica of an earlier run."""
+    """What a file says, in the units of the experiment: a frame, or those of the replicas of a run."""
 
     frames: tuple[Frame, ...]
     end: RunEnd | None
@@ -54,7 +54,9 @@ class FileStart:
         """The run to go on from, if the file is the dataset of one; `drawn` is whether velocities are new."""
         if self.end is None:
             return None
-        same = all(self.frame.masses[name] == mass for name, mass in zip(self.frame.names, masses, strict=True))
+        same = all(
+            self.frame.masses[name] == mass for name, mass in zip(self.frame.names, masses, strict=True)
+        )
         changed = "velocities are drawn" if drawn else "" if same else "masses are changed"
         states = () if changed else self.end.states
         return EarlierRun(particles, states, self.end.clock, self.end.momentum_is_conserved, changed)
@@ -88,8 +90,8 @@ def _in_units(frame: Frame, units: UnitSystem, suffix: str) -> Frame:
     if units.sizes is None:
         raise SettingError(
             PLACE,
-            f"{suffix} files have lengths in {'Å' if suffix == '.pdb' else 'nm'}, and units: {units.name} have "
-            "no size; take units: metal or real, or a .xyz file in reduced units",
+            f"{suffix} files have lengths in {'Å' if suffix == '.pdb' else 'nm'}, and units: {units.name} "
+            "have no size; take units: metal or real, or a .xyz file in reduced units",
         )
     length, speed = frame.sizes
     return frame.scaled(length / units.size("length"), speed / units.size("length/time"))

@@ -29,8 +29,8 @@ from simkit.md.continuing import start_text, state_for
 from simkit.md.measured_rows import TOTALS, MeasuredRows
 from simkit.md.observables import Measurements
 from simkit.md.result import ParticleResult, ReplicaResult
-from simkit.md.simulation import ParticleSimulation, PlannedStage, clock_of
 from simkit.md.saved_state import SavedState
+from simkit.md.simulation import ParticleSimulation, PlannedStage, clock_of
 from simkit.md.step_counter import Progress, StepCounter
 from simkit.md.trajectory import Frames, OfReplica, trajectory_of, write_end
 from simkit.md.velocities import in_motion
@@ -155,7 +155,7 @@ class _Program:
         measured: bool,
         saved: SavedState | None = None,
     ) -> ParticleRun:
-        """The forces at the start of a stage, and its first measurement; from a saved state, if there is one."""
+        """The forces at the start of a stage, or where a saved state goes on, and its first measurement."""
         cutoff, method = float(self.simulation.system.potential.cutoff), stage.method
         if isinstance(method, FIRE) and math.isinf(float(method.furthest)):
             method = dataclasses.replace(method, furthest=GENTLE_MOVE * cutoff)

@@ -1,4 +1,4 @@
-"""The state of a replica as bytes: particles, thermostat and list of neighbours, from which it goes on exactly.
+"""The state of a replica as bytes: particles, thermostat and list of neighbours, to go on from exactly.
 
 It is one unit: what is in it belongs together, and damage is found by checksums. Continued by the same
 program, a run has the bits that it would have had without the stop.
@@ -129,4 +129,3 @@ def _range(forces: Any) -> list:
     """How far forces reach, in which box."""
     box = [np.asarray(leaf, float).tolist() for leaf in jax.tree.leaves(forces.box)]
     return [type(forces.box).__name__, box, float(forces.cutoff)]
-

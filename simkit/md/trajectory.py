@@ -18,9 +18,10 @@ from simkit.md.files.lammps_data import lammps_data
 from simkit.md.files.library import ANGSTROM
 from simkit.md.files.xyz import write_frame
 from simkit.md.simulation import ParticleSimulation
-from simkit.results.storage import check_folder_of, check_output
+from simkit.results.storage import FRAMES, check_folder_of, check_output
 from simkit.results.variables import Variables, variable
 
+FORMAT = 1
 STORE = ".zarr"  # one for all replicas
 Write = Callable[[Frame, int], None]  # a frame, and its number from 0
 
@@ -30,7 +31,9 @@ def of_replica(file: Path, replica: int) -> Path:
     return file if replica == 0 else file.with_name(f"{file.stem}.{replica}{file.suffix}")
 
 
-def check_trajectory(simulation: ParticleSimulation, overwrite: bool, target: str | os.PathLike | None) -> None:
+def check_trajectory(
+    simulation: ParticleSimulation, overwrite: bool, target: str | os.PathLike | None
+) -> None:
     """Raise `OutputError` where files of positions exist, or cannot be made; `target` is the dataset's."""
     files = [simulation.end] if simulation.end else []
     files += [simulation.trajectory.file] if simulation.trajectory else []
@@ -78,7 +81,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def frame_of(simulation: ParticleSimulation, particles: Particles) -> Frame:
-    """The particles in the order of their numbers, wrapped into the box, with velocities that mean something."""
+    """The particles in the order of their numbers, in the box, with velocities if those mean something."""
     own, system = particles.by_identity(), simulation.system
     position, turns = system.box.wrapped(own.position)
     velocities = None
@@ -180,16 +183,25 @@ def _store(simulation: ParticleSimulation) -> contextlib.AbstractContextManager[
     assert planned is not None
     steps = np.arange(0, run.steps + 1, planned.every)
     label = system.units.label
-    variables = particle_variables(simulation) | axis_coordinate() | {
-        "path": variable(("path",), np.arange(simulation.paths), "1", "replica"),
-        "time": variable(("time",), steps * run.dt, label("time"), "time"),
-        "step": variable(("time",), steps, "1", "steps since the start of the run"),
-    }
+    variables = (
+        particle_variables(simulation)
+        | axis_coordinate()
+        | {
+            "path": variable(("path",), np.arange(simulation.paths), "1", "replica"),
+            "time": variable(("time",), steps * run.dt, label("time"), "time"),
+            "step": variable(("time",), steps, "1", "steps since the start of the run"),
+        }
+    )
     units = {"position": label("length"), "image": "1", "velocity": label("length/time")}
     if not run.method.degrees_of_freedom(system.count):
         del units["velocity"]
     dtype = np.dtype(np.float32 if simulation.precision == "float32" else np.float64)
-    attributes = {"simkit_kind": "trajectory", "units": system.units.name, "species": " ".join(system.names)}
+    attributes = {
+        "simkit_format": FORMAT,
+        "simkit_kind": FRAMES,
+        "units": system.units.name,
+        "species": " ".join(system.names),
+    }
     return frame_store(planned.file, variables, units, dtype, attributes)
 
 
@@ -204,9 +216,7 @@ def particle_variables(simulation: ParticleSimulation) -> Variables:
     own = system.particles
     variables = {
         "particle": variable(("particle",), np.arange(system.count), "1", "number of the particle"),
-        "particle_species": variable(
-            ("particle",), np.asarray(own.species), "1", "species, by number"
-        ),
+        "particle_species": variable(("particle",), np.asarray(own.species), "1", "species, by number"),
         "particle_mass": variable(("particle",), np.asarray(own.mass), label("mass"), "mass"),
     }
     if system.cell is not None:

@@ -59,9 +59,7 @@ def without_drift_of_file(plan: SystemPlan, method: AbstractParticleMethod) -> S
     if earlier is not None:
         rest = tuple(map(without_drift, earlier.particles))
         earlier = dataclasses.replace(earlier, particles=rest, states=(), changed="its drift was removed")
-    return dataclasses.replace(
-        plan, particles=without_drift(plan.particles), earlier=earlier, drift=drift
-    )
+    return dataclasses.replace(plan, particles=without_drift(plan.particles), earlier=earlier, drift=drift)
 
 
 def drift_speed(particles: Particles) -> tuple[float, float]:

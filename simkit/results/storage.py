@@ -12,6 +12,7 @@ from simkit.errors import InputError, MissingFileError, OutputError
 if TYPE_CHECKING:  # a second to import, and checking a path needs none of it
     import xarray as xr
 
+FRAMES = "trajectory"  # the kind of a dataset of positions along a run
 ZARR_MARKS = ("zarr.json", ".zgroup")
 
 
@@ -158,9 +159,15 @@ def read_dataset(path: str | Path) -> "xr.Dataset":
     try:
         # Times are plain numbers here, and a quantity in "days" is no duration.
         with xr.open_dataset(str(path), decode_times=False, **engines[path.suffix]) as dataset:
-            dataset.load()
+            if dataset.attrs.get("simkit_kind") != FRAMES:  # which may be larger than the memory
+                dataset.load()
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise OutputError(f"{path}: cannot be read as a dataset: {str(error).splitlines()[0]}") from error
+    if dataset.attrs.get("simkit_kind") == FRAMES:
+        raise InputError(
+            f"{path}: holds the frames of a trajectory; read it by xarray.open_zarr, or give the dataset of "
+            "the run, under `output`"
+        )
     if "simkit_format" not in dataset.attrs:
         raise OutputError(f"{path}: was not written by simkit: it has no attribute simkit_format")
     return dataset

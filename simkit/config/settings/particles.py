@@ -97,8 +97,8 @@ class Trajectory(Section):
     """Positions along a run, and velocities where the format has them, in a file."""
 
     file: Annotated[str, *_ending_in(TRAJECTORIES)] = Field(
-        description="The file: extended XYZ (.xyz), DCD (.dcd) or a Zarr dataset of its own (.zarr), which holds "
-        "all replicas; of the others replica i > 0 has a file with i in its name.",
+        description="The file: extended XYZ (.xyz) or DCD (.dcd), where replica i > 0 has a file of its own, "
+        "with i in its name; or a Zarr dataset of its own (.zarr), which holds all replicas.",
         examples=["melt.xyz", "melt.dcd", "melt_frames.zarr"],
     )
     every: Annotated[int, *whole(1)] = Field(

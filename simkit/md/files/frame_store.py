@@ -67,8 +67,11 @@ def frame_store(
                 shape=shape,
                 chunks=(1, 1, *shape[2:]),
                 dtype=np.dtype(np.int32) if name == "image" else dtype,
+                fill_value=None,  # which xarray would take for a missing number
             )
-            array.attrs.update({"_ARRAY_DIMENSIONS": list(AXES), "units": unit, "long_name": LONG_NAMES[name]})
+            array.attrs.update(
+                {"_ARRAY_DIMENSIONS": list(AXES), "units": unit, "long_name": LONG_NAMES[name]}
+            )
         zarr.consolidate_metadata(str(temporary), zarr_format=2)
         store = FrameStore(group)
         yield store

@@ -1,4 +1,4 @@
-"""MDAnalysis, an optional library that reads and writes files of other programs, in float32.
+"""The optional library MDAnalysis, which reads and writes files of other programs in float32.
 
 Reference: Gowers et al. (2016), MDAnalysis: a Python package for the rapid analysis of molecular dynamics
 simulations, doi:10.25080/Majora-629e541a-00e.

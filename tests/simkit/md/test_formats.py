@@ -1,4 +1,4 @@
-"""Formats of other programs: what is written is read again, by simkit and by readers that are not simkit's."""
+"""Formats of other programs: what is written is read again, by simkit and by the readers of a library."""
 
 import dataclasses
 import importlib
@@ -47,7 +47,9 @@ def systems(draw, boxes=("right", "oblique")):
     if kind != "free":
         sides = tuple(generator.uniform(5, 60, 3).tolist())
         least = min(sides)
-        tilts = tuple((0.4 * least * generator.uniform(-1, 1, 3)).tolist()) if kind == "oblique" else (0.0,) * 3
+        tilts = (
+            tuple((0.4 * least * generator.uniform(-1, 1, 3)).tolist()) if kind == "oblique" else (0.0,) * 3
+        )
         cell = Cell(sides, tilts)
     vectors = np.eye(3) * 30 if cell is None else cell.vectors
     species = generator.integers(0, len(NAMES), count)
@@ -58,7 +60,7 @@ def systems(draw, boxes=("right", "oblique")):
         names=tuple(NAMES[i] for i in present),
         cell=cell,
         velocities=generator.standard_normal((count, 3)),
-        masses={NAMES[i]: 10.0 + i for i in present},
+        masses={NAMES[i]: float(10 + i) for i in present},
     )
 
 
@@ -107,7 +109,7 @@ def test_lammps_data_have_all_digits(tmp_path, frame):
 
 
 def written_by_the_library(path: Path, frame: Frame, nanometres: float) -> None:
-    """A file of positions, and velocities where the format has them, with the frame's numbers times a unit."""
+    """A file of a frame, whose lengths are in units of so many nanometres."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         atoms = library().Universe.empty(len(frame.positions), trajectory=True, velocities=True)
@@ -240,7 +242,9 @@ def test_files_with_units_of_their_own_are_converted(tmp_path, suffix, units):
 def test_reduced_units_have_no_size_for_a_file_in_nanometres(tmp_path):
     argon_file(tmp_path / "a.gro")
     experiment = fluid(system={"file": str(tmp_path / "a.gro")})
-    with pytest.raises(InputError, match=r"system.file: .gro files have lengths in nm, .* take units: metal or real"):
+    with pytest.raises(
+        InputError, match=r"system.file: .gro files have lengths in nm, .* take units: metal or real"
+    ):
         load_particles(experiment)
 
 
@@ -253,7 +257,9 @@ def test_without_the_library_the_remedy_is_named(tmp_path, monkeypatch, suffix):
         experiment = fluid(system=ARGON | {"file": str(path)}, potential=POTENTIAL)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     before = set(tmp_path.iterdir())
-    with pytest.raises(InputError, match=r"MDAnalysis, which is not installed: pip install 'simkit\[files\]'"):
+    with pytest.raises(
+        InputError, match=r"MDAnalysis, which is not installed: pip install 'simkit\[files\]'"
+    ):
         simkit.run(experiment)
     assert set(tmp_path.iterdir()) == before
 
@@ -263,9 +269,17 @@ def lines_of(path: Path) -> list[str]:
 
 
 BAD = {
-    "gro cut off": ("gro", lambda lines: lines[:30], ":2: 64 particles are announced, and there are lines for 27"),
+    "gro cut off": (
+        "gro",
+        lambda lines: lines[:30],
+        ":2: 64 particles are announced, and there are lines for 27",
+    ),
     "gro with more": ("gro", lambda lines: [*lines[:5], *lines[4:]], "there are lines for 65 and a box"),
-    "gro without a number": ("gro", lambda lines: [lines[0], "many", *lines[2:]], ":2: expected the number of"),
+    "gro without a number": (
+        "gro",
+        lambda lines: [lines[0], "many", *lines[2:]],
+        ":2: expected the number of",
+    ),
     "gro nan": (
         "gro",
         lambda lines: [*lines[:2], lines[2][:20] + "     nan" + lines[2][28:], *lines[3:]],
@@ -284,14 +298,20 @@ BAD = {
     ),
     "pdb nan": (
         "pdb",
-        lambda lines: [row.replace(row[30:38], "     nan") if " 3 Ar" in row[:15] else row for row in lines],
+        lambda lines: [
+            row.replace(row[30:38], "     nan") if row[6:11].strip() == "3" else row for row in lines
+        ],
         "the position of particle 2 is not finite",
     ),
-    "pdb without atoms": ("pdb", lambda lines: [row for row in lines if row[:4] != "ATOM"], "has no record ATOM"),
+    "pdb without atoms": (
+        "pdb",
+        lambda lines: [row for row in lines if row[:4] != "ATOM"],
+        "has no record ATOM",
+    ),
     "pdb outside": (
         "pdb",
-        lambda lines: [row.replace("  15.000  15.000  15.000", "  14.000  15.000  15.000") for row in lines],
-        "is outside the box with the sides 14, 15, 15",
+        lambda lines: [row.replace("CRYST1   15.000", "CRYST1   12.000") for row in lines],
+        "is outside the box with the sides 12, 15, 15, as are 1",
     ),
 }
 

@@ -1,6 +1,8 @@
 """Trajectories: frames as the run goes on, in each format; velocities and drifts of files."""
 
+import importlib
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -21,7 +23,7 @@ def run_with(tmp_path, *suffixes: str, **changes):
     """Runs of one experiment with a trajectory in each format; the dataset of the last."""
     for suffix in suffixes:
         file = {"file": str(tmp_path / f"a.{suffix}"), "every": 20}
-        dataset = simkit.run(fluid(observe=OBSERVE, **changes, save__trajectory=file))
+        dataset = simkit.run(fluid(observe=OBSERVE, **changes, save__trajectory=file), overwrite=True)
     return dataset
 
 
@@ -41,6 +43,31 @@ def test_frames_are_the_same_in_each_format(tmp_path):
         rows = content.reshape(3, 110)[:, 1:-1].T
         np.testing.assert_array_equal(rows, last.positions.astype(np.float32))
     assert np.any(store["position"][0, -1].values != store["position"][1, -1].values)
+
+
+@pytest.mark.parametrize(("units", "angstrom", "femtosecond"), [("real", 1.0, 1.0), ("si", 1e-10, 1e-15)])
+def test_dcd_is_in_angstroms_and_in_its_unit_of_time(tmp_path, units, angstrom, femtosecond):
+    mass = 39.948 * (1e-3 / 6.02214076e23 if units == "si" else 1)
+    dataset = run_with(
+        tmp_path,
+        "dcd",
+        system={
+            "units": units,
+            "lattice": {"type": "fcc", "cells": 2, "spacing": 5.3 * angstrom},
+            "species": {"A": {"mass": mass}},
+        },
+        potential={"type": "LennardJones", "epsilon": 1e-22, "sigma": 3.4 * angstrom, "cutoff": 5 * angstrom},
+        time={"dt": 2 * femtosecond, "steps": 20},
+        save__every=20,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        frames = importlib.import_module("MDAnalysis").Universe.empty(32).load_new(str(tmp_path / "a.dcd"))
+        last = frames.trajectory[-1]
+    expected = dataset["end_position"][0] / angstrom
+    np.testing.assert_allclose(last.positions, expected, rtol=1e-6)
+    np.testing.assert_allclose(last.dimensions, [10.6, 10.6, 10.6, 90, 90, 90], rtol=1e-6)
+    assert frames.trajectory.dt == pytest.approx(0.04)  # ps, between frames
 
 
 def test_velocities_that_mean_nothing_are_in_no_file(tmp_path):
@@ -86,9 +113,13 @@ def test_a_thread_that_is_still_at_work_writes_nothing_into_a_store_that_is_gone
 def test_a_store_is_replaced_only_on_request_and_is_not_the_dataset(tmp_path):
     file, out = {"file": str(tmp_path / "a.zarr"), "every": 20}, tmp_path / "a.zarr"
     experiment = fluid(save__trajectory=file)
-    with pytest.raises(OutputError, match=r"a.zarr: is the dataset too; give the trajectory a name of its own"):
+    with pytest.raises(
+        OutputError, match=r"a.zarr: is the dataset too; give the trajectory a name of its own"
+    ):
         simkit.run(experiment, out=out)
-    with pytest.raises(InputError, match=r"save.trajectory.file: is the name of the dataset too; .*a_frames.zarr"):
+    with pytest.raises(
+        InputError, match=r"save.trajectory.file: is the name of the dataset too; .*a_frames.zarr"
+    ):
         simkit.run(experiment | {"output": str(out)})
     simkit.run(experiment)
     with pytest.raises(OutputError, match=r"a.zarr: exists already"):
@@ -115,7 +146,10 @@ def test_the_drift_of_a_file_is_removed_where_it_would_stay_and_the_run_says_so(
     own = velocities - velocities.mean(0)
     assert float(run["K_mean"]) == pytest.approx(0.5 * np.sum(own**2), rel=1e-12)
     speed = f"{np.linalg.norm(velocities.mean(0)):.3g}"
-    assert f"the drift of the velocities in {tmp_path}/a.xyz, {speed} sigma/tau, was removed" in run.attrs["start"]
+    assert (
+        f"the drift of the velocities in {tmp_path}/a.xyz, {speed} sigma/tau, was removed"
+        in run.attrs["start"]
+    )
     bath = simkit.run(experiment | {"solver": {"type": "BAOAB", "temperature": 1.0, "friction": 1.0}})
     assert float(bath["K_mean"]) == pytest.approx(0.5 * np.sum(velocities**2), rel=1e-12)
     assert "start" not in bath.attrs
