@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import UInt8
 from simkit_solvers import AbstractParticleMethod, Particles
 from simkit_solvers.loops.simulate_particles import ParticleRun
 from simkit_solvers.loops.two_level import ParticleState
@@ -56,12 +57,12 @@ class SavedState:
         }
         return SavedState(_named(carried), about)
 
-    def packed(self) -> bytes:
+    def packed(self) -> UInt8[np.ndarray, " bytes"]:
         """The state in the format of NumPy's archives."""
         text = np.frombuffer(json.dumps(self.about).encode(), np.uint8)
         file = io.BytesIO()
         np.savez(file, allow_pickle=False, **{ABOUT: text}, **self.arrays)
-        return file.getvalue()
+        return np.frombuffer(file.getbuffer(), np.uint8)
 
     @staticmethod
     def unpacked(content: bytes) -> "SavedState":

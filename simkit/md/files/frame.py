@@ -26,6 +26,11 @@ class Cell(NamedTuple):
         (lx, ly, lz), (xy, xz, yz) = self.sides, self.tilts
         return np.array([[lx, 0, 0], [xy, ly, 0], [xz, yz, lz]])
 
+    def scaled(self, factor: float) -> "Cell":
+        """The box with all lengths times a factor."""
+        (lx, ly, lz), (xy, xz, yz) = (np.multiply(factor, each).tolist() for each in self)
+        return Cell((lx, ly, lz), (xy, xz, yz))
+
     @property
     def lengths_and_cosines(self) -> tuple[list[float], list[float]]:
         """The lengths of the box vectors, and the cosines of the angles bc, ac and ab between them."""
@@ -83,11 +88,10 @@ class Frame:
 
     def scaled(self, length: float, speed: float) -> "Frame":
         """The same in other units, which are the numbers of which one of the old units is worth."""
-        cell = self.cell and Cell(*(tuple(length * x for x in each) for each in self.cell))
         return dataclasses.replace(
             self,
             positions=length * self.positions,
-            cell=cell,
+            cell=self.cell and self.cell.scaled(length),
             velocities=None if self.velocities is None else speed * self.velocities,
             sizes=None,
             rounding=length * self.rounding,

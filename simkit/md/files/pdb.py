@@ -7,6 +7,8 @@ from simkit.md.files.library import ANGSTROM, frame_of, last_frame
 
 ATOMS = ("ATOM  ", "HETATM")
 ENDS = ("END", "ENDMDL")
+DECIMAL = 1e-3  # Å, the last of a position
+ANGLES = 2e-4  # radians, of the last decimal of an angle
 
 
 def read_pdb(path: Path) -> Frame:
@@ -26,7 +28,7 @@ def read_pdb(path: Path) -> Frame:
     atoms = universe.atoms
     elements = getattr(atoms, "elements", [""])
     kinds = elements if all(elements) else atoms.names
-    triclinic = universe.dimensions is not None and any(universe.dimensions[3:] != 90)
-    # Half of the last digit; angles have two decimals, half of the second is 1e-4.
-    rounding = 1e-3 + (2e-4 * max(universe.dimensions[:3].tolist()) if triclinic else 0)
+    box, rounding = universe.dimensions, DECIMAL
+    if box is not None and any(box[3:] != 90):
+        rounding += ANGLES * float(max(box[:3]))
     return frame_of(path, universe, [str(kind) for kind in kinds], (ANGSTROM, ANGSTROM), rounding)

@@ -35,10 +35,9 @@ def end_variables(frames: list[Frame], states: list[SavedState], length: str, ve
         "end_velocity": ("velocities", velocity, "velocity at the end"),
         "end_image": ("images", "1", "box vectors to add for the position on the path without the box"),
     }
-    packed = [np.frombuffer(state.packed(), np.uint8) for state in states]
-    content = np.zeros((len(packed), max(map(len, packed))), np.uint8)
-    for row, each in zip(content, packed, strict=True):
-        row[: len(each)] = each
+    packed = [state.packed() for state in states]
+    longest = max(map(len, packed))
+    content = np.stack([np.pad(each, (0, longest - len(each))) for each in packed])
     variables = {"state": variable(("path", "byte"), content, "1", "state at the end, a NumPy archive")}
     variables["state_bytes"] = variable(
         ("path",), np.array([len(each) for each in packed]), "1", "length of the state"

@@ -43,13 +43,12 @@ def assert_same_from_the_middle(whole, half, rest) -> None:
     ("solver", "cells"),
     [
         (CHAINS, LARGE),
-        (LANGEVIN, LARGE),
         (BROWNIAN, SMALL),
         *(
             pytest.param(*each, marks=pytest.mark.more)
             for each in [
                 (CHAINS, SMALL),
-                (LANGEVIN, SMALL),
+                (LANGEVIN, LARGE),
                 (RESCALING, LARGE),
                 ("VelocityVerlet", LARGE),
                 (BROWNIAN, LARGE),
@@ -91,6 +90,7 @@ def test_all_replicas_start_from_one_and_then_part(tmp_path):
     assert energies[0, -1] != energies[1, -1]
 
 
+@pytest.mark.more
 def test_what_is_changed_is_said_and_the_rest_goes_on_to_round_off(tmp_path):
     file, changes = tmp_path / "half.zarr", {"observe": MOVING, "system__lattice__cells": LARGE}
     half = simkit.run(fluid(**changes), out=file)
@@ -109,6 +109,7 @@ def test_what_is_changed_is_said_and_the_rest_goes_on_to_round_off(tmp_path):
     assert exact.attrs["start"].endswith("exactly")
 
 
+@pytest.mark.more
 def test_new_lists_change_a_run_by_round_off_only(tmp_path):
     """Through extended XYZ, which has all digits but no lists."""
     file, end = tmp_path / "half.zarr", tmp_path / "end.xyz"
@@ -121,6 +122,7 @@ def test_new_lists_change_a_run_by_round_off_only(tmp_path):
     np.testing.assert_allclose(new["U_path"], exact["U_path"], rtol=1e-9)
 
 
+@pytest.mark.more
 def test_stages_may_start_from_a_saved_state_and_observables_begin_with_the_run(tmp_path):
     file = tmp_path / "half.zarr"
     stages = {"warm": {"solver": CHAINS, "steps": 20}}
@@ -196,7 +198,7 @@ def test_units_of_the_earlier_run_and_other_datasets_are_refused(saved, tmp_path
         load_particles(fluid(system={"file": str(store)}))
 
 
-@pytest.mark.parametrize("precision", ["float64", "mixed"])
+@pytest.mark.parametrize("precision", [pytest.param("float64", marks=pytest.mark.more), "mixed"])
 def test_images_of_an_earlier_run_go_on_with_new_lists_too(tmp_path, precision):
     """Positions without the box move continuously over the stop."""
     file = tmp_path / "half.zarr"
