@@ -6,9 +6,8 @@ import xarray as xr
 from md_examples import fluid
 
 import simkit
-from simkit import InputError, read_dataset
+from simkit import InputError, read_dataset, write_dataset
 from simkit.md.experiment import load_particles
-from simkit.results.storage import write_dataset
 
 LANGEVIN = {"type": "BAOAB", "temperature": 1.0, "friction": 1.0}
 CHAINS = {"type": "NoseHooverChains", "temperature": 1.0, "relaxation_time": 0.2}
