@@ -87,7 +87,7 @@ def _run_particles(
         from simkit.results.storage import check_output
 
         check_output(target, overwrite)
-    check_trajectory(simulation, overwrite)
+    check_trajectory(simulation, overwrite, target)
     dataset = run_particle_simulation(simulation, progress)
     if target is not None:
         from simkit.results.storage import write_dataset

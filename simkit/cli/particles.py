@@ -31,7 +31,7 @@ def run(simulation: "ParticleSimulation", outputs: Outputs) -> None:
     from simkit.api import run_particle_simulation
     from simkit.md.trajectory import check_trajectory
 
-    check_trajectory(simulation, outputs.overwrite)
+    check_trajectory(simulation, outputs.overwrite, outputs.target)
     with progress_bar(enabled=not (outputs.quiet or outputs.as_json), what="steps") as progress:
         dataset = run_particle_simulation(simulation, progress)
     from simkit.md import table

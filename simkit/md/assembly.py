@@ -8,8 +8,10 @@ import jax
 
 from simkit.config.diagnostics import Diagnostics, SettingError
 from simkit.config.settings import ParticleExperiment
+from simkit.errors import InputError
 from simkit.experiments.constants import Constants
 from simkit.experiments.sections.curve_plan import plan_curves, with_curve_numbers
+from simkit.md.files.library import check_installed
 from simkit.md.functions import AbstractFunction
 from simkit.md.method_plan import measured_every, plan_stages
 from simkit.md.observable_plan import plan_functions, plan_scalars
@@ -23,6 +25,7 @@ from simkit.md.simulation import (
     is_random,
 )
 from simkit.md.system_plan import ONLY, SystemPlan, plan_system
+from simkit.md.velocities import without_drift_of_file
 
 LATEST = 2**32 - 1  # step
 
@@ -70,6 +73,7 @@ def _assembled(experiment: ParticleExperiment, diagnostics: Diagnostics) -> Part
             _refuse_equal_replicas(ensemble.paths, plan, stages)
     if plan is None or potential is None or stages is None:
         return None
+    plan = without_drift_of_file(plan, stages[0].method)
     with diagnostics.collecting():
         tail = _tail(experiment, plan, potential)
     system = ParticleSystem(
@@ -81,7 +85,7 @@ def _assembled(experiment: ParticleExperiment, diagnostics: Diagnostics) -> Part
     )
     functions = plan_functions(experiment.observe, system, constants)
     with diagnostics.collecting():
-        _refuse_late_clock(stages, every, functions)
+        _refuse_late_clock(0 if plan.earlier is None else plan.earlier.clock, stages, every, functions)
     if diagnostics.entries:
         return None
     return ParticleSimulation(
@@ -115,7 +119,18 @@ def _trajectory(experiment: ParticleExperiment, every: int) -> PlannedTrajectory
     if section.every % every:
         message = f"must be a multiple of save.every, {every}, got {section.every}"
         raise SettingError(("save", "trajectory", "every"), message)
-    return PlannedTrajectory(Path(section.file), section.every)
+    file, output = Path(section.file), experiment.output
+    if output is not None and Path(output) == file:
+        message = (
+            f"is the name of the dataset too; give the trajectory its own, such as {file.stem}_frames.zarr"
+        )
+        raise SettingError(("save", "trajectory", "file"), message)
+    if file.suffix == ".dcd":
+        try:
+            check_installed(file)
+        except InputError as error:
+            raise SettingError(("save", "trajectory", "file"), str(error)) from error
+    return PlannedTrajectory(file, section.every)
 
 
 def _refuse_small_numbers(experiment: ParticleExperiment) -> None:
@@ -127,8 +142,13 @@ def _refuse_small_numbers(experiment: ParticleExperiment) -> None:
 
 
 def _refuse_equal_replicas(paths: int, system: SystemPlan, stages: tuple[PlannedStage, ...]) -> None:
-    """Replicas differ by the velocities that are drawn, or by the noise of a method."""
+    """Replicas differ by the velocities that are drawn, by the noise of a method, or by where they start."""
     drawn = system.temperature is not None
+    if system.earlier is not None and (there := len(system.earlier.particles)) > 1:
+        if paths > there:
+            message = f"the run in system.file has {there} replicas, got {paths}; take at most {there}"
+            raise SettingError(("ensemble", "paths"), message)
+        return
     if paths > 1 and not drawn and not any(stage.steps and is_random(stage.method) for stage in stages):
         raise SettingError(
             ("ensemble", "paths"),
@@ -138,11 +158,11 @@ def _refuse_equal_replicas(paths: int, system: SystemPlan, stages: tuple[Planned
 
 
 def _refuse_late_clock(
-    stages: tuple[PlannedStage, ...], every: int, functions: Mapping[str, AbstractFunction]
+    start: int, stages: tuple[PlannedStage, ...], every: int, functions: Mapping[str, AbstractFunction]
 ) -> None:
     """The clock of a run is a whole number of 32 bits."""
     intervals = sorted({every, *(each.every for each in functions.values())})
-    end = clock_of(sum(stage.steps for stage in stages[:-1]), intervals) + stages[-1].steps
+    end = clock_of(start + sum(stage.steps for stage in stages[:-1]), intervals) + stages[-1].steps
     if end >= LATEST:
         shown = " and ".join(map(str, intervals))
         raise SettingError(

@@ -8,14 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from simkit.md.files.run_dataset import KIND, end_variables
 from simkit.md.quantities import COMPONENTS, QUANTITIES, Measured
 from simkit.md.result import ParticleResult
 from simkit.md.simulation import ParticleSimulation, ParticleSystem, ScalarObservable, conserves
+from simkit.md.trajectory import FORMAT, axis_coordinate, frame_of, particle_variables
 from simkit.results.variables import Variables, variable, with_stderr
 from simkit.time_series import blocks_of, of_series, slope
-
-FORMAT = 1
-KIND = "particles"
 
 
 def to_particle_dataset(result: ParticleResult, provenance: Mapping[str, str]) -> xr.Dataset:
@@ -42,6 +41,8 @@ def _labelled(result: ParticleResult, provenance: Mapping[str, str]) -> xr.Datas
         variables |= labelled.variables
         coordinates |= labelled.coordinates
         numbers += labelled.numbers
+    variables |= _end(result)
+    coordinates |= particle_variables(simulation) | axis_coordinate()
     if not system.run.steps:
         own, axes = _single_point(result, measured)
         variables, coordinates = variables | own, coordinates | axes
@@ -104,16 +105,21 @@ def _drift(result: ParticleResult, measured: Measured) -> Variables:
     )
 
 
+def _end(result: ParticleResult) -> Variables:
+    """The particles of all replicas at the end, and what is needed to go on from there."""
+    simulation, label = result.simulation, result.simulation.system.units.label
+    frames = [frame_of(simulation, each.last) for each in result.replicas]
+    states = [each.state for each in result.replicas]
+    return end_variables(frames, states, label("length"), label("length/time"))
+
+
 def _single_point(result: ParticleResult, measured: Measured) -> tuple[Variables, Variables]:
     """The forces and the pressure at the initial positions, by replica."""
     system = result.simulation.system
     forces = np.stack([each.forces for each in result.replicas if each.forces is not None])
     unit = system.units.label("energy/length")
     variables = {"force": variable(("path", "particle", "axis"), forces, unit, "force on a particle")}
-    coordinates = {
-        "particle": variable(("particle",), np.arange(system.count), "1", "number of the particle"),
-        "axis": variable(("axis",), np.array(["x", "y", "z"], object), "1", "axis"),
-    }
+    coordinates: Variables = {}
     if system.cell is not None:
         components = np.stack([np.asarray(measured.component(ab))[:, 0] for ab in COMPONENTS], axis=1)
         unit = system.units.label("pressure")
@@ -144,8 +150,11 @@ def _attributes(result: ParticleResult) -> dict[str, Any]:
         "dt": system.run.dt,
         "every": system.every,
         "stages": " ".join(stage.name for stage in simulation.stages[:-1]),
+        "clock": result.replicas[0].clock,
+        "momentum_is_conserved": int(0 < system.freedom < 3 * system.count),
         "seed": str(simulation.seed),
         "precision": simulation.precision,
+        **({"start": result.start} if result.start else {}),
         "forces": _forces_text(result),
         **{f"forces_{key}": value for key, value in result.forces.items() if key != "forces"},
         **{f"largest_force_after_{name}": force for name, force in _minimised(result).items()},

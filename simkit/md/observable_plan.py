@@ -23,7 +23,11 @@ DEFAULTS = {
 }
 KINDS = ("value", *FUNCTIONS)
 PER_ATOM = "/atoms"
-RESERVED = ("time", "step", "path", "species", "drift", "force", "pressure", "particle", "axis", "component")
+RESERVED = (
+    *("time", "step", "path", "species", "drift", "force", "pressure", "particle", "axis", "component"),
+    *("state", "byte", "vector", "state_bytes", "particle_species", "particle_mass", "box_vectors"),
+    *("end_position", "end_velocity", "end_image"),
+)
 
 
 def plan_scalars(

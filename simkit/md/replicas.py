@@ -25,18 +25,20 @@ from simkit_solvers.problems.motion import MotionUnits
 from simkit.ensemble.work import in_order, workers_on
 from simkit.errors import InputError, NumericalError
 from simkit.machine.on_each_device import local_devices
+from simkit.md.continuing import start_text, state_for
+from simkit.md.measured_rows import TOTALS, MeasuredRows
 from simkit.md.observables import Measurements
 from simkit.md.result import ParticleResult, ReplicaResult
+from simkit.md.saved_state import SavedState
 from simkit.md.simulation import ParticleSimulation, PlannedStage, clock_of
 from simkit.md.step_counter import Progress, StepCounter
-from simkit.md.trajectory import frames, write_end
+from simkit.md.trajectory import Frames, OfReplica, trajectory_of, write_end
 from simkit.md.velocities import in_motion
 
 ROWS = 256  # measurements of a chunk, at most
 CHUNK_SECONDS = 0.5
 LARGEST_MOVE = 0.5  # cutoffs, in a step: beyond, a particle passes others without meeting them
 GENTLE_MOVE = 0.05  # cutoffs, in a step of minimisation, where the file does not say
-TOTALS = " totals"  # no name of an observable: it holds a space
 
 
 def run_particles(simulation: ParticleSimulation, progress: Progress | None = None) -> ParticleResult:
@@ -46,15 +48,19 @@ def run_particles(simulation: ParticleSimulation, progress: Progress | None = No
     counter = StepCounter(steps * simulation.paths, progress)
     with jax.enable_x64(True), jax.default_device(workers[0]):
         program = _Program.of(simulation)
+        start = start_text(simulation, program.forces)
         program, compile_s = program.compiled()
-    start = time.perf_counter()
-    try:
-        replicas = tuple(
-            in_order(lambda path: program.replica(path, counter.add), range(simulation.paths), workers)
-        )
-    finally:
-        counter.stop()  # threads that are still at work, after a failure or an interrupt
-    elapsed = time.perf_counter() - start
+    began = time.perf_counter()
+    with trajectory_of(simulation) as frames:
+        try:
+            replicas = tuple(
+                in_order(
+                    lambda path: program.replica(path, counter.add, frames), range(simulation.paths), workers
+                )
+            )
+        finally:
+            counter.stop()  # threads that are still at work, after a failure or an interrupt
+    elapsed = time.perf_counter() - began
     return ParticleResult(
         simulation=simulation,
         replicas=replicas,
@@ -62,6 +68,7 @@ def run_particles(simulation: ParticleSimulation, progress: Progress | None = No
         forces=replicas[0].chosen,
         elapsed_s=elapsed,
         compile_s=compile_s,
+        start=start,
     )
 
 
@@ -89,19 +96,21 @@ class _Program:
     def compiled(self) -> tuple["_Program", float]:
         """The same with the programs of all stages compiled, and the seconds that this took."""
         start = time.perf_counter()
-        particles, program = self.starting(0), self
+        particles, (program, saved) = self.starting(0), self.continued(0)
         for i, stage in enumerate(self.simulation.stages):
-            run = program.begun(particles, stage, 0, 0, i == len(self.simulation.stages) - 1)
-            program = dataclasses.replace(program, forces=run.dynamics.forces)
+            run = program.begun(particles, stage, 0, 0, i == len(self.simulation.stages) - 1, saved)
+            program, saved = dataclasses.replace(program, forces=run.dynamics.forces), None
         return program, time.perf_counter() - start
 
-    def replica(self, path: int, advance: Callable[[int], None]) -> ReplicaResult:
+    def replica(self, path: int, advance: Callable[[int], None], frames: OfReplica) -> ReplicaResult:
         """One replica through all stages."""
-        simulation, particles, step = self.simulation, self.starting(path), 0
-        program, minimised = self, {}
+        simulation, particles, earlier = self.simulation, self.starting(path), self.simulation.system.earlier
+        step = 0 if earlier is None else earlier.clock
+        (program, saved), minimised = self.continued(path), {}
         for number, stage in enumerate(simulation.stages[:-1]):
             particles = self.in_motion(particles, path, number)
-            run = program.begun(particles, stage, path, step, measured=False)
+            run = program.begun(particles, stage, path, step, False, saved)
+            saved = None
             run = self._advanced(run, stage, advance)
             program = dataclasses.replace(program, forces=run.dynamics.forces)
             if stage.method.ensemble == "none":
@@ -109,12 +118,24 @@ class _Program:
                 minimised[stage.name] = float(jnp.sqrt(jnp.max(force.dot(force))))
             particles, step = run.state.particles.by_identity(), step + stage.steps
         particles = self.in_motion(particles, path, len(simulation.stages) - 1)
-        result = program.production(particles, path, step, advance)
+        with frames(path) as writer:
+            result = program.production(particles, path, step, advance, writer, saved)
         return dataclasses.replace(result, minimised=minimised)
 
     def starting(self, path: int) -> Particles:
         """The particles of a replica, at rest or with the velocities of the file."""
-        return in_precision(self.simulation.system.particles, self.simulation.precision)
+        system = self.simulation.system
+        earlier, particles = system.earlier, system.particles
+        if earlier is not None:
+            particles = earlier.particles[earlier.of_replica(path)]
+        return in_precision(particles, self.simulation.precision)
+
+    def continued(self, path: int) -> tuple["_Program", SavedState | None]:
+        """The program with lists of the size of the state that a replica goes on from, and that state."""
+        saved = state_for(self.simulation, self.forces, path)
+        if saved is None:
+            return self, None
+        return dataclasses.replace(self, forces=saved.forces(self.forces)), saved
 
     def in_motion(self, particles: Particles, path: int, number: int) -> Particles:
         """The particles as a stage wants them."""
@@ -126,9 +147,15 @@ class _Program:
         return MotionUnits(units.boltzmann, units.kinetic)
 
     def begun(
-        self, particles: Particles, stage: PlannedStage, path: int, step: int, measured: bool
+        self,
+        particles: Particles,
+        stage: PlannedStage,
+        path: int,
+        step: int,
+        measured: bool,
+        saved: SavedState | None = None,
     ) -> ParticleRun:
-        """The forces at the start of a stage, and its first measurement."""
+        """The forces at the start of a stage, or where a saved state goes on, and its first measurement."""
         cutoff, method = float(self.simulation.system.potential.cutoff), stage.method
         if isinstance(method, FIRE) and math.isinf(float(method.furthest)):
             method = dataclasses.replace(method, furthest=GENTLE_MOVE * cutoff)
@@ -145,9 +172,10 @@ class _Program:
         dynamics = in_precision(dynamics, self.simulation.precision)
         if isinstance(self.forces, ListedForces):
             particles = particles.padded(self.forces.grid.places)
-        return _simulated(
-            dynamics, dynamics.start(particles, clock), 0, self.observer if measured else None, None
-        )
+        state = dynamics.start(particles, clock)
+        if saved is not None:
+            state = saved.restored(state, method)
+        return _simulated(dynamics, state, 0, self.observer if measured else None, None)
 
     def clock(self, step: int) -> int:
         """The number of the first measured step: a multiple of all intervals, so that noise never repeats."""
@@ -165,25 +193,30 @@ class _Program:
         return run
 
     def production(
-        self, particles: Particles, path: int, step: int, advance: Callable[[int], None]
+        self,
+        particles: Particles,
+        path: int,
+        step: int,
+        advance: Callable[[int], None],
+        writer: Frames,
+        saved: SavedState | None,
     ) -> ReplicaResult:
         """The stage that is measured."""
         simulation, stage = self.simulation, self.simulation.run
-        run = self.begun(particles, stage, path, step, measured=True)
-        first, rows = self.clock(step), _Rows(self.observer)
+        run = self.begun(particles, stage, path, step, True, saved)
+        first, rows = self.clock(step), MeasuredRows(self.observer)
         run, forces = rows.taken(run), run.state.force
-        with frames(simulation, path) as writer:
-            writer.add(run.state.particles, 0)
-            pace, left = _Pace(simulation.system.every), stage.steps
-            while left:
-                done = stage.steps - left
-                steps = min(pace.steps, left, ROWS * simulation.system.every, writer.until_next(done))
-                with pace:
-                    run = _simulated(run.dynamics, run.state, steps, self.observer, run.accumulator)
-                left -= steps
-                run = rows.taken(run)
-                writer.add(run.state.particles, stage.steps - left)
-                advance(steps)
+        writer.add(run.state.particles, 0)
+        pace, left = _Pace(simulation.system.every), stage.steps
+        while left:
+            done = stage.steps - left
+            steps = min(pace.steps, left, ROWS * simulation.system.every, writer.until_next(done))
+            with pace:
+                run = _simulated(run.dynamics, run.state, steps, self.observer, run.accumulator)
+            left -= steps
+            run = rows.taken(run)
+            writer.add(run.state.particles, stage.steps - left)
+            advance(steps)
         write_end(simulation, run.state.particles, path)
         renewals, last_forces = run.state.renewals, run.dynamics.forces
         assert isinstance(last_forces, ListedForces | AllPairs)
@@ -195,6 +228,8 @@ class _Program:
             fewest_steps=int(renewals.fewest),
             chosen=last_forces.summary(),
             last=run.state.particles.by_identity(),
+            state=SavedState.of(run, simulation.precision),
+            clock=int(run.state.step),
             forces=None if stage.steps else _by_identity(run.state.particles, forces),
         )
 
@@ -213,30 +248,6 @@ class _Pace:
         elapsed = max(time.perf_counter() - self.start, 1e-6)
         wanted = min(CHUNK_SECONDS / elapsed, 8) * self.steps
         self.steps = max(int(wanted // self.unit), 1) * self.unit
-
-
-class _Rows:
-    """The totals of all chunks so far; their rows in the accumulators are used again."""
-
-    def __init__(self, observer: Measurements):
-        self.observer = observer.observers[TOTALS]
-        self.chunks: list[Any] = []
-
-    def taken(self, run: ParticleRun) -> ParticleRun:
-        """The run with room for the rows of another chunk."""
-        series = run.accumulator[TOTALS]
-        seen = int(series.seen)
-        self.chunks.append(jax.tree.map(lambda a: np.asarray(a[:seen]), (series.step, series.totals)))
-        empty = self.observer.init(run.state.particles)
-        return run._replace(accumulator={**run.accumulator, TOTALS: empty})
-
-    @property
-    def steps(self) -> np.ndarray:
-        return np.concatenate([step for step, _ in self.chunks]).astype(np.int64)
-
-    @property
-    def totals(self) -> Any:
-        return jax.tree.map(lambda *a: np.concatenate(a), *(totals for _, totals in self.chunks))
 
 
 def _observer(simulation: ParticleSimulation, particles: Particles) -> Measurements:

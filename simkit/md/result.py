@@ -17,6 +17,7 @@ from simkit_solvers import (
 )
 
 from simkit.md.quantities import Measured
+from simkit.md.saved_state import SavedState
 from simkit.md.simulation import ParticleSimulation
 
 
@@ -26,7 +27,9 @@ class ReplicaResult:
 
     `forces` are those of a single point, by number of the particle. `renewals` is how often the list of
     neighbours was renewed, `fewest_steps` the fewest steps that one served, and `chosen` what was chosen for
-    the forces. `minimised` has the largest force on a particle at the end of each stage that minimises.
+    the forces. `last` are the particles at the end, in the order of their numbers, `state` is all that is
+    needed to go on from there, and `clock` the number of the last step. `minimised` has the largest force on
+    a particle at the end of each stage that minimises.
     """
 
     steps: Int[np.ndarray, " rows"]
@@ -36,13 +39,15 @@ class ReplicaResult:
     fewest_steps: int
     chosen: Mapping[str, int | float | str]
     last: Particles
+    state: SavedState
+    clock: int
     forces: Float[np.ndarray, "particles 3"] | None
     minimised: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
 class ParticleResult:
-    """All replicas, what was chosen for the forces, and how long it took."""
+    """All replicas, what was chosen for the forces, how long it took, and what the run says of its start."""
 
     simulation: ParticleSimulation
     replicas: tuple[ReplicaResult, ...]
@@ -50,6 +55,7 @@ class ParticleResult:
     forces: Mapping[str, int | float | str]
     elapsed_s: float
     compile_s: float
+    start: str
 
     @property
     def steps(self) -> Int[np.ndarray, " rows"]:

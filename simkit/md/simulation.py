@@ -19,6 +19,7 @@ from simkit_solvers.methods.particles.nose_hoover_chains import NoseHooverChains
 from simkit.config.settings import ParticleExperiment
 from simkit.expressions import Expression
 from simkit.md.files.frame import Cell
+from simkit.md.saved_state import SavedState
 
 if TYPE_CHECKING:
     from simkit.md.functions import AbstractFunction
@@ -61,13 +62,33 @@ class PlannedStage:
 
 
 @dataclasses.dataclass(frozen=True)
+class EarlierRun:
+    """What a run goes on from: the particles of each replica at the end of another, and its last step.
+
+    `states` have what is needed to go on exactly; there are none where something is changed, and then
+    `changed` says what. `momentum_is_conserved` is about the method of that run.
+    """
+
+    particles: tuple[Particles, ...]
+    states: tuple[SavedState, ...]
+    clock: int
+    momentum_is_conserved: bool
+    changed: str = ""
+
+    def of_replica(self, replica: int) -> int:
+        """The replica that one goes on from: the only one for all of them, or that of the same number."""
+        return replica % len(self.particles)
+
+
+@dataclasses.dataclass(frozen=True)
 class ParticleSystem:
     """Particles and how they interact and move in the run that is measured, every `every` steps.
 
     `particles` are at their initial positions, with velocities where a file gives them; `temperature` is
     that of velocities to be drawn. `cell` is the box as files know it, and `None` in free space; `names` and
-    `masses` are by species. `tail` is the correction for pairs beyond the cutoff: energy, and pressure in
-    energy per volume.
+    `masses` are by species. `earlier` is the run that this one goes on from, and `drift` the speed of the
+    whole system that was taken away at the start. `tail` is the correction for pairs beyond the cutoff:
+    energy, and pressure in energy per volume.
     """
 
     particles: Particles
@@ -77,6 +98,8 @@ class ParticleSystem:
     masses: tuple[float, ...]
     temperature: float | None
     units: UnitSystem
+    earlier: EarlierRun | None
+    drift: float
     potential: AbstractTruncation
     tail: tuple[float, float]
     run: PlannedStage
@@ -156,7 +179,7 @@ class ParticleSimulation:
 def still(simulation: ParticleSimulation) -> ParticleSimulation:
     """One replica of the same system with no step, no observables and no trajectory: a single point."""
     run = dataclasses.replace(simulation.run, steps=0)
-    system = dataclasses.replace(simulation.system, run=run, every=1)
+    system = dataclasses.replace(simulation.system, run=run, every=1, earlier=None)
     return dataclasses.replace(
         simulation, system=system, stages=(run,), scalars={}, functions={}, paths=1, trajectory=None, end=None
     )

@@ -1,7 +1,6 @@
 """From the section `system` to particles in their box."""
 
 import dataclasses
-from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,17 +13,13 @@ from simkit_solvers import Particles, Vector, seed_key
 from simkit.config.diagnostics import SettingError
 from simkit.config.documents import KeyPath
 from simkit.config.settings.system import Box, System
-from simkit.errors import SimkitError
 from simkit.experiments.constants import Constants
 from simkit.expressions import check_spelling
-from simkit.md.files.frame import Cell, Frame
-from simkit.md.files.lammps_data import read_lammps_data
-from simkit.md.files.xyz import read_xyz
-from simkit.suggestions import did_you_mean, shown
+from simkit.md.file_plan import cell_of, check_species, read_start, refuse_outside
+from simkit.md.files.frame import Cell
+from simkit.md.simulation import EarlierRun
 
 SOURCES = ("lattice", "random", "file")
-READERS = {".xyz": read_xyz, ".data": read_lammps_data}
-ROUNDING = 1e-9  # of a side: coordinates that are out of the box by less were rounded
 ONLY = "A"  # what particles of one species are called
 
 
@@ -32,7 +27,8 @@ ONLY = "A"  # what particles of one species are called
 class SystemPlan:
     """Particles in their box, at rest unless a file says how fast they are.
 
-    `names` and `masses` are by species; `temperature` is that of velocities to be drawn.
+    `names` and `masses` are by species; `temperature` is that of velocities to be drawn. `earlier` is the run
+    that this one goes on from, `drift` the speed of the whole system that was taken away.
     """
 
     particles: Particles
@@ -42,6 +38,8 @@ class SystemPlan:
     masses: tuple[float, ...]
     units: UnitSystem
     temperature: float | None
+    earlier: EarlierRun | None
+    drift: float = 0.0
 
     @property
     def counts(self) -> list[int]:
@@ -73,27 +71,29 @@ class _System:
     def plan(self) -> SystemPlan | None:
         section, before = self.section, len(self.diagnostics.entries)
         temperature = self._temperature()
-        cell = self._given_cell()
+        cell, start, fractions, earlier = self._given_cell(), None, [1.0], None
         if section.file is not None:
-            frame = self._read(section.file)
-            cell = self._cell_of(frame, cell)
-            names, masses = self._species_of(frame)
-            counts = None
+            start = read_start(section, self.units, self.diagnostics)
+            cell = cell_of(start.frame, section, cell)
+            check_species(start.frame, section, self.diagnostics)
+            names, of_file = list(start.frame.names), start.frame.masses
         else:
-            names, fractions = self._mixture()
-            masses = [self._mass(name, {}) for name in names]
-            frame, counts = None, fractions
+            (names, fractions), of_file = self._mixture(), {}
+        masses = [self._mass(name, of_file) for name in names]
         if len(self.diagnostics.entries) > before:
             return None
-        if frame is None:
+        if start is None:
             particles, cell = self._lattice() if section.lattice else self._random(cell)
-            particles = self._mixed(particles, counts or [1.0], masses)
+            particles = self._mixed(particles, fractions, masses)
         else:
-            particles = _of_frame(frame, masses)
-            self._refuse_outside(frame, cell)
+            refuse_outside(start, section, cell)
+            several = start.particles(masses, cell)
+            particles, earlier = several[0], start.earlier(several, masses, temperature is not None)
         if particles.count < 2:
             raise SettingError(("system",), "needs two or more particles, got one", at_key=True)
-        return SystemPlan(particles, _box(cell), cell, tuple(names), tuple(masses), self.units, temperature)
+        return SystemPlan(
+            particles, _box(cell), cell, tuple(names), tuple(masses), self.units, temperature, earlier
+        )
 
     def _number(self, path: KeyPath, value: float | str, above: float | None = 0.0) -> float:
         result = self.constants.number(path, value)
@@ -213,65 +213,6 @@ class _System:
             f"has no mass for {name}; give species: {{{name}: {{mass: …}}}} in {unit}",
         )
         return np.nan
-
-    def _read(self, name: str) -> Frame:
-        path = self.diagnostics.document.folder / name
-        reader = READERS.get(Path(name).suffix)
-        if reader is None:
-            message = f"must end in {' or '.join(READERS)}, got {shown(name)}"
-            raise SettingError(("system", "file"), message)
-        try:
-            return reader(path)
-        except SimkitError as error:
-            raise SettingError(("system", "file"), str(error)) from error
-
-    def _cell_of(self, frame: Frame, given: Cell | None) -> Cell | None:
-        """The box of a file that has one, else the one given."""
-        if self.section.box is not None:
-            if frame.cell is not None:
-                sides = ", ".join(f"{x:.6g}" for x in frame.cell.sides)
-                message = f"the file has a box, with the sides {sides}; leave one of the two boxes out"
-                raise SettingError(("system", "box"), message, at_key=True)
-            return given
-        if frame.cell is None:
-            message = "has no box; give system.box: {sides: [lx, ly, lz]}, or {free: true}"
-            raise SettingError(("system", "file"), message)
-        return frame.cell
-
-    def _species_of(self, frame: Frame) -> tuple[list[str], list[float]]:
-        for name, settings in self.section.species.items():
-            path = ("system", "species", name)
-            if name not in frame.names:
-                hint = did_you_mean(name, frame.names)
-                self.diagnostics.add(path, f"the file has no such species{hint}", at_key=True)
-            if settings.fraction is not None:
-                message = "is for lattices and random places; the file says which species particles have"
-                self.diagnostics.add((*path, "fraction"), message, at_key=True)
-        names = list(frame.names)
-        return names, [self._mass(name, frame.masses) for name in names]
-
-    def _refuse_outside(self, frame: Frame, cell: Cell | None) -> None:
-        if cell is None:
-            return
-        fractions = np.linalg.solve(cell.vectors.T, frame.positions.T).T
-        outside = np.flatnonzero(np.any((fractions < -ROUNDING) | (fractions > 1 + ROUNDING), axis=1))
-        if len(outside):
-            i = int(outside[0])
-            place = ", ".join(f"{x:.6g}" for x in frame.positions[i])
-            raise SettingError(
-                ("system", "file"),
-                f"particle {i} at ({place}) is outside the box with the sides "
-                f"{', '.join(f'{x:.6g}' for x in cell.sides)}, as are {len(outside)} in all; "
-                "wrap the positions, or correct the box",
-            )
-
-
-def _of_frame(frame: Frame, masses: list[float]) -> Particles:
-    mass = np.asarray(masses)[frame.species]
-    particles = configurations.particles_at_rest(jnp.asarray(frame.positions), mass, frame.species)
-    if frame.velocities is None:
-        return particles
-    return particles.pushed(Vector.of(mass[:, None] * frame.velocities))
 
 
 def _box(cell: Cell | None) -> AbstractBox:

@@ -30,6 +30,7 @@ def summary(dataset: "xr.Dataset") -> dict[str, Any]:
         "ensemble": str(attributes["ensemble"]),
         "units": str(attributes["units"]),
         "forces": str(attributes["forces"]),
+        **({"start": str(attributes["start"])} if "start" in attributes else {}),
     }
     numbers = {
         key: figures for name in attributes["numbers"].split() for key, figures in _each(dataset, name)
@@ -136,6 +137,8 @@ def closing_lines(dataset: "xr.Dataset") -> list[str]:
     for key, force in attributes.items():
         if key.startswith(AFTER):
             lines.append(f"largest force after the stage {key.removeprefix(AFTER)}: {force:.3g}")
+    if "start" in content:
+        lines.append(content["start"])
     lines.append(content["forces"])
     steps, paths = content["steps"], content["paths"]
     size = counted(content["particles"], "particle")

@@ -2,20 +2,28 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TextIO
 
 import numpy as np
+from simkit_physics.particles.units import LJ
 from simkit_solvers import Particles
 
 from simkit.config.settings.values import MAX_STEPS
 from simkit.errors import OutputError
+from simkit.md.files.dcd import AKMA, dcd_frames
 from simkit.md.files.frame import Frame
+from simkit.md.files.frame_store import FrameStore, frame_store
 from simkit.md.files.lammps_data import lammps_data
+from simkit.md.files.library import ANGSTROM
 from simkit.md.files.xyz import write_frame
 from simkit.md.simulation import ParticleSimulation
-from simkit.results.storage import check_folder_of
+from simkit.results.storage import FRAMES, check_folder_of, check_output
+from simkit.results.variables import Variables, variable
+
+FORMAT = 1
+STORE = ".zarr"  # one for all replicas
+Write = Callable[[Frame, int], None]  # a frame, and its number from 0
 
 
 def of_replica(file: Path, replica: int) -> Path:
@@ -23,11 +31,18 @@ def of_replica(file: Path, replica: int) -> Path:
     return file if replica == 0 else file.with_name(f"{file.stem}.{replica}{file.suffix}")
 
 
-def check_trajectory(simulation: ParticleSimulation, overwrite: bool) -> None:
-    """Raise `OutputError` where files of positions exist, or cannot be made."""
+def check_trajectory(
+    simulation: ParticleSimulation, overwrite: bool, target: str | os.PathLike | None
+) -> None:
+    """Raise `OutputError` where files of positions exist, or cannot be made; `target` is the dataset's."""
     files = [simulation.end] if simulation.end else []
     files += [simulation.trajectory.file] if simulation.trajectory else []
     for file in files:
+        if target is not None and os.path.realpath(file) == os.path.realpath(target):
+            raise OutputError(f"{file}: is the dataset too; give the trajectory a name of its own")
+        if file.suffix == STORE:
+            check_output(file, overwrite)
+            continue
         for path in (of_replica(file, replica) for replica in range(simulation.paths)):
             if path.exists() and not overwrite:
                 remedy = "to replace it use --overwrite, from Python overwrite=True"
@@ -42,7 +57,7 @@ def write_end(simulation: ParticleSimulation, particles: Particles, replica: int
     if simulation.end is None:
         return
     frame = frame_of(simulation, particles)
-    with whole_file(of_replica(simulation.end, replica)) as file:
+    with whole_file(of_replica(simulation.end, replica)) as path, path.open("w", encoding="utf-8") as file:
         if simulation.end.suffix == ".xyz":
             write_frame(file, frame, step=simulation.run.steps)
         else:
@@ -50,24 +65,28 @@ def write_end(simulation: ParticleSimulation, particles: Particles, replica: int
 
 
 @contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[TextIO]:
-    """A text file that has its name when it is complete. Raises `OutputError` where it cannot be written."""
-    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
+def whole_file(path: Path) -> Iterator[Path]:
+    """The name of a file to write, which has its own when it is complete.
+
+    Raises `OutputError` where it cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}{path.suffix}")
     try:
-        with temporary.open("w", encoding="utf-8") as file:
-            yield file
+        yield temporary
         os.replace(temporary, path)
     except OSError as error:
-        raise OutputError(f"{path}: could not be written: {error.strerror}") from error
+        raise OutputError(f"{path}: could not be written: {error.strerror or error}") from error
     finally:
         temporary.unlink(missing_ok=True)
 
 
 def frame_of(simulation: ParticleSimulation, particles: Particles) -> Frame:
-    """The particles in the order of their numbers, wrapped into the box."""
+    """The particles in the order of their numbers, in the box, with velocities if those mean something."""
     own, system = particles.by_identity(), simulation.system
-    position, _ = system.box.wrapped(own.position)
-    velocities = np.asarray(own.momentum.rows()) / np.asarray(own.mass)[:, None]
+    position, turns = system.box.wrapped(own.position)
+    velocities = None
+    if simulation.run.method.degrees_of_freedom(own.count):
+        velocities = np.asarray(own.momentum.rows()) / np.asarray(own.mass)[:, None]
     return Frame(
         np.asarray(position.rows()),
         np.asarray(own.species),
@@ -75,6 +94,7 @@ def frame_of(simulation: ParticleSimulation, particles: Particles) -> Frame:
         system.cell,
         velocities,
         dict(zip(system.names, system.masses, strict=True)),
+        np.asarray(own.image.rows()) + np.asarray(turns.rows()),
     )
 
 
@@ -90,32 +110,116 @@ class Frames:
 
 
 class _Written(Frames):
-    """Frames in a file."""
+    """One every so many steps, as a format writes it."""
 
-    def __init__(self, simulation: ParticleSimulation, file: TextIO):
+    def __init__(self, simulation: ParticleSimulation, write: Write):
         assert simulation.trajectory is not None
-        self.simulation, self.file = simulation, file
-        self.every = simulation.trajectory.every
+        self.simulation, self.write, self.every = simulation, write, simulation.trajectory.every
 
     def until_next(self, step: int) -> int:
         return self.every - step % self.every
 
     def add(self, particles: Particles, step: int) -> None:
-        if step % self.every:
-            return
-        frame, time = frame_of(self.simulation, particles), step * self.simulation.run.dt
-        write_frame(self.file, frame, step=step, time=time)
+        if step % self.every == 0:
+            self.write(frame_of(self.simulation, particles), step // self.every)
+
+
+OfReplica = Callable[[int], contextlib.AbstractContextManager[Frames]]
 
 
 @contextlib.contextmanager
-def frames(simulation: ParticleSimulation, replica: int) -> Iterator[Frames]:
-    """Frames of one replica in a file that has its name when they are complete; no file without a trajectory.
+def trajectory_of(simulation: ParticleSimulation) -> Iterator[OfReplica]:
+    """What opens the frames of a replica, in files that have their names when they are complete.
 
-    Raises `OutputError` where it cannot be written.
+    Raises `OutputError` where they cannot be written.
     """
     if simulation.trajectory is None:
-        yield Frames()
-        return
-    path = of_replica(simulation.trajectory.file, replica)
-    with whole_file(path) as file:
-        yield _Written(simulation, file)
+        yield lambda replica: contextlib.nullcontext(Frames())
+    elif simulation.trajectory.file.suffix == STORE:
+        with _store(simulation) as store:
+            yield lambda replica: contextlib.nullcontext(_in_store(simulation, store, replica))
+    else:
+        yield lambda replica: _in_own_file(simulation, replica)
+
+
+@contextlib.contextmanager
+def _in_own_file(simulation: ParticleSimulation, replica: int) -> Iterator[Frames]:
+    planned = simulation.trajectory
+    assert planned is not None
+    opened = _dcd if planned.file.suffix == ".dcd" else _xyz
+    with whole_file(of_replica(planned.file, replica)) as path, opened(simulation, path) as write:
+        yield _Written(simulation, write)
+
+
+@contextlib.contextmanager
+def _xyz(simulation: ParticleSimulation, path: Path) -> Iterator[Write]:
+    assert simulation.trajectory is not None
+    every, dt = simulation.trajectory.every, simulation.run.dt
+    with path.open("w", encoding="utf-8") as file:
+        yield lambda frame, i: write_frame(file, frame, step=i * every, time=i * every * dt)
+
+
+@contextlib.contextmanager
+def _dcd(simulation: ParticleSimulation, path: Path) -> Iterator[Write]:
+    """In Å and the format's unit of time; reduced units stay as they are."""
+    system, run, planned = simulation.system, simulation.run, simulation.trajectory
+    assert planned is not None
+    units, length, time = system.units, 1.0, 1.0
+    if units != LJ:
+        length, time = units.size("length") / ANGSTROM, units.size("time") / AKMA
+    title = f"simkit, units {units.name}: lengths in {'sigma' if units == LJ else 'angstrom'}"
+    periodic = system.cell is not None
+    with dcd_frames(path, system.count, planned.every, run.dt * time, periodic, title) as write:
+        yield lambda frame, i: write(frame.scaled(length, 1.0))
+
+
+def _in_store(simulation: ParticleSimulation, store: FrameStore, replica: int) -> Frames:
+    return _Written(simulation, lambda frame, i: store.write(replica, i, frame))
+
+
+def _store(simulation: ParticleSimulation) -> contextlib.AbstractContextManager[FrameStore]:
+    """The dataset of the frames of all replicas."""
+    system, run, planned = simulation.system, simulation.run, simulation.trajectory
+    assert planned is not None
+    steps = np.arange(0, run.steps + 1, planned.every)
+    label = system.units.label
+    variables = (
+        particle_variables(simulation)
+        | axis_coordinate()
+        | {
+            "path": variable(("path",), np.arange(simulation.paths), "1", "replica"),
+            "time": variable(("time",), steps * run.dt, label("time"), "time"),
+            "step": variable(("time",), steps, "1", "steps since the start of the run"),
+        }
+    )
+    units = {"position": label("length"), "image": "1", "velocity": label("length/time")}
+    if not run.method.degrees_of_freedom(system.count):
+        del units["velocity"]
+    dtype = np.dtype(np.float32 if simulation.precision == "float32" else np.float64)
+    attributes = {
+        "simkit_format": FORMAT,
+        "simkit_kind": FRAMES,
+        "units": system.units.name,
+        "species": " ".join(system.names),
+    }
+    return frame_store(planned.file, variables, units, dtype, attributes)
+
+
+def axis_coordinate() -> Variables:
+    """The names of the axes."""
+    return {"axis": variable(("axis",), np.array(["x", "y", "z"], object), "1", "axis")}
+
+
+def particle_variables(simulation: ParticleSimulation) -> Variables:
+    """What a dataset says of each particle that does not change, and of the box."""
+    system, label = simulation.system, simulation.system.units.label
+    own = system.particles
+    variables = {
+        "particle": variable(("particle",), np.arange(system.count), "1", "number of the particle"),
+        "particle_species": variable(("particle",), np.asarray(own.species), "1", "species, by number"),
+        "particle_mass": variable(("particle",), np.asarray(own.mass), label("mass"), "mass"),
+    }
+    if system.cell is not None:
+        vectors = variable(("vector", "axis"), system.cell.vectors, label("length"), "box vectors, as rows")
+        variables |= {"box_vectors": vectors}
+    return variables

@@ -1,12 +1,17 @@
 """The velocities with which a stage begins."""
 
+import dataclasses
+
 import jax.numpy as jnp
 from simkit_physics.particles.configurations import with_velocities
-from simkit_solvers import Particles, Vector
+from simkit_solvers import AbstractParticleMethod, Particles, Vector
 from simkit_solvers.problems.motion import MotionUnits
 from simkit_solvers.random.generator import Words
 
 from simkit.md.simulation import ParticleSimulation
+from simkit.md.system_plan import SystemPlan
+
+ROUNDING = 1e-9  # of the speed of particles: a smaller drift is that of rounded numbers
 
 
 def in_motion(
@@ -35,6 +40,34 @@ def in_motion(
     if before.degrees_of_freedom(particles.count) == all_of_them and 0 < moving < all_of_them:
         return without_drift(particles)
     return particles
+
+
+def without_drift_of_file(plan: SystemPlan, method: AbstractParticleMethod) -> SystemPlan:
+    """The plan without the drift of velocities that a file gives, where a method begins that would keep it.
+
+    Degrees of freedom of such a method leave it out. A drift that comes from rounding stays, and so does that
+    of a run which is continued and conserved momentum.
+    """
+    earlier, count = plan.earlier, plan.particles.count
+    conserved = earlier is not None and earlier.momentum_is_conserved
+    if plan.temperature is not None or conserved or not 0 < method.degrees_of_freedom(count) < 3 * count:
+        return plan
+    speeds = [drift_speed(each) for each in (earlier.particles if earlier else (plan.particles,))]
+    drift = max((speed for speed, rms in speeds if speed > ROUNDING * rms), default=0.0)
+    if not drift:
+        return plan
+    if earlier is not None:
+        rest = tuple(map(without_drift, earlier.particles))
+        earlier = dataclasses.replace(earlier, particles=rest, states=(), changed="its drift was removed")
+    return dataclasses.replace(plan, particles=without_drift(plan.particles), earlier=earlier, drift=drift)
+
+
+def drift_speed(particles: Particles) -> tuple[float, float]:
+    """The speed of the centre of mass, and the root-mean-square velocity weighted with mass."""
+    total = jnp.sum(particles.mass)
+    drift = jnp.stack([jnp.sum(p) for p in particles.momentum]) / total
+    square = jnp.sum(particles.momentum.dot(particles.momentum) / particles.mass) / total
+    return float(jnp.linalg.norm(drift)), float(jnp.sqrt(square))
 
 
 def without_drift(particles: Particles) -> Particles:

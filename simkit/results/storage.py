@@ -12,6 +12,7 @@ from simkit.errors import InputError, MissingFileError, OutputError
 if TYPE_CHECKING:  # a second to import, and checking a path needs none of it
     import xarray as xr
 
+FRAMES = "trajectory"  # the kind of a dataset of positions along a run
 ZARR_MARKS = ("zarr.json", ".zgroup")
 
 
@@ -74,7 +75,7 @@ def write_dataset(dataset: "xr.Dataset", path: str | os.PathLike, overwrite: boo
     named, path = path, Path(os.path.realpath(path))
     temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
     try:
-        _remove(temporary)
+        remove(temporary)
         if path.suffix == ".zarr":
             # Format 2: the third has no stable specification of strings yet.
             dataset.to_zarr(str(temporary), mode="w-", zarr_format=2, consolidated=True)
@@ -85,7 +86,7 @@ def write_dataset(dataset: "xr.Dataset", path: str | os.PathLike, overwrite: boo
         else:
             dataset.to_netcdf(str(temporary), engine="h5netcdf")
         check_output(named, overwrite)  # it may have come into being meanwhile
-        _put_in_place(temporary, path)
+        put_in_place(temporary, path)
     except (OSError, RuntimeError) as error:  # HDF5 reports some failed writes as RuntimeError
         if isinstance(error, OutputError):
             raise
@@ -93,7 +94,7 @@ def write_dataset(dataset: "xr.Dataset", path: str | os.PathLike, overwrite: boo
         raise OutputError(f"{named}: could not be written: {reason}") from error
     finally:
         with contextlib.suppress(OSError):
-            _remove(temporary)
+            remove(temporary)
 
 
 def left_out(path: Path) -> str:
@@ -103,7 +104,8 @@ def left_out(path: Path) -> str:
     )
 
 
-def _put_in_place(temporary: Path, path: Path) -> None:
+def put_in_place(temporary: Path, path: Path) -> None:
+    """Give a complete file or directory its name, in place of what has it."""
     if not temporary.is_dir():
         os.replace(temporary, path)
         return
@@ -112,7 +114,7 @@ def _put_in_place(temporary: Path, path: Path) -> None:
         while temporary.exists():
             # A directory cannot be replaced in one call: step aside first, and back if the second step fails.
             if path.is_dir():
-                _remove(aside)  # of a killed process that had the same number
+                remove(aside)  # of a killed process that had the same number
                 with contextlib.suppress(FileNotFoundError):  # another process takes it aside
                     os.rename(path, aside)
             try:
@@ -127,7 +129,8 @@ def _put_in_place(temporary: Path, path: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
-def _remove(path: Path) -> None:
+def remove(path: Path) -> None:
+    """Remove a file or directory, if there is one."""
     if path.is_dir():
         shutil.rmtree(path)
     else:
@@ -156,9 +159,15 @@ def read_dataset(path: str | Path) -> "xr.Dataset":
     try:
         # Times are plain numbers here, and a quantity in "days" is no duration.
         with xr.open_dataset(str(path), decode_times=False, **engines[path.suffix]) as dataset:
-            dataset.load()
+            if dataset.attrs.get("simkit_kind") != FRAMES:  # which may be larger than the memory
+                dataset.load()
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise OutputError(f"{path}: cannot be read as a dataset: {str(error).splitlines()[0]}") from error
+    if dataset.attrs.get("simkit_kind") == FRAMES:
+        raise InputError(
+            f"{path}: holds the frames of a trajectory; read it by xarray.open_zarr, or give the dataset of "
+            "the run, under `output`"
+        )
     if "simkit_format" not in dataset.attrs:
         raise OutputError(f"{path}: was not written by simkit: it has no attribute simkit_format")
     return dataset

@@ -29,17 +29,20 @@ from simkit.suggestions import shown
 
 SYSTEM = "system"
 MAX_REPLICAS = 2**20
-TRAJECTORIES = (".xyz",)
+TRAJECTORIES = (".xyz", ".dcd", ".zarr")
 CONFIGURATIONS = (".xyz", ".data")
 
 
 def _ending_in(endings: tuple[str, ...]) -> list:
     """Annotates the name of a file that ends in one of these."""
 
+    *rest, last = endings
+    listed = f"{', '.join(rest)} or {last}"
+
     def check(value: Any) -> str:
         name = text(value)
         if not name.endswith(endings):
-            raise wrong(f"must end in {' or '.join(endings)}, got {shown(name)}")
+            raise wrong(f"must end in {listed}, got {shown(name)}")
         return name
 
     pattern = "|".join(ending.removeprefix(".") for ending in endings)
@@ -91,11 +94,12 @@ class Replicas(Section):
 
 
 class Trajectory(Section):
-    """Positions and velocities along a run, in a file."""
+    """Positions along a run, and velocities where the format has them, in a file."""
 
     file: Annotated[str, *_ending_in(TRAJECTORIES)] = Field(
-        description="The file: extended XYZ (.xyz). Replica i > 0 has a file of its own, with i in its name.",
-        examples=["melt.xyz"],
+        description="The file: extended XYZ (.xyz) or DCD (.dcd), where replica i > 0 has a file of its own, "
+        "with i in its name; or a Zarr dataset of its own (.zarr), which holds all replicas.",
+        examples=["melt.xyz", "melt.dcd", "melt_frames.zarr"],
     )
     every: Annotated[int, *whole(1)] = Field(
         description="The steps from one frame to the next; a multiple of save.every.", examples=[100]
@@ -113,7 +117,7 @@ class ParticleSave(Section):
     )
     trajectory: Trajectory | None = Field(
         None,
-        description="Positions and velocities along the run.",
+        description="Positions along the run.",
         examples=[{"file": "melt.xyz", "every": 100}],
     )
     end: Annotated[str, *_ending_in(CONFIGURATIONS)] | None = Field(

@@ -141,15 +141,15 @@ class System(Section):
     )
     file: Text | None = Field(
         None,
-        description="A file of positions, relative to the folder of the experiment: extended XYZ (.xyz), of "
-        "which the last frame is used, or LAMMPS data (.data). Velocities in it are used unless "
-        "`velocities` is given.",
-        examples=["melt.data", "frame.xyz"],
+        description="A file of positions, relative to the folder of the experiment: extended XYZ (.xyz) or "
+        "PDB (.pdb), of which the last frame is used, LAMMPS data (.data) or GRO (.gro); or the dataset of a "
+        "run (.zarr, .nc), which goes on. Velocities in it are used unless `velocities` is given.",
+        examples=["melt.data", "frame.xyz", "melt.zarr"],
     )
     box: Box | None = Field(
         None,
-        description="The box, where the particles do not come with one: {sides: [lx, ly, lz]}, with "
-        "`tilts` for a triclinic one, or {free: true}.",
+        description="The box of random places, or of a file, in place of its own: {sides: [lx, ly, lz]}, "
+        "with `tilts` for a triclinic one, or {free: true}.",
         examples=[{"sides": [10.0, 10.0, 10.0]}],
     )
     species: dict[str, SpeciesSettings] = Field(

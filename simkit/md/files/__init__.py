@@ -1,1 +1,1 @@
-"""Files of particles: extended XYZ and LAMMPS data."""
+"""Files of particles: extended XYZ, LAMMPS data, PDB, GRO, DCD and Zarr datasets."""

@@ -1,6 +1,8 @@
 """A frame: particles as files hold them, in plain NumPy."""
 
 import dataclasses
+import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
@@ -24,6 +26,35 @@ class Cell(NamedTuple):
         (lx, ly, lz), (xy, xz, yz) = self.sides, self.tilts
         return np.array([[lx, 0, 0], [xy, ly, 0], [xz, yz, lz]])
 
+    def scaled(self, factor: float) -> "Cell":
+        """The box with all lengths times a factor."""
+        (lx, ly, lz), (xy, xz, yz) = (np.multiply(factor, each).tolist() for each in self)
+        return Cell((lx, ly, lz), (xy, xz, yz))
+
+    @property
+    def lengths_and_cosines(self) -> tuple[list[float], list[float]]:
+        """The lengths of the box vectors, and the cosines of the angles bc, ac and ab between them."""
+        a, b, c = vectors = self.vectors
+        lengths = np.linalg.norm(vectors, axis=1)
+        cosines = np.array([b @ c, a @ c, a @ b]) / lengths[[1, 0, 0]] / lengths[[2, 2, 1]]
+        return lengths.tolist(), cosines.tolist()
+
+    @staticmethod
+    def of_lengths_and_angles(lengths: Sequence[float], angles: Sequence[float]) -> "Cell":
+        """The box with these lengths of its vectors and angles bc, ac and ab in degrees.
+
+        Raises `ValueError` where there is none.
+        """
+        (a, b, c), (cos_bc, cos_ac, cos_ab) = lengths, (_cosine(angle) for angle in angles)
+        xy, xz = b * cos_ab, c * cos_ac
+        ly = math.sqrt(max(b * b - xy * xy, 0))
+        yz = (b * c * cos_bc - xy * xz) / ly if ly else 0.0
+        square = c * c - xz * xz - yz * yz
+        if not (a > 0 and ly > 0 and square > 0):
+            shown = ", ".join(f"{x:g}" for x in (*lengths, *angles))
+            raise ValueError(f"no box has the lengths and angles {shown}")
+        return Cell((a, ly, math.sqrt(square)), (xy, xz, yz))
+
     @staticmethod
     def of_vectors(vectors: Float[np.ndarray, "3 3"]) -> "Cell":
         """The box with these vectors; raises `ValueError` where they are not of that form."""
@@ -40,7 +71,9 @@ class Cell(NamedTuple):
 class Frame:
     """Particles at one time: places, species by number with their names, and what else the file says.
 
-    `cell` is `None` in free space. `masses` are by species.
+    `cell` is `None` in free space. `masses` are by species. `images` counts box vectors that wrapping has
+    taken off. `sizes` are the SI sizes of the units of length and velocity where the format has units of its
+    own, and `rounding` is how far its digits may put a particle out of the box, a length.
     """
 
     positions: Float[np.ndarray, "particles 3"]
@@ -49,6 +82,20 @@ class Frame:
     cell: Cell | None
     velocities: Float[np.ndarray, "particles 3"] | None = None
     masses: dict[str, float] = dataclasses.field(default_factory=dict)
+    images: Int[np.ndarray, "particles 3"] | None = None
+    sizes: tuple[float, float] | None = None
+    rounding: float = 0.0
+
+    def scaled(self, length: float, speed: float) -> "Frame":
+        """The same in other units, which are the numbers of which one of the old units is worth."""
+        return dataclasses.replace(
+            self,
+            positions=length * self.positions,
+            cell=self.cell and self.cell.scaled(length),
+            velocities=None if self.velocities is None else speed * self.velocities,
+            sizes=None,
+            rounding=length * self.rounding,
+        )
 
 
 class Lines:
@@ -107,6 +154,11 @@ def numbers(lines: Lines, words: list[list[str]], columns: slice, what: str) -> 
                     lines.fail(f"{what}: {word!r} is not a finite number")
         lines.fail(f"{what}: cannot be read")
     return values
+
+
+def _cosine(degrees: float) -> float:
+    """Exactly 0 at a right angle."""
+    return 0.0 if degrees == 90 else math.cos(math.radians(degrees))
 
 
 def _is_finite(word: str) -> bool:

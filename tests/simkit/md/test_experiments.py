@@ -275,14 +275,14 @@ def test_free_space_has_no_pressure(tmp_path, changes, message):
     [
         ("2\n\nA 0 0 0\nA 1 0 0\n", {}, "system.file: has no box; give system.box"),
         (
-            '2\nLattice="5 0 0 0 5 0 0 0 5" Properties=species:S:1:pos:R:3\nA 0 0 0\nA 1 0 0\n',
-            {"box": {"sides": [6, 6, 6]}},
-            "system.box: the file has a box, with the sides 5, 5, 5; leave one of the two boxes out",
+            '2\nLattice="5 0 0 0 5 0 0 0 5" Properties=species:S:1:pos:R:3\nA 0 0 0\nA 1 0 6\n',
+            {},
+            "system.file: particle 1 at (1, 0, 6) is outside the box with the sides 5, 5, 5",
         ),
         (
             "2\n\nA 0 0 0\nA 6 0 0\n",
             {"box": {"sides": [5, 5, 5]}},
-            "system.file: particle 1 at (6, 0, 0) is outside the box with the sides 5, 5, 5",
+            "system.box: particle 1 at (6, 0, 0) is outside the box with the sides 5, 5, 5",
         ),
         (
             "2\n\nA 0 0 0\nA 1 0 0\n",

@@ -12,6 +12,7 @@ from simkit.md.experiment import load_particles
 from simkit.md.functions import FluctuationFunctions, RadialFunction
 from simkit.md.observables import RadialResult
 from simkit.md.result import ParticleResult, ReplicaResult
+from simkit.md.saved_state import SavedState
 from simkit.md.simulation import conserves
 from simkit.md.table import closing_lines
 from simkit.time_series import Estimate
@@ -60,9 +61,11 @@ def test_the_pressure_of_brownian_dynamics_has_the_ideal_part_of_its_bath(bath, 
         fewest_steps=0,
         chosen={},
         last=simulation.system.particles,
+        state=SavedState({}, {}),
+        clock=3,
         forces=None,
     )
-    measured = ParticleResult(simulation, (replica,), {}, {}, 1.0, 1.0).measured
+    measured = ParticleResult(simulation, (replica,), {}, {}, 1.0, 1.0, "").measured
     volume = 108 / 0.8
     ideal = 0.8 * np.array(temperatures)
     for i, name in enumerate(("xx", "yy", "zz", "xy", "xz", "yz")):

@@ -1,0 +1,95 @@
+"""Frames of all replicas in a Zarr dataset, each in a chunk of its own: written at once, never stacked."""
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simkit.errors import OutputError
+from simkit.md.files.frame import Frame
+from simkit.results.storage import put_in_place, remove
+from simkit.results.variables import Variables
+
+AXES = ("path", "time", "particle", "axis")
+
+
+class FrameStore:
+    """An open dataset of frames: `position` in the box, `image` box vectors, and `velocity` where it means
+    something, by path, time, particle and axis."""
+
+    def __init__(self, group: Any):
+        self.arrays = {name: group[name] for name in ("position", "image", "velocity") if name in group}
+        self.lock, self.closed = threading.Lock(), False
+
+    def write(self, path: int, number: int, frame: Frame) -> None:
+        """Put frame `number` of a replica in its place; nothing once the store is closed."""
+        given = {"position": frame.positions, "image": frame.images, "velocity": frame.velocities}
+        with self.lock:
+            if not self.closed:
+                for name, array in self.arrays.items():
+                    array[path, number] = given[name]
+
+    def close(self) -> None:
+        with self.lock:
+            self.closed = True
+
+
+@contextlib.contextmanager
+def frame_store(
+    file: Path, variables: Variables, units: dict[str, str], dtype: np.dtype, attributes: dict[str, Any]
+) -> Iterator[FrameStore]:
+    """A new dataset that has its name when it is complete.
+
+    `variables` are all but those of the frames, among them the coordinates `path`, `time`, `particle` and
+    `axis`; `units` are those of the frames' variables. Raises `OutputError` where it cannot be
+    written.
+    """
+    import xarray as xr
+    import zarr
+
+    path = Path(os.path.realpath(file))
+    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
+    store = None
+    try:
+        remove(temporary)
+        dataset = xr.Dataset(variables, attrs=attributes)
+        # Format 2, as all datasets of simkit.
+        dataset.to_zarr(str(temporary), mode="w-", zarr_format=2, consolidated=False)
+        group = zarr.open_group(str(temporary), zarr_format=2)
+        shape = (dataset.sizes["path"], dataset.sizes["time"], dataset.sizes["particle"], 3)
+        for name, unit in units.items():
+            array = group.create_array(
+                name,
+                shape=shape,
+                chunks=(1, 1, *shape[2:]),
+                dtype=np.dtype(np.int32) if name == "image" else dtype,
+                fill_value=None,  # which xarray would take for a missing number
+            )
+            array.attrs.update(
+                {"_ARRAY_DIMENSIONS": list(AXES), "units": unit, "long_name": LONG_NAMES[name]}
+            )
+        zarr.consolidate_metadata(str(temporary), zarr_format=2)
+        store = FrameStore(group)
+        yield store
+        store.close()
+        put_in_place(temporary, path)
+    except OSError as error:
+        if isinstance(error, OutputError):
+            raise
+        raise OutputError(f"{file}: could not be written: {error.strerror or error}") from error
+    finally:
+        if store is not None:
+            store.close()  # a thread may be at work still, after a failure or an interrupt
+        with contextlib.suppress(OSError):
+            remove(temporary)
+
+
+LONG_NAMES = {
+    "position": "position in the box",
+    "image": "box vectors to add for the position on the path without the box",
+    "velocity": "velocity",
+}

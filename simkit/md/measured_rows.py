@@ -1,0 +1,35 @@
+"""The totals of all chunks of a run; their rows in the accumulators are used again."""
+
+from typing import Any
+
+import jax
+import numpy as np
+from simkit_solvers.loops.simulate_particles import ParticleRun
+
+from simkit.md.observables import Measurements
+
+TOTALS = " totals"  # no name of an observable: it holds a space
+
+
+class MeasuredRows:
+    """The totals so far."""
+
+    def __init__(self, observer: Measurements):
+        self.observer = observer.observers[TOTALS]
+        self.chunks: list[Any] = []
+
+    def taken(self, run: ParticleRun) -> ParticleRun:
+        """The run with room for the rows of another chunk."""
+        series = run.accumulator[TOTALS]
+        seen = int(series.seen)
+        self.chunks.append(jax.tree.map(lambda a: np.asarray(a[:seen]), (series.step, series.totals)))
+        empty = self.observer.init(run.state.particles)
+        return run._replace(accumulator={**run.accumulator, TOTALS: empty})
+
+    @property
+    def steps(self) -> np.ndarray:
+        return np.concatenate([step for step, _ in self.chunks]).astype(np.int64)
+
+    @property
+    def totals(self) -> Any:
+        return jax.tree.map(lambda *a: np.concatenate(a), *(totals for _, totals in self.chunks))
