@@ -3,9 +3,10 @@
 import dataclasses
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -39,13 +40,18 @@ GENTLE_MOVE = 0.05  # cutoffs, in a step of minimisation, where the file does no
 TOTALS = " totals"  # no name of an observable: it holds a space
 
 
-def run_particles(simulation: ParticleSimulation, progress: Progress | None = None) -> ParticleResult:
-    """Run all replicas. Raises `NumericalError` where a step blows up or a list cannot be enlarged."""
+def run_particles(
+    simulation: ParticleSimulation, progress: Progress | None = None, changes: Sequence[Any] = ()
+) -> ParticleResult:
+    """Run all replicas. Raises `NumericalError` where a step blows up or a list cannot be enlarged.
+
+    `changes` are changes of the potential's numbers, pytrees like the potential: the totals that are measured
+    then have their derivatives along each.
+    """
     workers = workers_on(local_devices(1), simulation.threads)[: simulation.paths]
-    steps = sum(stage.steps for stage in simulation.stages)
-    counter = StepCounter(steps * simulation.paths, progress)
+    counter = StepCounter(simulation.all_steps, progress)
     with jax.enable_x64(True), jax.default_device(workers[0]):
-        program = _Program.of(simulation)
+        program = _Program.of(simulation, changes)
         program, compile_s = program.compiled()
     start = time.perf_counter()
     try:
@@ -73,9 +79,10 @@ class _Program:
     forces: Any
     observer: Measurements
     key: Any
+    changes: tuple[Any, ...]
 
     @staticmethod
-    def of(simulation: ParticleSimulation) -> "_Program":
+    def of(simulation: ParticleSimulation, changes: Sequence[Any]) -> "_Program":
         particles = in_precision(simulation.system.particles, simulation.precision)
         try:
             forces, _ = forces_for(
@@ -83,8 +90,9 @@ class _Program:
             )
         except ValueError as error:
             raise InputError(f"system: {error}") from error
-        observer = _observer(simulation, particles)
-        return _Program(simulation, forces, observer, seed_key(simulation.seed))
+        observer = _observer(simulation, particles, len(changes))
+        key, changes = seed_key(simulation.seed), tuple(_along(forces, each) for each in changes)
+        return _Program(simulation, forces, observer, key, changes)
 
     def compiled(self) -> tuple["_Program", float]:
         """The same with the programs of all stages compiled, and the seconds that this took."""
@@ -141,6 +149,7 @@ class _Program:
             units=self.motion_units,
             t0=-clock * stage.dt,
             largest_move=LARGEST_MOVE * cutoff,
+            changes=self.changes if measured else (),
         )
         dynamics = in_precision(dynamics, self.simulation.precision)
         if isinstance(self.forces, ListedForces):
@@ -239,9 +248,16 @@ class _Rows:
         return jax.tree.map(lambda *a: np.concatenate(a), *(totals for _, totals in self.chunks))
 
 
-def _observer(simulation: ParticleSimulation, particles: Particles) -> Measurements:
+def _along(forces: Any, change: Any) -> Any:
+    """The change of the numbers of forces that goes with a change of those of their potential."""
+    numbers = eqx.filter(forces, eqx.is_inexact_array)
+    cast = jax.tree.map(lambda x, dx: jnp.asarray(dx, x.dtype), numbers.potential, change)
+    return eqx.tree_at(lambda f: f.potential, jax.tree.map(jnp.zeros_like, numbers), cast)
+
+
+def _observer(simulation: ParticleSimulation, particles: Particles, changes: int) -> Measurements:
     """Totals for expressions, and each function such as g(r)."""
-    observers: dict[str, Any] = {TOTALS: TotalsSeries(simulation.system.every, ROWS + 1)}
+    observers: dict[str, Any] = {TOTALS: TotalsSeries(simulation.system.every, ROWS + 1, changes)}
     for name, function in simulation.functions.items():
         observers[name] = function.measurement(simulation.system, particles)
     return Measurements(observers)

@@ -98,6 +98,9 @@ class ParticleDynamics(eqx.Module):
 
     Step k begins at the time `t0` + k `dt`. `largest_move` is the furthest that a particle may go in one
     step, a length. A method that draws random numbers needs `noise`.
+
+    `changes` are changes of the parameters, each a pytree with a leaf for every floating-point array of
+    `forces`. Where totals are observed, so are their derivatives along each.
     """
 
     forces: AbstractForces
@@ -107,6 +110,7 @@ class ParticleDynamics(eqx.Module):
     units: MotionUnits = REDUCED
     t0: Scalar = 0.0
     largest_move: Scalar = jnp.inf
+    changes: tuple[PyTree, ...] = ()
 
     def start(self, particles: Particles, step: int = 0) -> ParticleState:
         """The state of a run that begins with these particles, at a given number of its clock."""
@@ -138,6 +142,21 @@ class ParticleDynamics(eqx.Module):
         units = MotionUnits(*(jnp.asarray(unit, dtype) for unit in self.units))
         return ParticleStep(number, t, dt, units, self.noise)
 
+    def pair_totals(self, particles: Particles, listed: Any) -> tuple[Vector, PairTotals]:
+        """The forces and their totals, with the derivatives of these along each of `changes`."""
+        numbers, rest = eqx.partition(self.forces, eqx.is_inexact_array)
+
+        def totals(numbers):
+            return eqx.combine(numbers, rest).totals(particles, listed)[1]
+
+        def along(change):
+            # The forces may be larger than when the change was made: the structure is theirs.
+            tangent = jax.tree.structure(numbers).unflatten(jax.tree.leaves(change))
+            return jax.jvp(totals, (numbers,), (tangent,))[1]
+
+        force, pairs = self.forces.totals(particles, listed)
+        return force, pairs._replace(changes=tuple(map(along, self.changes)))
+
     def totals(
         self, particles: Particles, pairs: PairTotals, memory: PyTree, number: jax.Array
     ) -> ParticleTotals:
@@ -146,7 +165,7 @@ class ParticleDynamics(eqx.Module):
         kinetic = kinetic_tensor(particles, step.units)
         given = self.method.given_energy(particles, memory, step)
         conserved = pairs.energy + 0.5 * kinetic.trace + given
-        return ParticleTotals(pairs.energy, pairs.virial, kinetic, conserved)
+        return ParticleTotals(pairs.energy, pairs.virial, kinetic, conserved, pairs.changes)
 
 
 def run_chunk(
@@ -186,7 +205,7 @@ def run_chunk(
         def observed(carry):
             assert observer is not None
             state, accumulator = carry
-            force, pairs = dynamics.forces.totals(state.particles, listed)
+            force, pairs = dynamics.pair_totals(state.particles, listed)
             state = end_step(dynamics, state, force)
             totals = dynamics.totals(state.particles, pairs, state.memory, state.step - jnp.uint32(1))
             return state, observer.update(accumulator, state.particles, totals, state.step)
