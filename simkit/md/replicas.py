@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from simkit_physics.particles.all_pairs import AllPairs
 from simkit_physics.particles.choice import enlarged, forces_for
 from simkit_physics.particles.listed_forces import ListedForces
+from simkit_physics.particles.parameter_changes import ParameterChanges
 from simkit_solvers import ParticleDynamics, ParticleNoise, Particles, TotalsSeries, seed_key
 from simkit_solvers.loops.simulate_particles import (
     ListOverflowError,
@@ -46,7 +46,7 @@ def run_particles(
     """Run all replicas. Raises `NumericalError` where a step blows up or a list cannot be enlarged.
 
     `changes` are changes of the potential's numbers, pytrees like the potential: the totals that are measured
-    then have their derivatives along each.
+    then have their derivatives along each, on a last axis.
     """
     workers = workers_on(local_devices(1), simulation.threads)[: simulation.paths]
     counter = StepCounter(simulation.all_steps, progress)
@@ -79,7 +79,7 @@ class _Program:
     forces: Any
     observer: Measurements
     key: Any
-    changes: tuple[Any, ...]
+    changes: ParameterChanges | None
 
     @staticmethod
     def of(simulation: ParticleSimulation, changes: Sequence[Any]) -> "_Program":
@@ -91,8 +91,8 @@ class _Program:
         except ValueError as error:
             raise InputError(f"system: {error}") from error
         observer = _observer(simulation, particles, len(changes))
-        key, changes = seed_key(simulation.seed), tuple(_along(forces, each) for each in changes)
-        return _Program(simulation, forces, observer, key, changes)
+        along = ParameterChanges.of(forces, changes) if changes else None
+        return _Program(simulation, forces, observer, seed_key(simulation.seed), along)
 
     def compiled(self) -> tuple["_Program", float]:
         """The same with the programs of all stages compiled, and the seconds that this took."""
@@ -149,7 +149,7 @@ class _Program:
             units=self.motion_units,
             t0=-clock * stage.dt,
             largest_move=LARGEST_MOVE * cutoff,
-            changes=self.changes if measured else (),
+            changes=self.changes if measured else None,
         )
         dynamics = in_precision(dynamics, self.simulation.precision)
         if isinstance(self.forces, ListedForces):
@@ -246,13 +246,6 @@ class _Rows:
     @property
     def totals(self) -> Any:
         return jax.tree.map(lambda *a: np.concatenate(a), *(totals for _, totals in self.chunks))
-
-
-def _along(forces: Any, change: Any) -> Any:
-    """The change of the numbers of forces that goes with a change of those of their potential."""
-    numbers = eqx.filter(forces, eqx.is_inexact_array)
-    cast = jax.tree.map(lambda x, dx: jnp.asarray(dx, x.dtype), numbers.potential, change)
-    return eqx.tree_at(lambda f: f.potential, jax.tree.map(jnp.zeros_like, numbers), cast)
 
 
 def _observer(simulation: ParticleSimulation, particles: Particles, changes: int) -> Measurements:

@@ -72,8 +72,9 @@ def side_by_side(datasets: Mapping[str, xr.Dataset]) -> xr.Dataset:
         combine_attrs="drop",
     )
     result.attrs = _labels([one.attrs for one in datasets.values()])
-    for key, own in result.variables.items():
+    for key, own in result.drop_vars(VARIANT).variables.items():
         own.attrs = _labels([one[key].attrs for one in datasets.values() if key in one.variables])
+    result[VARIANT].attrs = {"units": "1", "long_name": "variant of the experiment"}
     axes = [str(dim) for dim in result.sizes if dim != VARIANT and _differs(dim, complete)]
     return result.assign_attrs(
         {

@@ -48,12 +48,11 @@ def derivatives_of(
     """The derivatives of the means of observables along a change of the numbers of the run.
 
     `slopes` are the derivatives of energy and virial at every row along the change of the potential, `None`
-    where it does not move.
+    where it does not move. Called with 64-bit types (`jax.enable_x64`).
     """
     simulation = result.simulation
-    with jax.enable_x64(True):
-        measured = _in_float64(result.measured)
-        explicit, values = _explicit(result, measured, change, slopes)
+    measured = _in_float64(result.measured)
+    explicit, values = _explicit(result, measured, change, slopes)
     units, T = simulation.system.units, float(simulation.run.method.temperature)  # pyright: ignore
     of_temperature = change.temperature / (units.boltzmann * T**2)
     score = np.asarray(measured.totals.potential) * of_temperature

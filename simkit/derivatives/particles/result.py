@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import numpy as np
 import xarray as xr
 
@@ -22,7 +23,8 @@ def to_average_dataset(study: AverageDerivatives, provenance: Mapping[str, str])
     `P_derivative_unknown` says, where a standard error is NaN, why it is not known.
     """
     result, simulation = study.result, study.result.simulation
-    values = scalar_values(simulation, result.measured)
+    with jax.enable_x64(True):
+        values = scalar_values(simulation, result.measured)
     variables: Variables = {}
     for name, estimates in study.derivatives.items():
         scalar = simulation.scalars[name]
@@ -39,7 +41,7 @@ def to_average_dataset(study: AverageDerivatives, provenance: Mapping[str, str])
         reasons = [(each.reason or "").removeprefix("unknown: ") for each in estimates]
         texts = {
             "estimator": [ESTIMATOR] * len(estimates),
-            "reason": [f"averages at constant temperature ({simulation.experiment.solver.type})"] * len(estimates),
+            "reason": ["constant temperature"] * len(estimates),
             "flag": [""] * len(estimates),
             "unknown": reasons,
         }

@@ -54,10 +54,11 @@ def find_derivatives(
     moving = [change.potential for change in changes if _moves(change.potential)]
     result = run_particles(dataclasses.replace(simulation, system=system), progress, moving)
     slopes = iter(_slopes(result, len(moving)))
-    each = [
-        derivatives_of(result, change, next(slopes) if _moves(change.potential) else None, quantities)
-        for change in changes
-    ]
+    with jax.enable_x64(True):
+        each = [
+            derivatives_of(result, change, next(slopes) if _moves(change.potential) else None, quantities)
+            for change in changes
+        ]
     return AverageDerivatives(
         result, tuple(target for target, _ in found), {name: [own[name] for own in each] for name in quantities}
     )
@@ -70,7 +71,7 @@ def _moves(change: Any) -> bool:
 def _slopes(result: ParticleResult, count: int) -> list[Any]:
     """The derivatives of energy and virial along each change of the potential, arrays (paths, rows)."""
     own = [replica.totals.changes for replica in result.replicas]
-    return [jax.tree.map(lambda *rows: np.stack(rows), *(each[i] for each in own)) for i in range(count)]
+    return [jax.tree.map(lambda *rows: np.stack(rows)[..., i], *own) for i in range(count)]  # noqa: B023
 
 
 def _in_one_shape(potential: Any, changes: list[RunNumbers]) -> tuple[Any, list[RunNumbers]]:

@@ -29,6 +29,7 @@ state too, and each due step once, however a run is cut into chunks. A chunk sto
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -99,8 +100,8 @@ class ParticleDynamics(eqx.Module):
     Step k begins at the time `t0` + k `dt`. `largest_move` is the furthest that a particle may go in one
     step, a length. A method that draws random numbers needs `noise`.
 
-    `changes` are changes of the parameters, each a pytree with a leaf for every floating-point array of
-    `forces`. Where totals are observed, so are their derivatives along each.
+    Where totals are observed, `changes(forces, particles, list)` gives their derivatives along changes of the
+    parameters, such as `ParameterChanges` of `simkit_physics` has.
     """
 
     forces: AbstractForces
@@ -110,7 +111,7 @@ class ParticleDynamics(eqx.Module):
     units: MotionUnits = REDUCED
     t0: Scalar = 0.0
     largest_move: Scalar = jnp.inf
-    changes: tuple[PyTree, ...] = ()
+    changes: Callable[[Any, Particles, Any], PairTotals] | None = None
 
     def start(self, particles: Particles, step: int = 0) -> ParticleState:
         """The state of a run that begins with these particles, at a given number of its clock."""
@@ -143,19 +144,11 @@ class ParticleDynamics(eqx.Module):
         return ParticleStep(number, t, dt, units, self.noise)
 
     def pair_totals(self, particles: Particles, listed: Any) -> tuple[Vector, PairTotals]:
-        """The forces and their totals, with the derivatives of these along each of `changes`."""
-        numbers, rest = eqx.partition(self.forces, eqx.is_inexact_array)
-
-        def totals(numbers):
-            return eqx.combine(numbers, rest).totals(particles, listed)[1]
-
-        def along(change):
-            # The forces may be larger than when the change was made: the structure is theirs.
-            tangent = jax.tree.structure(numbers).unflatten(jax.tree.leaves(change))
-            return jax.jvp(totals, (numbers,), (tangent,))[1]
-
+        """The forces and their totals, with what `changes` gives."""
         force, pairs = self.forces.totals(particles, listed)
-        return force, pairs._replace(changes=tuple(map(along, self.changes)))
+        if self.changes is None:
+            return force, pairs
+        return force, pairs._replace(changes=self.changes(self.forces, particles, listed))
 
     def totals(
         self, particles: Particles, pairs: PairTotals, memory: PyTree, number: jax.Array

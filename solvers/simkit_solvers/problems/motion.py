@@ -37,7 +37,7 @@ class ParticleTotals(NamedTuple):
     virial: Tensor
     kinetic: Tensor
     conserved: jax.Array
-    changes: tuple[PairTotals, ...] = ()
+    changes: PairTotals | tuple[()] = ()
 
     @property
     def kinetic_energy(self) -> jax.Array:

@@ -51,13 +51,14 @@ class TotalsSeries(AbstractParticleObserver):
     changes: int = eqx.field(static=True, default=0)
 
     def init(self, particles: Particles) -> TotalsRows:
-        def blank():  # an array of its own each: they may be donated
-            return jnp.zeros(self.rows, particles.position.x.dtype)
+        def blank(*more: int):  # an array of its own each: they may be donated
+            return jnp.zeros((self.rows, *more), particles.position.x.dtype)
 
-        def tensor():
-            return Tensor(*(blank() for _ in Tensor._fields))
+        def tensor(*more: int):
+            return Tensor(*(blank(*more) for _ in Tensor._fields))
 
-        changes = tuple(PairTotals(blank(), tensor()) for _ in range(self.changes))
+        n = self.changes
+        changes = PairTotals(blank(n), tensor(n)) if n else ()
         totals = ParticleTotals(blank(), tensor(), tensor(), blank(), changes)
         return TotalsRows(jnp.uint32(0), jnp.zeros(self.rows, jnp.uint32), totals)
 
