@@ -47,10 +47,11 @@ def run(
     `source` is the path of a YAML file or a dictionary of the same shape; `overrides` are settings such as
     `["model.sigma=0.3"]` or `{"model.sigma": 0.3}`. With the key `system` it is one of molecular dynamics. An
     experiment with variants gives one dataset of all, or of those named in `variants`, with a dimension
-    `variant`. The dataset is also written to `out`, or to the experiment's `output:`, where one of them is given. Raises `InputError` (a `ValueError`) that lists every
-    error, `NumericalError` when a path becomes NaN or infinite, and `OutputError` (an `OSError`) when the
-    output exists and `overwrite` is not set, or cannot be written. Warns with `UnresolvedWarning` of means
-    that steps are too long for, unless the experiment says `ensemble: {unresolved: keep}`.
+    `variant`. The dataset is also written to `out`, or to the experiment's `output:`, where one of them is
+    given. Raises `InputError` (a `ValueError`) that lists every error, `NumericalError` when a path becomes
+    NaN or infinite, and `OutputError` (an `OSError`) when the output exists and `overwrite` is not set, or
+    cannot be written. Warns with `UnresolvedWarning` of means that steps are too long for, unless the
+    experiment says `ensemble: {unresolved: keep}`.
     """
     document = opened(source, overrides)
     chosen = None if variants is None else list(variants)

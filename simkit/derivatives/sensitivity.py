@@ -73,7 +73,7 @@ def load_studied(document: Document, chosen: Collection[str] | None) -> "Studied
 
 
 def keeps_all(loaded: "Studied | dict[str, Studied]") -> bool:
-    """Whether figures that are no result are shown without a warning; those of particles say so themselves."""
+    """Whether figures that are no result are shown without a warning; of particles there are none."""
     each = loaded.values() if isinstance(loaded, dict) else [loaded]
     return all(not isinstance(one, Simulation) or keeps_unresolved(one) for one in each)
 

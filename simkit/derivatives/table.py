@@ -159,8 +159,7 @@ def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
         content = summary(one)
         failed = f" ({content['failed_paths']:,} failed and left out)" if content["failed_paths"] else ""
         closing = (
-            f"{_size(one)}{failed} in {content['elapsed_s']:.2f} s "
-            f"(compiled in {content['compile_s']:.1f} s)"
+            f"{_size(one)}{failed} in {content['elapsed_s']:.2f} s (compiled in {content['compile_s']:.1f} s)"
         )
         printed(
             file or sys.stdout,

@@ -10,9 +10,7 @@ from simkit.suggestions import did_you_mean, shown
 PREFIXES = ("model.", "initial.", "time.")
 
 
-def full_name(
-    label: str, targets: Collection[str], prefixes: tuple[str, ...] = PREFIXES
-) -> str | None:
+def full_name(label: str, targets: Collection[str], prefixes: tuple[str, ...] = PREFIXES) -> str | None:
     """What a name means: a constant, else a parameter, an initial value, t0 or t1; None for nothing."""
     return next(
         (name for name in (label, *(f"{prefix}{label}" for prefix in prefixes)) if name in targets), None

@@ -68,7 +68,7 @@ def the_only(loaded: Built | dict[str, Built]) -> Built:
 def build_each(
     document: Document, chosen: Collection[str] | None, build: Callable[[Document], Built]
 ) -> Built | dict[str, Built]:
-    """What `build` makes of a document, or of each variant wanted. Raises the errors of all variants as one."""
+    """What `build` makes of a document, or of each variant wanted. Raises one error for all variants."""
     if VARIANTS not in document.data:
         if chosen:
             name = next(iter(chosen))

@@ -43,7 +43,9 @@ def _title(variants: "dict[str, xr.Dataset]") -> str:
     size = each[0] if len(each) == 1 else ""
     if len(variants) > 1 or "" not in variants:
         size = " × ".join(part for part in (counted(len(variants), "variant"), size) if part)
-    kinds = [list(dict.fromkeys(one.attrs[key] for one in variants.values())) for key in ("potential", "solver")]
+    kinds = [
+        list(dict.fromkeys(one.attrs[key] for one in variants.values())) for key in ("potential", "solver")
+    ]
     common = ", ".join(kind[0] for kind in kinds if len(kind) == 1)
     return f"{common}: {size}" if common else size
 

@@ -1,4 +1,4 @@
-"""The names in the section `sensitivity`: numbers of the potential, the temperature, constants, observables."""
+"""The names in the section `sensitivity`: numbers of the potential and of the solver, constants, observables."""
 
 from collections.abc import Collection
 
@@ -14,7 +14,7 @@ Targets = dict[str, str | KeyPath]
 
 
 def targets_of(constants: Constants) -> Targets:
-    """All numbers of a file that a derivative may be asked for by: constants, and places by their full names."""
+    """The numbers of a file that derivatives may be asked for by: constants, and places by full names."""
     places = {".".join(map(str, path)): path for path in constants.numbers if path[0] in SECTIONS}
     return {**{name: name for name in constants.expressions}, **places}
 

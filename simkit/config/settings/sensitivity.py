@@ -81,6 +81,7 @@ class ParticleSensitivity(Section):
     )
     of: Names | None = Field(
         None,
-        description="The observables whose means are differentiated: expressions. The default is all of them.",
+        description="The observables whose means are differentiated, expressions alone. The default is all "
+        "of them.",
         examples=[["P"]],
     )

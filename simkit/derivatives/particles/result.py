@@ -9,8 +9,8 @@ import xarray as xr
 
 from simkit.derivatives.particles.study import AverageDerivatives
 from simkit.derivatives.result import KIND
-from simkit.md.dataset import attributes_of, mean_of, scalar_values
 from simkit.md.dataset import KIND as PARTICLES
+from simkit.md.dataset import attributes_of, mean_of, scalar_values
 from simkit.results.dataset import FORMAT
 from simkit.results.variables import Variables, variable, with_stderr
 
@@ -36,7 +36,9 @@ def to_average_dataset(study: AverageDerivatives, provenance: Mapping[str, str])
             f"{name}_mean_stderr": variable((), stderr, scalar.unit, f"standard error of the {what}"),
         }
         key, dims = f"{name}_derivative", ("parameter",)
-        figures = [np.array([float(getattr(each, part)) for each in estimates]) for part in ("value", "stderr")]
+        figures = [
+            np.array([float(getattr(each, part)) for each in estimates]) for part in ("value", "stderr")
+        ]
         variables |= with_stderr(key, dims, *figures, None, f"derivative of the mean of {name}")
         reasons = [(each.reason or "").removeprefix("unknown: ") for each in estimates]
         texts = {

@@ -60,7 +60,9 @@ def find_derivatives(
             for change in changes
         ]
     return AverageDerivatives(
-        result, tuple(target for target, _ in found), {name: [own[name] for own in each] for name in quantities}
+        result,
+        tuple(target for target, _ in found),
+        {name: [own[name] for own in each] for name in quantities},
     )
 
 
@@ -77,7 +79,9 @@ def _slopes(result: ParticleResult, count: int) -> list[Any]:
 def _in_one_shape(potential: Any, changes: list[RunNumbers]) -> tuple[Any, list[RunNumbers]]:
     """Potential and changes with tables by species wherever any of them has one."""
     whole = jax.tree.map(
-        lambda *leaves: np.broadcast_shapes(*map(np.shape, leaves)), potential, *(c.potential for c in changes)
+        lambda *leaves: np.broadcast_shapes(*map(np.shape, leaves)),
+        potential,
+        *(c.potential for c in changes),
     )
 
     def shaped(tree: Any) -> Any:
@@ -94,8 +98,8 @@ def _refuse_ensemble(simulation: ParticleSimulation) -> None:
     if method.ensemble not in CANONICAL or (method.random and not is_random(method)):
         own = f"{name} without friction" if method.ensemble in CANONICAL else name
         raise InputError(
-            f"sensitivity: fluctuations give derivatives at constant temperature, and {own} keeps the energy; "
-            f"take {METHODS}"
+            f"sensitivity: fluctuations give derivatives at constant temperature, and {own} keeps the "
+            f"energy; take {METHODS}"
         )
     if temperature_changes(method):
         raise InputError(
@@ -122,8 +126,8 @@ def _refuse_step_at_cutoff(simulation: ParticleSimulation) -> None:
         np.asarray(truncation.potential.energy(jnp.asarray(truncation.cutoffs) ** 2))
     ):
         raise InputError(
-            "sensitivity: with truncation: plain the energy jumps at the cutoff, which the motion does not feel; "
-            "take shifted, shifted_force or switched"
+            "sensitivity: with truncation: plain the energy jumps at the cutoff, which the motion does not "
+            "feel; take shifted, shifted_force or switched"
         )
 
 
@@ -138,6 +142,6 @@ def _refuse_jumps(
         of_bath = not simulation.system.freedom and change.temperature  # the momenta in the pressure
         if jumps and (_moves(change.potential) or any(change.tail) or jumps & moving or of_bath):
             raise InputError(
-                f"sensitivity: {name} jumps as {target.label} moves what is in it, which its derivative would "
-                "miss; compare variants at two values, or name other observables in sensitivity.of"
+                f"sensitivity: {name} jumps as {target.label} moves what is in it, which its derivative "
+                "would miss; compare variants at two values, or name other observables in sensitivity.of"
             )

@@ -1,6 +1,7 @@
-"""What derivatives of averages are taken with respect to, and how it moves the numbers of a run of particles."""
+"""What derivatives of averages are taken with respect to, and how it moves the numbers of a run."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -84,10 +85,15 @@ def _slope(numbers: Callable[[float], RunNumbers], scale: float) -> RunNumbers:
             nodes = [numbers(step * place) for place in places]
         except InputError as error:
             refused = refused or error
-            continue
-        return jax.tree.map(lambda *x: sum(w * each for w, each in zip(weights, x, strict=True)) / step, *nodes)
+        else:
+            factors = np.asarray(weights) / step
+            return jax.tree.map(functools.partial(_combined, factors), *nodes)
     assert refused is not None
     raise refused
+
+
+def _combined(factors: np.ndarray, *values: Any) -> Any:
+    return sum(float(factor) * value for factor, value in zip(factors, values, strict=True))
 
 
 def _numbers(simulation: ParticleSimulation, place: str | KeyPath, by: float) -> RunNumbers:
@@ -123,8 +129,8 @@ def _refuse_jump_at_cutoff(simulation: ParticleSimulation, label: str, change: A
         return
     if np.any(np.asarray(truncation.potential.slope(jnp.asarray(truncation.cutoffs) ** 2))):
         raise InputError(
-            f"sensitivity.wrt: {label} moves the cutoff, where the force jumps; take truncation: shifted_force "
-            "or switched, or a cutoff that does not depend on it"
+            f"sensitivity.wrt: {label} moves the cutoff, where the force jumps; take truncation: "
+            "shifted_force or switched, or a cutoff that does not depend on it"
         )
 
 

@@ -44,7 +44,7 @@ class TotalsRows(NamedTuple):
 
 
 class TotalsSeries(AbstractParticleObserver):
-    """Keeps the totals of every `every`-th step, `rows` of them, with as many `changes` as the run computes."""
+    """Keeps the totals of every `every`-th step, `rows` of them, with as many `changes` as a run computes."""
 
     every: int
     rows: int = eqx.field(static=True)

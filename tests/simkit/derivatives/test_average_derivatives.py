@@ -73,8 +73,8 @@ def gas():
 
 
 def test_an_ideal_gas_has_the_derivatives_of_its_pair_integrals(gas):
-    r"""With $k = 0$ positions are independent, $\langle U'\rangle = \frac{N(N-1)}{2V}\int u' 4\pi r^2 dr$, and the
-    covariances vanish: what is left is the explicit term.
+    r"""With $k = 0$ positions are independent, $\langle U'\rangle = \frac{N(N-1)}{2V}\int u' 4\pi r^2 dr$, and
+    the covariances vanish: what is left is the explicit term.
     """
     volume = COUNT / DENSITY
     pairs = 4 * np.pi * COUNT * (COUNT - 1) / (2 * volume)
@@ -117,7 +117,7 @@ def spring(tmp_path, **changes: Any) -> dict[str, Any]:
 
 @pytest.mark.more
 def test_errors_are_those_of_independent_runs(tmp_path):
-    r"""Two particles on a spring: $\langle U\rangle = \frac32 kT$ whatever its strength, and $K$ with 6 degrees
+    r"""Two particles on a spring: $\langle U\rangle = \frac32 kT$ whatever its strength, $K$ with 6 degrees
     of freedom; the second moment of $U$ over the stiffness has another explicit term.
     """
     experiment = spring(tmp_path, sensitivity={"wrt": ["k", "stiffness", "temperature"]})
@@ -175,9 +175,7 @@ def test_derivatives_are_differences_of_two_runs(thermostat):
     for key, change in (("epsilon", 0.1), ("sigma", 0.01), ("temperature", 0.1)):
         section = "solver" if key == "temperature" else "potential"
         value = float(found["parameter_value"].sel(parameter=key))
-        ends = [
-            {f"{section}.{key}": value + side * change, "ensemble.seed": 100 + side} for side in (-1, 1)
-        ]
+        ends = [{f"{section}.{key}": value + side * change, "ensemble.seed": 100 + side} for side in (-1, 1)]
         runs = simkit.run(experiment | {"variants": {"below": ends[0], "above": ends[1]}})
         for name in ("P", "U", "T"):
             below, above = (float(x) for x in runs[f"{name}_mean"])

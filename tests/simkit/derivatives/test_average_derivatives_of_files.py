@@ -42,7 +42,7 @@ REFUSED = {
     ),
     "no friction": (
         studied(solver=BATH | {"friction": 0.0}),
-        "sensitivity: fluctuations give derivatives at constant temperature, and BAOAB without friction keeps",
+        "sensitivity: fluctuations give derivatives at constant temperature, and BAOAB without friction",
     ),
     "a curve": (
         studied(solver=BATH | {"temperature": "bath"}, curves=CURVE),
@@ -63,10 +63,13 @@ REFUSED = {
     ),
     "a density": (
         studied(["rho"], constants={"rho": 0.8}, system__lattice__density="rho"),
-        "sensitivity.wrt: rho moves system.lattice.density, and fluctuations give derivatives by the potential "
-        "and the temperature; compare variants at two values of it",
+        "sensitivity.wrt: rho moves system.lattice.density, and fluctuations give derivatives by the "
+        "potential and the temperature; compare variants at two values of it",
     ),
-    "a friction": (studied(["friction"]), "sensitivity.wrt: friction moves solver.friction, and fluctuations"),
+    "a friction": (
+        studied(["friction"]),
+        "sensitivity.wrt: friction moves solver.friction, and fluctuations",
+    ),
     "a step length": (
         studied(["h"], constants={"h": 0.004}, time__dt="h"),
         "sensitivity.wrt: h moves time.dt, and fluctuations",
@@ -85,7 +88,8 @@ REFUSED = {
     ),
     "no section": (
         fluid(solver=BATH),
-        "sensitivity: is missing; say what to differentiate with respect to, as in sensitivity: {wrt: [epsilon]}",
+        "sensitivity: is missing; say what to differentiate with respect to, as in sensitivity: "
+        "{wrt: [epsilon]}",
     ),
     "unknown": (studied(["epsilom"]), "sensitivity.wrt[0]: unknown name 'epsilom'; did you mean 'epsilon'?"),
     "twice": (
@@ -100,7 +104,10 @@ REFUSED = {
         studied(of=["g"], observe={"P": "pressure", "g": {"rdf": {"max": 2.0}}}),
         "sensitivity.of[0]: g is no single number; only expressions have derivatives",
     ),
-    "a method": (studied(sensitivity={"wrt": ["epsilon"], "method": "score"}), "sensitivity.method: unknown key"),
+    "a method": (
+        studied(sensitivity={"wrt": ["epsilon"], "method": "score"}),
+        "sensitivity.method: unknown key",
+    ),
 }
 
 
@@ -116,7 +123,9 @@ def test_a_jump_is_no_obstacle_where_only_the_temperature_moves():
 
 def test_a_number_at_the_end_of_its_range_has_a_derivative():
     """An epsilon of 0: the energy does not depend on positions, its slope does."""
-    found = simkit.sensitivity(studied(["epsilon"], potential__epsilon=0.0, observe={"U": "potential_energy"}))
+    found = simkit.sensitivity(
+        studied(["epsilon"], potential__epsilon=0.0, observe={"U": "potential_energy"})
+    )
     assert float(found["U_mean"]) == 0
     assert float(found["U_derivative"][0]) < -300  # a crystal begins to dissolve
 

@@ -137,8 +137,10 @@ def test_the_command_prints_json_and_a_table_by_variant(tmp_path):
     runner = CliRunner()
     result = runner.invoke(
         app,
-        ["run", str(file), "--out", str(tmp_path / "a.csv"), "--json"]
-        + ["--variant", "thin", "--variant", "warm", "--set", "potential.epsilon=0.9"],
+        [
+            *("run", str(file), "--out", str(tmp_path / "a.csv"), "--json", "--set", "potential.epsilon=0.9"),
+            *("--variant", "thin", "--variant", "warm"),
+        ],
     )
     assert result.exit_code == 0, result.output
     content = json.loads(result.stdout)
@@ -198,8 +200,8 @@ def test_each_variant_writes_files_of_its_own(tmp_path):
     changes = {"save__trajectory": trajectory, "save__end": end}
     warm = {"solver.temperature": 1.5}
     assert lines_of({"a": None, "b": warm}, **changes) == [
-        f"variant b: save.trajectory.file: {tmp_path / 'a.xyz'} is written by a too; give each variant a file "
-        "of its own",
+        f"variant b: save.trajectory.file: {tmp_path / 'a.xyz'} is written by a too; give each variant a "
+        "file of its own",
         f"variant b: save.end: {end} is written by a too; give each variant a file of its own",
     ]
     own = warm | {"save.trajectory.file": str(tmp_path / "b.xyz"), "save.end": None}
@@ -223,7 +225,7 @@ def test_what_is_wrong_names_the_variant_and_its_place(tmp_path):
     with pytest.raises(InputError, match="the experiment has no variants"):
         load_particle_variants(fluid(), chosen=["c"])
     cold = {"a": None, "b": {"system.velocities.temperature": 1e12}}
-    with pytest.raises(NumericalError, match="^variant b: step .* blew up"):
+    with pytest.raises(NumericalError, match=r"^variant b: step .* blew up"):
         simkit.run(fluid() | {"variants": cold})
 
 
