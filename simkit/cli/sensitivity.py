@@ -69,21 +69,22 @@ def sensitivity(
         prepare(quiet)
         from simkit.config.overrides import opened
         from simkit.config.settings.places import is_particles
-        from simkit.derivatives.sensitivity import keeps_all, load_studied, run_studies
-        from simkit.experiments.variants import output_of, refuse_paths
+        from simkit.derivatives.sensitivity import keeps_all, run_studies
+        from simkit.experiments.variants import load_variants, output_of, refuse_paths
 
         document = opened(experiment, with_threads(overrides, threads) + _as_overrides(wrt, check))
-        loaded, of_particles = load_studied(document, variant), is_particles(document.data)
-        if of_particles:
+        counted = "paths"
+        if is_particles(document.data):
+            counted, loaded = "steps", particles.load(document, variant)
             unused = particles.output_of(loaded, None)
         else:
+            loaded = load_variants(document, (), variant)
             refuse_paths(loaded, out)
             unused = output_of(loaded)
         if out is None and unused is not None and not quiet:
             typer.echo(UNUSED_OUTPUT.format(unused), err=True)
         outputs = Outputs.checked(out, no_plot, overwrite, quiet, as_json)
         outputs.import_meanwhile("simkit.derivatives.table")
-        counted = "steps" if of_particles else "paths"
         with progress_bar(enabled=not (quiet or as_json), what=counted) as progress:
             dataset = run_studies(loaded, progress)
         from simkit.derivatives import table

@@ -65,27 +65,27 @@ def sensitivity(
     return dataset
 
 
-def load_studied(document: Document, chosen: Collection[str] | None) -> "Studied | dict[str, Studied]":
+def load_studied(document: Document, chosen: Collection[str] | None) -> "Studied | Mapping[str, Studied]":
     """The simulation in a document, of paths or of particles, or those of its variants."""
     if is_particles(document.data):
         return load_particle_variants(document, (), chosen)
     return load_variants(document, (), chosen)
 
 
-def keeps_all(loaded: "Studied | dict[str, Studied]") -> bool:
+def keeps_all(loaded: "Studied | Mapping[str, Studied]") -> bool:
     """Whether figures that are no result are shown without a warning; of particles there are none."""
-    each = loaded.values() if isinstance(loaded, dict) else [loaded]
+    each = loaded.values() if isinstance(loaded, Mapping) else [loaded]
     return all(not isinstance(one, Simulation) or keeps_unresolved(one) for one in each)
 
 
 def run_studies(
-    loaded: "Studied | dict[str, Studied]", progress: Callable[[int, int], None] | None = None
+    loaded: "Studied | Mapping[str, Studied]", progress: Callable[[int, int], None] | None = None
 ) -> "xr.Dataset":
     """Find the sensitivities of an experiment, or of its variants, and label them; nothing is written.
 
     Raises `InputError` where variants ask for other derivatives, and a `NumericalError` names the variant.
     """
-    if not isinstance(loaded, dict):
+    if not isinstance(loaded, Mapping):
         return _run_study(loaded, progress)
     sections = {name: sensitivity_section(simulation) for name, simulation in loaded.items()}
     first = next(iter(sections))

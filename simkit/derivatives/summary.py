@@ -25,7 +25,7 @@ def summary(dataset: "xr.Dataset") -> dict[str, Any]:
     unresolved, attributes = steps_wanted(dataset, "unresolved"), dataset.attrs
     quantities = {}
     for name in attributes["quantities"].split():
-        figures = {
+        figures: dict[str, Any] = {
             "mean": _at_end(dataset, f"{name}_mean"),
             "stderr": _at_end(dataset, f"{name}_mean_stderr"),
         }

@@ -61,6 +61,7 @@ def _size(dataset: "xr.Dataset") -> str:
 def _over_time(axes: "Axes", variants: "dict[str, xr.Dataset]", name: str) -> None:
     """The series of the first replicas, of variants of the first one, and the mean of all with its error."""
     single, lines = "" in variants, max(MOST_LINES // len(variants), 1)
+    first = next(iter(variants.values()))
     for number, (variant, one) in enumerate(variants.items()):
         series, time = one[f"{name}_path"], one["time"]
         mean, stderr = float(one[f"{name}_mean"]), float(one[f"{name}_stderr"])
@@ -76,17 +77,17 @@ def _over_time(axes: "Axes", variants: "dict[str, xr.Dataset]", name: str) -> No
             if np.isfinite(stderr):
                 axes.axhspan(mean - stderr, mean + stderr, color=level, alpha=0.2, linewidth=0)
             axes.legend(loc="best", frameon=False, fontsize=None if single else 9)
-    axes.set_ylabel(_label(name, series.attrs["units"]))
-    axes.set_xlabel(_label("time", time.attrs["units"]))
+    axes.set_ylabel(_label(name, first[f"{name}_path"].attrs["units"]))
+    axes.set_xlabel(_label("time", first["time"].attrs["units"]))
 
 
 def _function(axes: "Axes", variants: "dict[str, xr.Dataset]", name: str) -> None:
     """A function of a distance, a wave number or a time: a curve for each pair of species, or species."""
-    single = "" in variants
+    single, first = "" in variants, next(iter(variants.values()))[name]
+    argument = next(str(dim) for dim in first.dims if str(dim).rpartition("_")[2] in ARGUMENTS)
+    kinds = [str(dim) for dim in first.dims if dim != argument]
     for number, (variant, one) in enumerate(variants.items()):
         function = one[name]
-        argument = next(str(dim) for dim in function.dims if str(dim).rpartition("_")[2] in ARGUMENTS)
-        kinds = [str(dim) for dim in function.dims if dim != argument]
         curves = function.transpose(*kinds, argument).values.reshape(-1, function.sizes[argument])
         labels = [str(label) for label in one[kinds[0]].values] if kinds else [""]
         x = one[argument]
@@ -101,11 +102,11 @@ def _function(axes: "Axes", variants: "dict[str, xr.Dataset]", name: str) -> Non
                 label=" ".join(part for part in parts if part),
                 linewidth=1.5,
             )
-    if len(labels) > 1 or not single:
+    if not single or (kinds and first.sizes[kinds[0]] > 1):
         axes.legend(loc="best", frameon=False)
-    axes.set_ylabel(_label(name, function.attrs["units"]))
-    axes.set_title(str(function.attrs["long_name"]), fontsize=10, loc="left", color=GREY)
-    axes.set_xlabel(_label(ARGUMENTS[argument.rpartition("_")[2]], x.attrs["units"]))
+    axes.set_ylabel(_label(name, first.attrs["units"]))
+    axes.set_title(str(first.attrs["long_name"]), fontsize=10, loc="left", color=GREY)
+    axes.set_xlabel(_label(ARGUMENTS[argument.rpartition("_")[2]], first[argument].attrs["units"]))
 
 
 def _label(name: str, unit: str) -> str:

@@ -1,4 +1,4 @@
-"""The names in the section `sensitivity`: numbers of the potential and of the solver, constants, observables."""
+"""The names in the section `sensitivity`: numbers of potential and solver, constants, observables."""
 
 from collections.abc import Collection
 

@@ -73,7 +73,7 @@ def gas():
 
 
 def test_an_ideal_gas_has_the_derivatives_of_its_pair_integrals(gas):
-    r"""With $k = 0$ positions are independent, $\langle U'\rangle = \frac{N(N-1)}{2V}\int u' 4\pi r^2 dr$, and
+    r"""With $k = 0$ positions are independent, $\langle U'\rangle = N(N-1)/2V \int u' 4\pi r^2 dr$, and
     the covariances vanish: what is left is the explicit term.
     """
     volume = COUNT / DENSITY
