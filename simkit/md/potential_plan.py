@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from simkit_physics.particles.potentials import POTENTIALS, TRUNCATIONS
 from simkit_physics.particles.potentials.function_of_distance import FunctionOfDistance
@@ -92,9 +91,11 @@ def _natural_cutoffs(potential: Any, species: int) -> Table:
 
 
 def _plain(table: Table) -> Any:
-    """The number, where it is that of all pairs: an array, so that programs do not depend on its value."""
-    first = table.flat[0]
-    return jnp.asarray(first if np.all(table == first) else table)
+    """A number, where it is that of all pairs."""
+    import jax.numpy as jnp
+
+    first = float(table.flat[0])
+    return first if np.all(table == first) else jnp.asarray(table)
 
 
 class _Pairs:
