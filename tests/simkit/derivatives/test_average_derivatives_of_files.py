@@ -106,7 +106,7 @@ REFUSED = {
     ),
     "a method": (
         studied(sensitivity={"wrt": ["epsilon"], "method": "score"}),
-        "sensitivity.method: unknown key",
+        "sensitivity.method: unknown key; in molecular dynamics there is one, fluctuations",
     ),
 }
 
