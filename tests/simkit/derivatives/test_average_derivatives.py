@@ -195,7 +195,7 @@ MIXED = fluid(
     potential__truncation="switched",
     potential__switch_from=1.7,
     solver=BATH,
-    time__steps=10,
+    time__steps=40,
     observe={"P": "pressure", "U": "potential_energy"},
 )
 NUMBERS = ["sigma.A", "epsilon.B", "pairs.A-B.epsilon", "cutoff"]

@@ -133,7 +133,7 @@ def test_the_table_has_a_row_for_each_variant(together):
 
 def test_the_command_prints_json_and_a_table_by_variant(tmp_path):
     file = tmp_path / "fluid.yaml"
-    file.write_text(yaml.safe_dump(FLUID | {"variants": VARIANTS, "output": "fluid.csv"}))
+    file.write_text(yaml.safe_dump(FLUID | {"variants": VARIANTS, "output": "fluid.csv"}, sort_keys=False))
     runner = CliRunner()
     result = runner.invoke(
         app,
@@ -144,15 +144,15 @@ def test_the_command_prints_json_and_a_table_by_variant(tmp_path):
     )
     assert result.exit_code == 0, result.output
     content = json.loads(result.stdout)
-    assert list(content["variants"]) == ["thin", "warm"]
+    assert list(content["variants"]) == ["warm", "thin"]
     assert content["variants"]["warm"]["observables"]["T"]["unit"] == "epsilon/k"
     assert content["variants"]["thin"]["particles"] == 108
     assert content["elapsed_s"] > 0
     assert (tmp_path / "a.png").exists()
     with (tmp_path / "a.csv").open() as lines:
         rows = list(csv.DictReader(lines))
-    assert [(row["variant"], row["quantity"]) for row in rows[:2]] == [("thin", "P"), ("thin", "T")]
-    assert float(rows[1]["mean"]) == content["variants"]["thin"]["observables"]["T"]["mean"]
+    assert [(row["variant"], row["quantity"]) for row in rows[:2]] == [("warm", "T"), ("warm", "P")]
+    assert float(rows[0]["mean"]) == content["variants"]["warm"]["observables"]["T"]["mean"]
     checked = runner.invoke(app, ["validate", str(file), "--json"])
     assert list(json.loads(checked.stdout)["variants"]) == list(VARIANTS)
     dry = runner.invoke(app, ["run", str(file), "--dry-run"]).stdout.splitlines()
