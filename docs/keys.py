@@ -83,6 +83,7 @@ PARTICLE_SECTIONS = {
     "VelocitySettings": "molecular dynamics: velocity autocorrelation",
     "StructureSettings": "molecular dynamics: structure factor",
     "FluctuationSettings": "molecular dynamics: fluctuations",
+    "ParticleSensitivity": "molecular dynamics: sensitivity",
 }
 
 

@@ -20,7 +20,8 @@ from simkit.experiments.variants import (
     refuse_paths,
     together,
 )
-from simkit.md.experiment import load_particles
+from simkit.md.experiment import ParticleVariants, load_particle_variants
+from simkit.md.experiment import by_name as particles_by_name
 from simkit.results.provenance import as_yaml, provenance
 from simkit.results.step_notes import all_unresolved
 
@@ -45,17 +46,17 @@ def run(
 
     `source` is the path of a YAML file or a dictionary of the same shape; `overrides` are settings such as
     `["model.sigma=0.3"]` or `{"model.sigma": 0.3}`. With the key `system` it is one of molecular dynamics. An
-    experiment with variants gives one dataset of all, or
-    of those named in `variants`, with a dimension `variant`. The dataset is also written to `out`, or to the
-    experiment's `output:`, where one of them is given. Raises `InputError` (a `ValueError`) that lists every
-    error, `NumericalError` when a path becomes NaN or infinite, and `OutputError` (an `OSError`) when the
-    output exists and `overwrite` is not set, or cannot be written. Warns with `UnresolvedWarning` of means
-    that steps are too long for, unless the experiment says `ensemble: {unresolved: keep}`.
+    experiment with variants gives one dataset of all, or of those named in `variants`, with a dimension
+    `variant`. The dataset is also written to `out`, or to the experiment's `output:`, where one of them is
+    given. Raises `InputError` (a `ValueError`) that lists every error, `NumericalError` when a path becomes
+    NaN or infinite, and `OutputError` (an `OSError`) when the output exists and `overwrite` is not set, or
+    cannot be written. Warns with `UnresolvedWarning` of means that steps are too long for, unless the
+    experiment says `ensemble: {unresolved: keep}`.
     """
     document = opened(source, overrides)
     chosen = None if variants is None else list(variants)
     if is_particles(document.data):
-        return _run_particles(load_particles(document, chosen=chosen), out, overwrite, progress)
+        return _run_particles(load_particle_variants(document, (), chosen), out, overwrite, progress)
     loaded = load_variants(document, (), chosen)
     target = out if out is not None else output_of(loaded)
     if target is not None:
@@ -75,20 +76,22 @@ def run(
 
 
 def _run_particles(
-    simulation: "ParticleSimulation",
+    loaded: "ParticleSimulation | ParticleVariants",
     out: str | os.PathLike | None,
     overwrite: bool,
     progress: Progress | None,
 ) -> "xr.Dataset":
     from simkit.md.trajectory import check_trajectory
 
-    target = out if out is not None else simulation.experiment.output
+    simulations = particles_by_name(loaded)
+    target = out if out is not None else next(iter(simulations.values())).experiment.output
     if target is not None:
         from simkit.results.storage import check_output
 
         check_output(target, overwrite)
-    check_trajectory(simulation, overwrite, target)
-    dataset = run_particle_simulation(simulation, progress)
+    for simulation in simulations.values():
+        check_trajectory(simulation, overwrite, target)
+    dataset = run_particle_variants(loaded, progress)
     if target is not None:
         from simkit.results.storage import write_dataset
 
@@ -96,13 +99,30 @@ def _run_particles(
     return dataset
 
 
-def run_particle_simulation(
-    simulation: "ParticleSimulation", progress: Progress | None = None
+def run_particle_variants(
+    loaded: "ParticleSimulation | ParticleVariants", progress: Progress | None = None
 ) -> "xr.Dataset":
-    """Run a simulation of particles and label the results; nothing but its trajectory is written.
+    """Run a simulation of particles, or variants one after the other, and label the results.
 
-    Raises `NumericalError` where a step blows up.
+    Nothing but trajectories is written. Raises `NumericalError` where a step blows up, which names the
+    variant.
     """
+    if not isinstance(loaded, dict):
+        return _run_particle_simulation(loaded, progress)
+    total, done, datasets = sum(each.all_steps for each in loaded.values()), 0, {}
+    for name, simulation in loaded.items():
+        try:
+            datasets[name] = _run_particle_simulation(simulation, _beginning_at(done, total, progress))
+        except NumericalError as error:
+            raise NumericalError(f"variant {name}: {error}") from error
+        done += simulation.all_steps
+    from simkit.md.dataset import of_variants
+
+    experiments = {name: simulation.experiment for name, simulation in loaded.items()}
+    return of_variants(datasets, as_yaml(together(experiments)))
+
+
+def _run_particle_simulation(simulation: "ParticleSimulation", progress: Progress | None) -> "xr.Dataset":
     from simkit.md.replicas import run_particles
 
     result = run_particles(simulation, progress)
@@ -143,7 +163,8 @@ def run_variants(simulations: Variants, progress: Progress | None = None) -> "xr
         name: to_dataset(each, results[name], provenance(experiment_of(each).resolved()))
         for name, each in simulations.items()
     }
-    ends, described = {name: result.ends for name, result in results.items()}, as_yaml(together(simulations))
+    ends = {name: result.ends for name, result in results.items()}
+    described = as_yaml(together({name: experiment_of(each) for name, each in simulations.items()}))
     draws = {name: simulation.draws_per_step for name, simulation in simulations.items()}
     if max(draws.values()) == 1:
         return combined(datasets, ends, described)

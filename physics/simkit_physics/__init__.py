@@ -75,6 +75,7 @@ from simkit_physics.particles.fluctuations import hypervirial as hypervirial
 from simkit_physics.particles.fluctuations import isothermal_compressibility as isothermal_compressibility
 from simkit_physics.particles.listed_forces import ListedForces as ListedForces
 from simkit_physics.particles.near_pairs import block_grid as block_grid
+from simkit_physics.particles.parameter_changes import ParameterChanges as ParameterChanges
 from simkit_physics.particles.potentials import POTENTIALS as POTENTIALS
 from simkit_physics.particles.potentials import TRUNCATIONS as TRUNCATIONS
 from simkit_physics.particles.potentials import WCA as WCA

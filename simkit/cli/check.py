@@ -35,12 +35,9 @@ def validate(
 
         document = opened(experiment, overrides or [])
         if is_particles(document.data):
-            simulation = particles.load(document, variant)
-            _check_place_of(particles.output_of(simulation, None))
-            if as_json:
-                print_json({"valid": True} | particles.about(simulation))
-            else:
-                print(particles.line(str(experiment), simulation))
+            loaded = particles.load(document, variant)
+            _check_place_of(particles.output_of(loaded, None))
+            particles.validate(str(experiment), loaded, as_json)
             return
         if variant is None and has_distributions(experiment, overrides or []):
             _validate_uncertain(experiment, overrides, as_json)

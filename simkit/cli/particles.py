@@ -10,58 +10,82 @@ from simkit.progress import counted, progress_bar, short_count
 
 if TYPE_CHECKING:
     from simkit.config.documents import Document
+    from simkit.md.experiment import ParticleVariants
     from simkit.md.simulation import ParticleSimulation
 
-
-def load(document: "Document", chosen: Collection[str] | None) -> "ParticleSimulation":
-    """The simulation in a document; `chosen` are variants that the command line names."""
-    from simkit.md.experiment import load_particles
-
-    return load_particles(document, chosen=chosen)
+    Loaded = ParticleSimulation | ParticleVariants
 
 
-def output_of(simulation: "ParticleSimulation", out: Path | None) -> Path | None:
+def load(document: "Document", chosen: Collection[str] | None) -> "Loaded":
+    """The simulation in a document, or those of its variants; `chosen` are those that the command names."""
+    from simkit.md.experiment import load_particle_variants
+
+    return load_particle_variants(document, (), chosen)
+
+
+def output_of(loaded: "Loaded", out: Path | None) -> Path | None:
     """Where the dataset goes: what the command line says, or the file."""
-    named = simulation.experiment.output
+    named = next(iter(_by_name(loaded).values())).experiment.output
     return out or (Path(named) if named else None)
 
 
-def run(simulation: "ParticleSimulation", outputs: Outputs) -> None:
+def _by_name(loaded: "Loaded") -> "ParticleVariants":
+    from simkit.md.experiment import by_name
+
+    return by_name(loaded)
+
+
+def run(loaded: "Loaded", outputs: Outputs) -> None:
     """Run, print the table, write dataset and picture."""
-    from simkit.api import run_particle_simulation
+    from simkit.api import run_particle_variants
     from simkit.md.trajectory import check_trajectory
 
-    check_trajectory(simulation, outputs.overwrite, outputs.target)
+    for simulation in _by_name(loaded).values():
+        check_trajectory(simulation, outputs.overwrite, outputs.target)
     with progress_bar(enabled=not (outputs.quiet or outputs.as_json), what="steps") as progress:
-        dataset = run_particle_simulation(simulation, progress)
+        dataset = run_particle_variants(loaded, progress)
     from simkit.md import table
 
     outputs.show(dataset, table)
     outputs.deliver(dataset, table, compile_s=float(dataset.attrs["compile_s"]))
 
 
-def print_estimate(simulation: "ParticleSimulation", target: Path | None, as_json: bool) -> None:
-    """Particles, steps and measurements of a run."""
-    content = size_of(simulation)
+def print_estimate(loaded: "Loaded", target: Path | None, as_json: bool) -> None:
+    """Particles, steps and measurements of a run, of each variant."""
+    each = {name: size_of(simulation) for name, simulation in _by_name(loaded).items()}
     if as_json:
-        print_json(content | {"output": target and str(target)})
+        print_json(each.get("", {"variants": each}) | {"output": target and str(target)})
         return
-    print(
+    for name, content in each.items():
+        print(f"variant {name}: {_size_text(content)}" if name else _size_text(content))
+
+
+def _size_text(content: dict[str, int]) -> str:
+    return (
         f"{counted(content['paths'], 'replica')} x {counted(content['particles'], 'particle')} x "
         f"{counted(content['steps'], 'step')}, {short_count(content['atom_steps'])} atom-steps\n"
         f"measurements: {content['measurements']:,}"
     )
 
 
+def validate(experiment: str, loaded: "Loaded", as_json: bool) -> None:
+    """Say that an experiment, or each variant of one, is valid."""
+    if as_json:
+        each = {name: about(simulation) for name, simulation in _by_name(loaded).items()}
+        print_json({"valid": True} | each.get("", {"variants": each}))
+        return
+    for name, simulation in _by_name(loaded).items():
+        print(line(f"{experiment}: variant {name}" if name else experiment, simulation))
+
+
 def size_of(simulation: "ParticleSimulation") -> dict[str, int]:
     """How much work a run is."""
-    steps = sum(stage.steps for stage in simulation.stages)
     count = simulation.system.count
     return {
         "paths": simulation.paths,
         "particles": count,
-        "steps": steps,
-        "atom_steps": count * steps * simulation.paths,
+        "steps": sum(stage.steps for stage in simulation.stages),
+        "atom_steps": count * simulation.all_steps,
         "measurements": 1 + simulation.run.steps // simulation.system.every,
     }
 

@@ -52,14 +52,14 @@ def run(
 
         document = opened(experiment, with_threads(overrides, threads))
         if is_particles(document.data):
-            simulation = particles.load(document, variant)
-            target = particles.output_of(simulation, out)
+            systems = particles.load(document, variant)
+            target = particles.output_of(systems, out)
             if dry_run:
                 if target:
                     check_place(target)
-                particles.print_estimate(simulation, target, as_json)
+                particles.print_estimate(systems, target, as_json)
                 return
-            particles.run(simulation, Outputs.checked(target, no_plot, overwrite, quiet, as_json))
+            particles.run(systems, Outputs.checked(target, no_plot, overwrite, quiet, as_json))
             return
         loaded = load_variants(document, (), variant)
         target = out or output_of(loaded)

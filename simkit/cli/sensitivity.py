@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from simkit.cli import particles
 from simkit.cli.failures import end_on_unresolved, reported
 from simkit.cli.options import (
     AsJson,
@@ -66,24 +67,31 @@ def sensitivity(
     """
     with reported(as_json):
         prepare(quiet)
-        from simkit.derivatives.sensitivity import run_studies
-        from simkit.experiments.variants import experiments_of, keeps_unresolved, load_variants, refuse_paths
+        from simkit.config.overrides import opened
+        from simkit.config.settings.places import is_particles
+        from simkit.derivatives.sensitivity import keeps_all, run_studies
+        from simkit.experiments.variants import load_variants, output_of, refuse_paths
 
-        settings = with_threads(overrides, threads) + _as_overrides(wrt, check)
-        loaded = load_variants(experiment, settings, variant)
-        refuse_paths(loaded, out)
-        unused = next((each.output for each in experiments_of(loaded) if each.output is not None), None)
+        document = opened(experiment, with_threads(overrides, threads) + _as_overrides(wrt, check))
+        counted = "paths"
+        if is_particles(document.data):
+            counted, loaded = "steps", particles.load(document, variant)
+            unused = particles.output_of(loaded, None)
+        else:
+            loaded = load_variants(document, (), variant)
+            refuse_paths(loaded, out)
+            unused = output_of(loaded)
         if out is None and unused is not None and not quiet:
             typer.echo(UNUSED_OUTPUT.format(unused), err=True)
         outputs = Outputs.checked(out, no_plot, overwrite, quiet, as_json)
         outputs.import_meanwhile("simkit.derivatives.table")
-        with progress_bar(enabled=not (quiet or as_json)) as progress:
+        with progress_bar(enabled=not (quiet or as_json), what=counted) as progress:
             dataset = run_studies(loaded, progress)
         from simkit.derivatives import table
 
         outputs.show(dataset, table)
         outputs.deliver(dataset, table)
-        if not keeps_unresolved(loaded):
+        if not keeps_all(loaded):
             end_on_unresolved(table.all_unresolved(dataset), quiet or as_json)
 
 

@@ -48,7 +48,8 @@ def plot_sensitivities(dataset: "xr.Dataset") -> "Figure":
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
     model, solver = first.attrs["model"], first.attrs["solver"]
-    title = f"{model}, {solver}: what the mean at t = {float(first.attrs['t1']):g} depends on"
+    when = "" if first.attrs["kind"] == "particles" else f" at t = {float(first.attrs['t1']):g}"
+    title = f"{model}, {solver}: what the mean{when} depends on"
     with titled_figure(title, (6.5 * columns, 0.8 + rows * (1.2 + 0.42 * max(bars, LEAST)))) as figure:
         for number, (draw, name, variant, one) in enumerate(panels, 1):
             axes = figure.add_subplot(rows, columns, number)

@@ -16,7 +16,6 @@ from simkit.results.dataset_errors import bias_variables
 from simkit.results.number_text import rounding_in
 from simkit.results.quantity import described
 from simkit.results.variables import Variables, variable
-from simkit.results.variant_dataset import VARIANT
 
 KIND = "sensitivity"
 ORDERS = {"derivative": "parameter", "second": "pair"}  # by the order of a derivative its dimension
@@ -143,33 +142,3 @@ def _checks(derivative: EstimatedDerivative, rounding: np.ndarray) -> tuple[np.n
 
 def _pair(derivative: EstimatedDerivative, labels: list[str]) -> str:
     return ", ".join(sorted((labels[i] for i in derivative.choice.targets), key=labels.index))
-
-
-def of_variants(datasets: Mapping[str, xr.Dataset]) -> xr.Dataset:
-    """The sensitivities of variants as one dataset along `variant`, `one_variant` gives each back.
-
-    Where only some have a variable, such as the error of their steps, it is NaN for the others. Attributes
-    are those that all share, and in `variant_attributes`, as JSON, all of each.
-    """
-    each = list(datasets.values())
-    shapes = {str(name): one[name] for one in each for name in one.data_vars}
-    complete = [
-        one.assign({name: xr.full_like(known, np.nan) for name, known in shapes.items() if name not in one})
-        for one in each
-    ]
-    names = xr.DataArray(np.array(list(datasets), object), dims=VARIANT, name=VARIANT)
-    result = xr.concat(
-        complete,
-        names,
-        data_vars="all",
-        coords="different",
-        compat="equals",
-        join="exact",
-        combine_attrs="drop",
-    )
-    shared = {
-        key: value for key, value in each[0].attrs.items() if all(one.attrs.get(key) == value for one in each)
-    }
-    own = {name: one.attrs for name, one in datasets.items()}
-    result.attrs = shared | {"variant_attributes": json.dumps(own, ensure_ascii=False)}
-    return result

@@ -25,10 +25,12 @@ def summary(dataset: "xr.Dataset") -> dict[str, Any]:
     unresolved, attributes = steps_wanted(dataset, "unresolved"), dataset.attrs
     quantities = {}
     for name in attributes["quantities"].split():
-        figures = {
+        figures: dict[str, Any] = {
             "mean": _at_end(dataset, f"{name}_mean"),
             "stderr": _at_end(dataset, f"{name}_mean_stderr"),
         }
+        if "stderr_unknown" in dataset[f"{name}_mean"].attrs:
+            figures["stderr_unknown"] = str(dataset[f"{name}_mean"].attrs["stderr_unknown"])
         for key in BIAS:
             if f"{name}_{key}" in dataset:
                 figures[key] = _at_end(dataset, f"{name}_{key}")
@@ -62,13 +64,16 @@ def _derivative(
     def text(what: str) -> str:
         return str(dataset[f"{prefix}_{what}"].values[place])
 
-    figures: dict[str, Any] = {suffix.lstrip("_") or "derivative": figure(suffix) for suffix in FIGURES}
+    known = [suffix for suffix in FIGURES if f"{prefix}{suffix}" in dataset]
+    figures: dict[str, Any] = {suffix.lstrip("_") or "derivative": figure(suffix) for suffix in known}
     keys = [key for key in ("step_error", *ERRORS) if f"{prefix}_{key}" in dataset]
     figures |= {key: figure(f"_{key}") for key in keys}
     label = dataset[ORDERS[kind]].values[place]
     figures |= {"flag": text("flag"), "resolved": f"{name} by {label}" not in unresolved}
     if figures["flag"] == NO_RESULT:
         figures |= dict.fromkeys(("derivative", "stderr", "sd", "step_error", *BIAS))
+    if f"{prefix}_unknown" in dataset and (reason := text("unknown")):
+        figures["stderr_unknown"] = reason
     if f"{prefix}_z" in dataset:
         figures |= {suffix.lstrip("_"): figure(suffix) for suffix in CHECKS}
     figures |= {"estimator": text("estimator"), "reason": text("reason")}

@@ -8,6 +8,7 @@ from rich.table import Table
 from simkit.derivatives.result import ROUNDED
 from simkit.derivatives.summary import NO_RESULT, steps_wanted, summary
 from simkit.derivatives.tails import FAULTS, FLAGS
+from simkit.md.table import run_size
 from simkit.progress import counted
 from simkit.results.number_text import MARK, bias_text, difference_text, rounding_of, titled, with_error
 from simkit.results.printing import laid_out, printed
@@ -43,7 +44,7 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
                     "derivative": _derivative(row, rounding),
                     "step bias": _step_bias(row),
                     "step error": _step_error(row),
-                    "sd of a path": f"{row['sd']:.4g}" if row["sd"] else "",
+                    "sd of a path": f"{row['sd']:.4g}" if row.get("sd") else "",
                     "differences": ""
                     if check is None
                     else with_error(check, _beyond(row["check_stderr"], of_means)),
@@ -63,7 +64,8 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
 
 def _heads(name: str, content: dict[str, Any]) -> list[str]:
     """What stands next to the rows of a quantity: its mean, and below that its step bias."""
-    mean = f"{name} = {with_error(content['mean'], content['stderr'])}{'' if content['resolved'] else MARK}"
+    mark = "" if content["resolved"] else MARK
+    mean = f"{name} = {_with_error(content, content['mean'], content['stderr'])}{mark}"
     if "bias" not in content:
         return [mean]
     bias = f"  step bias {bias_text(content)}"
@@ -74,7 +76,12 @@ def _derivative(row: dict[str, Any], rounding: float) -> str:
     if row["flag"] == NO_RESULT:
         return f"none{MARK}"
     error = _beyond(row["stderr"], rounding * abs(row["derivative"] or 0))
-    return with_error(row["derivative"], error) + (MARK if row["flag"] or not row["resolved"] else "")
+    return _with_error(row, row["derivative"], error) + (MARK if row["flag"] or not row["resolved"] else "")
+
+
+def _with_error(row: dict[str, Any], value: float | None, error: float | None) -> str:
+    """A figure with its error, or with a question mark where that is unknown."""
+    return f"{value:.6g} ± ?" if "stderr_unknown" in row else with_error(value, error)
 
 
 def _step_bias(row: dict[str, Any]) -> str:
@@ -93,7 +100,10 @@ def _step_error(row: dict[str, Any]) -> str:
 def notes(dataset: "xr.Dataset") -> list[str]:
     """What to say below the table of derivatives whose errors are too small or too large."""
     heavy, none, lines = [], [], []
+    unknown: dict[str, list[str]] = {}
     for name, content in summary(dataset)["quantities"].items():
+        if "stderr_unknown" in content:
+            unknown.setdefault(content["stderr_unknown"], []).append(name)
         for label, row in content["derivatives"].items():
             each = f"{name} by {label}"
             if row.get("tail_index") is not None:
@@ -102,6 +112,9 @@ def notes(dataset: "xr.Dataset") -> list[str]:
                 none.append(each)
             elif row["flag"] == HEAVY:
                 heavy.append(each)
+            if "stderr_unknown" in row:
+                unknown.setdefault(row["stderr_unknown"], []).append(each)
+    lines += [f"error of {'; '.join(names)} unknown: {reason}" for reason, names in unknown.items()]
     if none:
         lines.append(
             f"! no result: {'; '.join(none)}: {FAULTS['grows']}; the reason in the table says what to do"
@@ -142,12 +155,11 @@ def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
     """Print the table and a closing line, of each variant where there are several."""
     for name, one in each_variant(dataset).items():
         variant = f", {name}" if name else ""
-        heading = f"{run_title(one)}{variant}: derivatives of means at t = {float(one.attrs['t1']):g}"
+        heading = f"{run_title(one)}{variant}: derivatives of means{_when(one)}"
         content = summary(one)
         failed = f" ({content['failed_paths']:,} failed and left out)" if content["failed_paths"] else ""
         closing = (
-            f"{counted(content['paths'], 'path')}{failed} in {content['elapsed_s']:.2f} s "
-            f"(compiled in {content['compile_s']:.1f} s)"
+            f"{_size(one)}{failed} in {content['elapsed_s']:.2f} s (compiled in {content['compile_s']:.1f} s)"
         )
         printed(
             file or sys.stdout,
@@ -155,3 +167,15 @@ def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
             lambda unicode, one=one: make_table(one, unicode),
             [*notes(one), closing],
         )
+
+
+def _when(dataset: "xr.Dataset") -> str:
+    """The time of the means; those of particles are over their run."""
+    return "" if dataset.attrs["kind"] == "particles" else f" at t = {float(dataset.attrs['t1']):g}"
+
+
+def _size(dataset: "xr.Dataset") -> str:
+    """How large the run was."""
+    if dataset.attrs["kind"] == "particles":
+        return run_size(dataset)
+    return counted(int(dataset.attrs["paths"]), "path")

@@ -26,6 +26,8 @@ class Constants:
         self.changing: frozenset[str] = frozenset()
         self.expressions: dict[str, Expression] = {}
         self.values: dict[str, float] = {}
+        self.numbers: dict[KeyPath, Expression] = {}  # that fields were asked for
+        self.shifts: dict[KeyPath, float] = {}
         for name, text in given.items():
             path = ("constants", name)
             reason = check_name(name)
@@ -95,7 +97,24 @@ class Constants:
         """A field of constants alone, and the number that it means; `None` where it is wrong."""
         expression = self.compiled(path, text)
         number = self.evaluated(path, expression)
-        return None if expression is None or number is None else (expression, number)
+        if expression is None or number is None:
+            return None
+        self.numbers[path] = expression
+        return expression, self.number_at(path)
+
+    def number_at(self, path: KeyPath) -> float:
+        """The number of a field that was asked for before."""
+        return float(self.numbers[path](self.values)) + self.shifts.get(path, 0.0)
+
+    def moved(self, name: str | KeyPath, by: float, diagnostics: Diagnostics) -> "Constants":
+        """The same where a constant, or the number at a key path, is larger by so much."""
+        result = copy.copy(self)
+        result.diagnostics, result.numbers = diagnostics, dict(self.numbers)
+        if isinstance(name, str):
+            result.values = self.bound({name: self.values[name] + by})
+        else:
+            result.shifts = {name: by}
+        return result
 
     def with_curves(self, curves: Collection[str], start: Mapping[str, float]) -> "Constants":
         """The constants together with curves and `t`, with their values at the start of the run."""

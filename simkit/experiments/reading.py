@@ -37,6 +37,8 @@ REMEDIES: dict[Root, dict[KeyPath, str]] = {
         ("time", "t1"): "; write dt and steps, the length and the number of steps",
         ("model",): "; in molecular dynamics potential says how particles interact",
         ("initial",): "; in molecular dynamics system says where particles begin",
+        ("sensitivity", "check"): "; in molecular dynamics compare variants at two values",
+        ("sensitivity", "method"): "; in molecular dynamics there is one, fluctuations",
     },
 }
 Read = TypeVar("Read", Experiment, ParticleExperiment)

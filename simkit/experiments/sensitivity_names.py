@@ -10,10 +10,10 @@ from simkit.suggestions import did_you_mean, shown
 PREFIXES = ("model.", "initial.", "time.")
 
 
-def full_name(label: str, targets: Collection[str]) -> str | None:
+def full_name(label: str, targets: Collection[str], prefixes: tuple[str, ...] = PREFIXES) -> str | None:
     """What a name means: a constant, else a parameter, an initial value, t0 or t1; None for nothing."""
     return next(
-        (name for name in (label, *(f"{prefix}{label}" for prefix in PREFIXES)) if name in targets), None
+        (name for name in (label, *(f"{prefix}{label}" for prefix in prefixes)) if name in targets), None
     )
 
 
@@ -41,7 +41,7 @@ def check_sensitivity(
         name = full_name(label, targets)
         if name is not None:
             if name in meant:
-                diagnostics.add(place, _twice(label, meant[name]))
+                diagnostics.add(place, twice(label, meant[name]))
             meant.setdefault(name, label)
         elif bare in plan.changing:
             diagnostics.add(place, f"{label} changes with time; use the constants in its curve")
@@ -60,7 +60,7 @@ def check_sensitivity(
                 ("sensitivity", "of", i), f"unknown name {shown(name)}{did_you_mean(name, quantities)}"
             )
         elif name in of[:i]:
-            diagnostics.add(("sensitivity", "of", i), _twice(name, name))
+            diagnostics.add(("sensitivity", "of", i), twice(name, name))
     for i, pair in enumerate(named_pairs(section)):
         for name in dict.fromkeys(pair):
             if name not in section.wrt:
@@ -68,5 +68,5 @@ def check_sensitivity(
                 diagnostics.add(("sensitivity", "second", i), message)
 
 
-def _twice(name: str, before: str) -> str:
+def twice(name: str, before: str) -> str:
     return f"{name} is there twice" if name == before else f"{name} is {before}, which is there already"

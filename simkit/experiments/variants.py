@@ -4,14 +4,14 @@ import copy
 import dataclasses
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from simkit.config.diagnostics import Diagnostics
 from simkit.config.documents import Document, KeyPath
 from simkit.config.overrides import Overrides, opened, replace_key
-from simkit.config.settings import Experiment
+from simkit.config.settings import Experiment, ParticleExperiment
 from simkit.ensemble.simulation import Simulation, experiment_of
 from simkit.errors import InputError
 from simkit.experiments.experiment import VARIANTS, simulation_of
@@ -23,6 +23,7 @@ OF_THE_FILE = ("output", "plot", VARIANTS)  # common to all variants of a file
 LONGEST_NAME = 40
 
 Variants = dict[str, Simulation]
+Built = TypeVar("Built")
 
 
 def load_variants(
@@ -34,14 +35,29 @@ def load_variants(
     of the file. Raises one `InputError` with every error in every variant wanted; what is wrong with the
     file itself is reported once. Raises it too where the results of variants do not fit into one dataset.
     """
-    loaded = _load_each(source, overrides, chosen)
-    return loaded if isinstance(loaded, Simulation) else fitted(loaded)
+    loaded = _of_paths(source, overrides, chosen)
+    return fitted(loaded) if isinstance(loaded, dict) else loaded
 
 
 def load_one(source: Any, overrides: Overrides = (), variant: str | None = None) -> Simulation:
     """The simulation of a source, or of the variant that is named. Raises `InputError` unless it is one."""
-    loaded = _load_each(source, overrides, None if variant is None else [variant])
-    if isinstance(loaded, Simulation):
+    return the_only(_of_paths(source, overrides, None if variant is None else [variant]))
+
+
+def _of_paths(source: Any, overrides: Overrides, chosen: Collection[str] | None) -> Simulation | Variants:
+    """The simulation, or those of the variants wanted, each for itself."""
+    loaded = build_each(opened(source, overrides), chosen, simulation_of)
+    if not isinstance(loaded, dict) and experiment_of(loaded).ensemble.couple:
+        raise InputError(
+            "ensemble.couple: is for variants that differ in time.steps, and there are none; add "
+            "variants, or leave it out"
+        )
+    return loaded
+
+
+def the_only(loaded: Built | dict[str, Built]) -> Built:
+    """What was built of an experiment without variants, or of one variant; `InputError` for several."""
+    if not isinstance(loaded, dict):
         return loaded
     if len(loaded) > 1:
         names = ", ".join(loaded)
@@ -49,27 +65,22 @@ def load_one(source: Any, overrides: Overrides = (), variant: str | None = None)
     return next(iter(loaded.values()))
 
 
-def _load_each(source: Any, overrides: Overrides, chosen: Collection[str] | None) -> Simulation | Variants:
-    """The simulation, or those of the variants wanted, each for itself."""
-    document = opened(source, overrides)
+def build_each(
+    document: Document, chosen: Collection[str] | None, build: Callable[[Document], Built]
+) -> Built | dict[str, Built]:
+    """What `build` makes of a document, or of each variant wanted. Raises one error for all variants."""
     if VARIANTS not in document.data:
         if chosen:
             name = next(iter(chosen))
             raise InputError(f"there is no variant {shown(name)}: the experiment has no variants")
-        simulation = simulation_of(document)
-        if experiment_of(simulation).ensemble.couple:
-            raise InputError(
-                "ensemble.couple: is for variants that differ in time.steps, and there are none; add "
-                "variants, or leave it out"
-            )
-        return simulation
+        return build(document)
     changes = _changes(document, chosen)
     _refuse_unused(document, changes)
-    result: Variants = {}
+    result: dict[str, Built] = {}
     problems: dict[str, list[str]] = {}
     for name in changes:
         try:
-            result[name] = simulation_of(_changed(document, changes[name]))
+            result[name] = build(_changed(document, changes[name]))
         except InputError as error:
             problems[name] = error.problems
     if problems:
@@ -77,14 +88,14 @@ def _load_each(source: Any, overrides: Overrides, chosen: Collection[str] | None
     return result
 
 
-def together(variants: Variants) -> dict[str, Any]:
+def together(variants: Mapping[str, Experiment | ParticleExperiment]) -> dict[str, Any]:
     """One configuration for all variants, as plain data: the first one, and what the others change."""
-    plain = {name: _without_output(experiment_of(each)) for name, each in variants.items()}
+    plain = {name: _without_output(each) for name, each in variants.items()}
     first = next(iter(plain.values()))
     return first | {VARIANTS: {name: _changes_from(first, other) for name, other in plain.items()}}
 
 
-def _without_output(experiment: Experiment) -> dict[str, Any]:
+def _without_output(experiment: Experiment | ParticleExperiment) -> dict[str, Any]:
     configuration = experiment.resolved()
     configuration.pop("output", None)
     return configuration

@@ -16,6 +16,7 @@ from simkit.md.functions import AbstractFunction
 from simkit.md.method_plan import measured_every, plan_stages
 from simkit.md.observable_plan import plan_functions, plan_scalars
 from simkit.md.potential_plan import plan_potential
+from simkit.md.sensitivity_plan import check_sensitivity
 from simkit.md.simulation import (
     ParticleSimulation,
     ParticleSystem,
@@ -86,6 +87,7 @@ def _assembled(experiment: ParticleExperiment, diagnostics: Diagnostics) -> Part
     functions = plan_functions(experiment.observe, system, constants)
     with diagnostics.collecting():
         _refuse_late_clock(0 if plan.earlier is None else plan.earlier.clock, stages, every, functions)
+    check_sensitivity(experiment.sensitivity, constants, scalars, functions)
     if diagnostics.entries:
         return None
     return ParticleSimulation(
@@ -94,7 +96,7 @@ def _assembled(experiment: ParticleExperiment, diagnostics: Diagnostics) -> Part
         stages=stages,
         scalars=scalars,
         functions=functions,
-        constants=constants.values,
+        constants=constants,
         paths=ensemble.paths,
         seed=ensemble.seed,
         threads=ensemble.threads,

@@ -14,6 +14,7 @@ from simkit.md.result import ParticleResult
 from simkit.md.simulation import ParticleSimulation, ParticleSystem, ScalarObservable, conserves
 from simkit.md.trajectory import FORMAT, axis_coordinate, frame_of, particle_variables
 from simkit.results.variables import Variables, variable, with_stderr
+from simkit.results.variant_dataset import side_by_side
 from simkit.time_series import blocks_of, of_series, slope
 
 
@@ -46,19 +47,45 @@ def _labelled(result: ParticleResult, provenance: Mapping[str, str]) -> xr.Datas
     if not system.run.steps:
         own, axes = _single_point(result, measured)
         variables, coordinates = variables | own, coordinates | axes
-    attributes = _attributes(result) | {"numbers": " ".join(numbers)} | dict(provenance)
+    attributes = attributes_of(result) | {"numbers": " ".join(numbers)} | dict(provenance)
     return xr.Dataset(variables, coordinates, attributes)
+
+
+def of_variants(datasets: Mapping[str, xr.Dataset], configuration: str) -> xr.Dataset:
+    """The datasets of variants as one along `variant` (`side_by_side`), with the `configuration` of all.
+
+    Times are sums, and the speed is that of all.
+    """
+    each = [dataset.attrs for dataset in datasets.values()]
+    elapsed, compiled = (sum(attributes[key] for attributes in each) for key in ("elapsed_s", "compile_s"))
+    work = sum(attributes["atom_steps_per_s"] * attributes["elapsed_s"] for attributes in each)
+    return side_by_side(datasets).assign_attrs(
+        {
+            "configuration": configuration,
+            "elapsed_s": elapsed,
+            "compile_s": compiled,
+            "atom_steps_per_s": work / elapsed if elapsed else 0.0,
+        }
+    )
 
 
 def scalar_values(simulation: ParticleSimulation, measured: Measured) -> dict[str, np.ndarray]:
     """The values of each scalar observable, arrays (paths, rows)."""
+    values = observed(simulation, measured, simulation.constants.values)
+    return {name: np.array(each) for name, each in values.items()}
+
+
+def observed(
+    simulation: ParticleSimulation, measured: Measured, constants: Mapping[str, Any]
+) -> dict[str, jax.Array]:
+    """The same as a function of what is measured and of constants, which JAX can differentiate."""
     shape = np.shape(measured.totals.potential)
-    environment: dict[str, Any] = dict(simulation.constants)
+    environment: dict[str, Any] = dict(constants)
     needed = {name for each in simulation.scalars.values() for name in each.expression.names}
     for name in needed & QUANTITIES.keys():
         environment[name] = jnp.asarray(QUANTITIES[name].value(measured))
     return {
-        name: np.array(np.broadcast_to(np.asarray(each.expression(environment), float), shape))
+        name: jnp.broadcast_to(jnp.asarray(each.expression(environment), float), shape)
         for name, each in simulation.scalars.items()
     }
 
@@ -128,11 +155,11 @@ def _single_point(result: ParticleResult, measured: Measured) -> tuple[Variables
     return variables, coordinates
 
 
-def _attributes(result: ParticleResult) -> dict[str, Any]:
+def attributes_of(result: ParticleResult) -> dict[str, Any]:
+    """What a run was made of, how its forces were computed, and how long it took."""
     simulation, system = result.simulation, result.simulation.system
     potential = simulation.experiment.potential
-    steps = sum(stage.steps for stage in simulation.stages)
-    work = system.count * steps * simulation.paths
+    work = system.count * simulation.all_steps
     return {
         "simkit_format": FORMAT,
         "simkit_kind": KIND,

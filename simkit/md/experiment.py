@@ -1,4 +1,4 @@
-"""From a file to a simulation of particles: read, checked and built."""
+"""From a file to a simulation of particles, or to one of each variant: read, checked and built."""
 
 import os
 from collections.abc import Collection, Mapping
@@ -11,24 +11,45 @@ from simkit.config.settings.particles import SYSTEM
 from simkit.config.settings.places import is_particles
 from simkit.errors import InputError
 from simkit.experiments.reading import read_particles
+from simkit.experiments.variants import build_each, the_only
 from simkit.md.simulation import ParticleSimulation
-from simkit.suggestions import shown
+from simkit.md.variant_fit import fitted
+
+Source = str | os.PathLike | Mapping[str, Any] | Document
+ParticleVariants = dict[str, ParticleSimulation]
 
 
 def load_particles(
-    source: str | os.PathLike | Mapping[str, Any] | Document,
-    overrides: Overrides = (),
-    chosen: Collection[str] | None = None,
+    source: Source, overrides: Overrides = (), variant: str | None = None
 ) -> ParticleSimulation:
-    """Read, check and build an experiment of molecular dynamics.
+    """Read, check and build an experiment of molecular dynamics, or the variant of it that is named.
 
-    `chosen` are variants, of which there are none. Raises one `InputError` that lists every mistake as
-    `file:line:column: key: message`.
+    Raises one `InputError` that lists every mistake as `file:line:column: key: message`, and one where there
+    are several variants.
     """
-    document = opened(source, overrides)
-    if chosen:
-        name = next(iter(chosen))
-        raise InputError(f"there is no variant {shown(name)}: molecular dynamics has no variants")
+    chosen = None if variant is None else [variant]
+    return the_only(build_each(opened(source, overrides), chosen, simulation_of))
+
+
+def load_particle_variants(
+    source: Source, overrides: Overrides = (), chosen: Collection[str] | None = None
+) -> ParticleSimulation | ParticleVariants:
+    """The same, or all variants of one: a mapping by name where the file has some.
+
+    `chosen` are the names of those wanted. Raises `InputError` too where the results of variants do not fit
+    into one dataset.
+    """
+    loaded = build_each(opened(source, overrides), chosen, simulation_of)
+    return fitted(loaded) if isinstance(loaded, dict) else loaded
+
+
+def by_name(loaded: ParticleSimulation | ParticleVariants) -> ParticleVariants:
+    """The simulation of each variant by name; that of an experiment without variants has none."""
+    return loaded if isinstance(loaded, dict) else {"": loaded}
+
+
+def simulation_of(document: Document) -> ParticleSimulation:
+    """The simulation of a document without variants. Raises `InputError` that lists every mistake."""
     diagnostics = Diagnostics(document)
     if not is_particles(document.data):
         diagnostics.raise_if_any()

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -12,6 +12,7 @@ import numpy as np
 from simkit_physics.particles.all_pairs import AllPairs
 from simkit_physics.particles.choice import enlarged, forces_for
 from simkit_physics.particles.listed_forces import ListedForces
+from simkit_physics.particles.parameter_changes import ParameterChanges
 from simkit_solvers import ParticleDynamics, ParticleNoise, Particles, TotalsSeries, seed_key
 from simkit_solvers.loops.simulate_particles import (
     ListOverflowError,
@@ -41,13 +42,18 @@ LARGEST_MOVE = 0.5  # cutoffs, in a step: beyond, a particle passes others witho
 GENTLE_MOVE = 0.05  # cutoffs, in a step of minimisation, where the file does not say
 
 
-def run_particles(simulation: ParticleSimulation, progress: Progress | None = None) -> ParticleResult:
-    """Run all replicas. Raises `NumericalError` where a step blows up or a list cannot be enlarged."""
+def run_particles(
+    simulation: ParticleSimulation, progress: Progress | None = None, changes: Sequence[Any] = ()
+) -> ParticleResult:
+    """Run all replicas. Raises `NumericalError` where a step blows up or a list cannot be enlarged.
+
+    `changes` are changes of the potential's numbers, pytrees like the potential: the totals that are measured
+    then have their derivatives along each, on a last axis.
+    """
     workers = workers_on(local_devices(1), simulation.threads)[: simulation.paths]
-    steps = sum(stage.steps for stage in simulation.stages)
-    counter = StepCounter(steps * simulation.paths, progress)
+    counter = StepCounter(simulation.all_steps, progress)
     with jax.enable_x64(True), jax.default_device(workers[0]):
-        program = _Program.of(simulation)
+        program = _Program.of(simulation, changes)
         start = start_text(simulation, program.forces)
         program, compile_s = program.compiled()
     began = time.perf_counter()
@@ -80,9 +86,10 @@ class _Program:
     forces: Any
     observer: Measurements
     key: Any
+    changes: ParameterChanges | None
 
     @staticmethod
-    def of(simulation: ParticleSimulation) -> "_Program":
+    def of(simulation: ParticleSimulation, changes: Sequence[Any]) -> "_Program":
         particles = in_precision(simulation.system.particles, simulation.precision)
         try:
             forces, _ = forces_for(
@@ -90,8 +97,9 @@ class _Program:
             )
         except ValueError as error:
             raise InputError(f"system: {error}") from error
-        observer = _observer(simulation, particles)
-        return _Program(simulation, forces, observer, seed_key(simulation.seed))
+        observer = _observer(simulation, particles, len(changes))
+        along = ParameterChanges.of(forces, changes) if changes else None
+        return _Program(simulation, forces, observer, seed_key(simulation.seed), along)
 
     def compiled(self) -> tuple["_Program", float]:
         """The same with the programs of all stages compiled, and the seconds that this took."""
@@ -168,6 +176,7 @@ class _Program:
             units=self.motion_units,
             t0=-clock * stage.dt,
             largest_move=LARGEST_MOVE * cutoff,
+            changes=self.changes if measured else None,
         )
         dynamics = in_precision(dynamics, self.simulation.precision)
         if isinstance(self.forces, ListedForces):
@@ -250,9 +259,9 @@ class _Pace:
         self.steps = max(int(wanted // self.unit), 1) * self.unit
 
 
-def _observer(simulation: ParticleSimulation, particles: Particles) -> Measurements:
+def _observer(simulation: ParticleSimulation, particles: Particles, changes: int) -> Measurements:
     """Totals for expressions, and each function such as g(r)."""
-    observers: dict[str, Any] = {TOTALS: TotalsSeries(simulation.system.every, ROWS + 1)}
+    observers: dict[str, Any] = {TOTALS: TotalsSeries(simulation.system.every, ROWS + 1, changes)}
     for name, function in simulation.functions.items():
         observers[name] = function.measurement(simulation.system, particles)
     return Measurements(observers)

@@ -17,6 +17,7 @@ from simkit_solvers import AbstractParticleMethod, AbstractTimeFunction, Particl
 from simkit_solvers.methods.particles.nose_hoover_chains import NoseHooverChains
 
 from simkit.config.settings import ParticleExperiment
+from simkit.experiments.constants import Constants
 from simkit.expressions import Expression
 from simkit.md.files.frame import Cell
 from simkit.md.saved_state import SavedState
@@ -162,7 +163,7 @@ class ParticleSimulation:
     stages: tuple[PlannedStage, ...]
     scalars: Mapping[str, ScalarObservable]
     functions: Mapping[str, "AbstractFunction"]
-    constants: Mapping[str, float]
+    constants: Constants
     paths: int
     seed: int
     threads: int | None
@@ -174,6 +175,11 @@ class ParticleSimulation:
     def run(self) -> PlannedStage:
         """The stage that is measured."""
         return self.stages[-1]
+
+    @property
+    def all_steps(self) -> int:
+        """The steps of all stages and replicas."""
+        return self.paths * sum(stage.steps for stage in self.stages)
 
 
 def still(simulation: ParticleSimulation) -> ParticleSimulation:

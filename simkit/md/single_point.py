@@ -9,7 +9,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Float
 
-from simkit.config.overrides import Overrides, opened
+from simkit.config.overrides import Overrides
 from simkit.errors import InputError
 from simkit.md.experiment import load_particles
 
@@ -32,15 +32,15 @@ def single_point(
     positions: Float[ArrayLike, "particles 3"] | None = None,
     *,
     overrides: Overrides = (),
+    variant: str | None = None,
 ) -> SinglePoint:
     """The energy, pressure and forces of an experiment of molecular dynamics, at its initial positions.
 
     With `positions`, at these: they are in the order of the particles of the experiment, and wrapped into its
-    box. Nothing is written. Raises `InputError` that lists every mistake, also for positions of another shape
-    and for two particles at the same place.
+    box. `variant` names one of an experiment that has several. Nothing is written. Raises `InputError` that
+    lists every mistake, also for positions of another shape and for two particles at the same place.
     """
-    document = opened(source, overrides)
-    simulation = load_particles(document)
+    simulation = load_particles(source, overrides, variant)
     from simkit.md.replicas import run_particles
     from simkit.md.simulation import at_positions, still
 

@@ -11,6 +11,7 @@ from rich.table import Table
 from simkit.progress import counted
 from simkit.results.number_text import with_error
 from simkit.results.printing import laid_out, printed
+from simkit.results.variants import each_variant, variant_names
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -20,8 +21,11 @@ AFTER = "largest_force_after_"  # attributes, by stage
 
 
 def summary(dataset: "xr.Dataset") -> dict[str, Any]:
-    """The figures of the table; None where there is no finite number."""
+    """The figures of the table; None where there is no finite number. Of variants those of each by name."""
     attributes = dataset.attrs
+    if variant_names(dataset):
+        variants = {name: summary(one) for name, one in each_variant(dataset).items()}
+        return {"variants": variants} | {key: float(attributes[key]) for key in RATES}
     content: dict[str, Any] = {
         "observables": {name: _figures(dataset, name) for name in attributes["observables"].split()},
         "paths": int(attributes["paths"]),
@@ -86,24 +90,45 @@ def _finite(value: Any) -> float | None:
 def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
     """A row for each observable, with its mean, how long it is correlated, and its first and last value.
 
-    Numbers such as a diffusion coefficient follow. Of a single point there are values only.
+    Numbers such as a diffusion coefficient follow. Of a single point there are values only, and of variants a
+    row for each.
     """
-    content = summary(dataset)
-    figures, numbers = content["observables"], content.get("numbers", {})
-    rows = [*figures.values(), *numbers.values()]
+    variants = {name: summary(one) for name, one in each_variant(dataset).items()}
+    several = "" not in variants
+    sections = [_names(variants, section) for section in ("observables", "numbers")]
+    places = [
+        (section, key, name)
+        for section, keys in zip(("observables", "numbers"), sections, strict=True)
+        for key in keys
+        for name, one in variants.items()
+        if key in one.get(section, {})
+    ]
+    rows = [variants[name][section][key] for section, key, name in places]
+    heads = [_named(key, row["unit"], several) for (_, key, _), row in zip(places, rows, strict=True)]
+    starts = [i for i, head in enumerate(heads) if i == 0 or head != heads[i - 1]]
     single = int(dataset.sizes["time"]) == 1
-    columns = {"": [*figures, *numbers]}
+    columns = {"": [head if i in starts else "" for i, head in enumerate(heads)]}
+    columns["variant"] = [name for *_, name in places]
     if single:
         columns["value"] = ["" if row["mean"] is None else f"{row['mean']:.12g}" for row in rows]
     else:
         columns["mean"] = [_mean_text(row) for row in rows]
         columns["correlated for"] = [_short(row.get("correlation_time")) for row in rows]
-    if not single and int(dataset.attrs["paths"]) == 1:
+    if not single and not several and int(dataset.attrs["paths"]) == 1:
         columns["at first"] = [_short(row.get("first")) for row in rows]
         columns["at last"] = [_short(row.get("last")) for row in rows]
-    columns["unit"] = [row["unit"] for row in rows]
+    columns["unit"] = [] if several else [row["unit"] for row in rows]
     shown = {title: cells for title, cells in columns.items() if any(cells)}
-    return laid_out(shown, (len(figures),), unicode)
+    return laid_out(shown, starts if several else (len(sections[0]),), unicode)
+
+
+def _names(variants: dict[str, dict[str, Any]], section: str) -> list[str]:
+    """The rows of a section that any variant has."""
+    return list(dict.fromkeys(key for one in variants.values() for key in one.get(section, {})))
+
+
+def _named(name: str, unit: str, with_unit: bool) -> str:
+    return f"{name} [{unit}]" if with_unit and unit not in ("", "1") else name
 
 
 def _mean_text(row: dict[str, Any]) -> str:
@@ -117,7 +142,21 @@ def _short(value: float | None) -> str:
 
 
 def closing_lines(dataset: "xr.Dataset") -> list[str]:
-    """What no standard error is known of, the drift of the energy, the forces, and the speed."""
+    """What no standard error is known of, the drift of the energy, the forces, and the speed.
+
+    Lines that several variants have in common stand there once.
+    """
+    each = each_variant(dataset)
+    lines: dict[str, list[str]] = {}
+    for name, one in each.items():
+        for line in _notes(one):
+            lines.setdefault(line, []).append(name)
+    notes = [line if len(of) == len(each) else f"{', '.join(of)}: {line}" for line, of in lines.items()]
+    return [*notes, _speed(dataset, each)]
+
+
+def _notes(dataset: "xr.Dataset") -> list[str]:
+    """What no standard error is known of, the drift of the energy, and the forces."""
     content, attributes = summary(dataset), dataset.attrs
     reasons: dict[str, list[str]] = {}
     rows = content["observables"] | content.get("numbers", {})
@@ -139,29 +178,42 @@ def closing_lines(dataset: "xr.Dataset") -> list[str]:
             lines.append(f"largest force after the stage {key.removeprefix(AFTER)}: {force:.3g}")
     if "start" in content:
         lines.append(content["start"])
-    lines.append(content["forces"])
-    steps, paths = content["steps"], content["paths"]
-    size = counted(content["particles"], "particle")
+    return [*lines, content["forces"]]
+
+
+def _speed(dataset: "xr.Dataset", variants: "dict[str, xr.Dataset]") -> str:
+    """How large the run was, how long it took and how fast it was."""
+    sizes = list(dict.fromkeys(run_size(one) for one in variants.values()))
+    size = sizes[0] if len(sizes) == 1 else ""
+    if "" not in variants:
+        size = " × ".join(part for part in (counted(len(variants), "variant"), size) if part)
+    elapsed, rate = (float(dataset.attrs[key]) for key in RATES)
+    compiled = f"compiled in {float(dataset.attrs['compile_s']):.1f} s"
+    if all(int(one.attrs["steps"]) == 0 for one in variants.values()):
+        return f"{size} in {elapsed:.2f} s ({compiled})"
+    speed = f"{rate / 1e6:,.2f} million" if rate >= 1e6 else f"{rate:,.0f}"
+    return f"{size} in {elapsed:.2f} s, {speed} atom-steps per second ({compiled})"
+
+
+def run_size(dataset: "xr.Dataset") -> str:
+    """Replicas, particles and steps."""
+    steps, paths, particles = (int(dataset.attrs[key]) for key in ("steps", "paths", "particles"))
+    size = counted(particles, "particle")
     if paths > 1:
         size = f"{counted(paths, 'replica')} × {size}"
-    rate = content["atom_steps_per_s"]
-    speed = f"{rate / 1e6:,.2f} million" if rate >= 1e6 else f"{rate:,.0f}"
-    compiled = f"compiled in {float(attributes['compile_s']):.1f} s"
-    if steps:
-        size += f" × {counted(steps, 'step')}"
-        lines.append(f"{size} in {content['elapsed_s']:.2f} s, {speed} atom-steps per second ({compiled})")
-    else:
-        lines.append(f"{size} in {content['elapsed_s']:.2f} s ({compiled})")
-    return lines
+    return f"{size} × {counted(steps, 'step')}" if steps else size
 
 
 def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
     """Print the table and the closing lines: in colour on a terminal only, in ASCII where need be."""
+    lines = closing_lines(dataset)
+    printed(file or sys.stdout, title(dataset), lambda unicode: make_table(dataset, unicode), lines)
+
+
+def title(dataset: "xr.Dataset") -> str:
+    """Potential, method, ensemble and units; what differs between variants is left out."""
     attributes = dataset.attrs
-    heading = (
-        f"{attributes['potential']}, {attributes['solver']} ({attributes['ensemble']}), units "
-        f"{attributes['units']}"
-        if int(attributes["steps"])
-        else f"{attributes['potential']}, a single point, units {attributes['units']}"
-    )
-    printed(file or sys.stdout, heading, lambda unicode: make_table(dataset, unicode), closing_lines(dataset))
+    single = int(dataset.sizes["time"]) == 1
+    method = f"{attributes['solver']} ({attributes['ensemble']})" if "solver" in attributes else ""
+    parts = [attributes.get("potential", ""), "a single point" if single else method]
+    return ", ".join(part for part in (*parts, f"units {attributes['units']}") if part)

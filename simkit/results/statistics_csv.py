@@ -42,10 +42,7 @@ def _lines(dataset: xr.Dataset) -> Iterator[Line]:
     if kind == "uncertainty":
         yield from _of_study(dataset)
         return
-    if kind == "particles":
-        yield from _of_particles(dataset)
-        return
-    of = _of_sensitivities if kind == "sensitivity" else _of_run
+    of = {"sensitivity": _of_sensitivities, "particles": _of_particles}.get(str(kind), _of_run)
     for name, one in each_variant(dataset).items():
         for line in of(one):
             yield ({"variant": name} if name else {}) | line

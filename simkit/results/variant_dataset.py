@@ -10,7 +10,7 @@ import xarray as xr
 
 from simkit.ensemble.coupling import strong_error, strong_order
 from simkit.results.variables import Variables, variable, with_stderr
-from simkit.results.variants import VARIANT
+from simkit.results.variants import AXES, OF_VARIABLES, VARIANT
 
 NOT_ASYMPTOTIC = "not in the asymptotic regime"
 TOTALS = ("elapsed_s", "compile_s", "bias_s")
@@ -50,6 +50,66 @@ def combined(
         (VARIANT,), np.array(list(datasets), object), "1", "variant of the experiment"
     )
     return xr.Dataset(variables, coordinates, _attributes(datasets, configuration))
+
+
+def side_by_side(datasets: Mapping[str, xr.Dataset]) -> xr.Dataset:
+    """The datasets of variants as one along `variant`; `one_variant` gives each back.
+
+    Where only some have a variable, such as the error of their steps, it is NaN for the others. An axis
+    whose places differ, such as the wave numbers of other boxes, has those of all, and NaN where a variant
+    has none. Attributes are those that all share, and in `variant_attributes`, as JSON, all of each.
+    """
+    shapes = {str(name): one[name] for one in datasets.values() for name in one.data_vars}
+    complete = [_completed(one, shapes) for one in datasets.values()]
+    names = xr.DataArray(np.array(list(datasets), object), dims=VARIANT, name=VARIANT)
+    result = xr.concat(
+        complete,
+        names,
+        data_vars="all",
+        coords="different",
+        compat="equals",
+        join="outer",
+        combine_attrs="drop",
+    )
+    result.attrs = _labels([one.attrs for one in datasets.values()])
+    for key, own in result.drop_vars(VARIANT).variables.items():
+        own.attrs = _labels([one[key].attrs for one in datasets.values() if key in one.variables])
+    result[VARIANT].attrs = {"units": "1", "long_name": "variant of the experiment"}
+    axes = [str(dim) for dim in result.sizes if dim != VARIANT and _differs(dim, complete)]
+    return result.assign_attrs(
+        {
+            "variant_attributes": json.dumps(
+                {name: _own(one, result) for name, one in datasets.items()}, ensure_ascii=False
+            ),
+            **({AXES: " ".join(axes)} if axes else {}),
+        }
+    )
+
+
+def _completed(one: xr.Dataset, shapes: Mapping[str, xr.DataArray]) -> xr.Dataset:
+    """The dataset with NaN in the variables that it lacks."""
+    lacking = {name: xr.full_like(known, np.nan) for name, known in shapes.items() if name not in one}
+    return one.merge(lacking, join="outer", compat="override") if lacking else one
+
+
+def _labels(each: list[dict[str, Any]]) -> dict[str, Any]:
+    """The attributes that all have in common."""
+    return {key: value for key, value in each[0].items() if all(other.get(key) == value for other in each)}
+
+
+def _own(one: xr.Dataset, shared: xr.Dataset) -> dict[str, Any]:
+    """All attributes of a variant, with those of its variables that differ between variants."""
+    differing = {
+        str(key): {label: value for label, value in own.attrs.items() if label not in shared[key].attrs}
+        for key, own in one.variables.items()
+    }
+    return one.attrs | {OF_VARIABLES: {key: labels for key, labels in differing.items() if labels}}
+
+
+def _differs(dim: Any, datasets: list[xr.Dataset]) -> bool:
+    """Whether the places along a dimension are not the same in all."""
+    places = [one[dim].values for one in datasets if dim in one.coords]
+    return any(not np.array_equal(each, places[0]) for each in places)
 
 
 def _stacked(name: str, datasets: list[xr.Dataset]) -> tuple:

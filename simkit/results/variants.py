@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     import xarray as xr
 
 VARIANT = "variant"
+OF_VARIABLES = "of_variables"  # in `variant_attributes`: the attributes of variables that differ
+AXES = "own_axes"  # attribute: the dimensions along which variants have different places
 # Variables that only some runs have.
 SOMETIMES = tuple(
     f"_{known}"
@@ -22,11 +24,16 @@ SOMETIMES = tuple(
 def one_variant(dataset: "xr.Dataset", name: str) -> "xr.Dataset":
     """A variant's own dataset out of one of several, with the labels and attributes of a run by itself."""
     own = dataset.sel({VARIANT: name}, drop=True)
-    attributes = {key: value for key, value in dataset.attrs.items() if key != "variant_attributes"}
+    for axis in dataset.attrs.get(AXES, "").split():
+        own = own.dropna(axis, how="all", subset=[key for key, each in own.items() if axis in each.dims])
+    attributes = {k: v for k, v in dataset.attrs.items() if k not in ("variant_attributes", AXES)}
     own.attrs = attributes | json.loads(dataset.attrs["variant_attributes"])[name]
-    counted = own.attrs["paths"] - own.attrs["failed_paths"]
+    of_variables = own.attrs.pop(OF_VARIABLES, None)
     for key, each in own.variables.items():
-        each.attrs = {k: counted if k == "n" else v for k, v in dataset[key].attrs.items()}
+        each.attrs = dict(dataset[key].attrs)
+        if of_variables is None and "n" in each.attrs:
+            each.attrs["n"] = own.attrs["paths"] - own.attrs["failed_paths"]
+        each.attrs |= (of_variables or {}).get(str(key), {})
     missing = [
         key for key in own.data_vars if str(key).endswith(SOMETIMES) and not np.isfinite(own[key]).any()
     ]

@@ -9,7 +9,7 @@ from compare import differences, without_arrays
 from simkit.config.overrides import opened
 from simkit.config.settings.places import is_particles
 from simkit.experiments.variants import load_variants
-from simkit.md.experiment import load_particles
+from simkit.md.experiment import load_particle_variants
 from simkit.studies.plan import load_uncertain
 
 
@@ -44,7 +44,7 @@ def is_valid(case: Case, text: str) -> bool:
     document = opened(text, case.settings)
     load = load_uncertain if case.command == "uncertainty" else load_variants
     try:
-        load_particles(document) if is_particles(document.data) else load(text, case.settings)
+        load_particle_variants(document) if is_particles(document.data) else load(text, case.settings)
     except ValueError:
         return False
     return True

@@ -31,7 +31,7 @@ from simkit.cli import app
 from simkit.config.documents import read_document
 from simkit.config.settings.places import is_particles
 from simkit.experiments.variants import load_variants
-from simkit.md.experiment import load_particles
+from simkit.md.experiment import load_particle_variants, load_particles
 from simkit.studies.plan import has_distributions, load_uncertain
 
 DOCS = ROOT / "docs"
@@ -121,7 +121,7 @@ class Page:
         if name:
             Path(name[1]).write_text(code, encoding="utf-8")
         if is_particles(experiment):
-            load_particles(experiment)
+            load_particle_variants(experiment)
             self.experiment = experiment if whole else self.experiment
             return
         if has_distributions(experiment):

@@ -28,12 +28,22 @@ SAME = 1e-9  # relative difference of wave numbers that are one
 class WaveVectors:
     """Wave vectors by their length, one of each pair k and -k.
 
-    Two sets are never equal, so that a program can hold one as a constant.
+    Sets of the same numbers are equal, so that they share a program, which holds them as constants.
     """
 
     waves: Int[np.ndarray, "vectors 3"]  # whole numbers of waves along the box vectors
     length: Float[np.ndarray, " vectors"]
     shell: Int[np.ndarray, " vectors"]  # which of the wave numbers
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, WaveVectors) and self._numbers == other._numbers
+
+    def __hash__(self) -> int:
+        return hash(self._numbers)
+
+    @property
+    def _numbers(self) -> tuple[bytes, ...]:
+        return self.waves.tobytes(), self.length.tobytes(), self.shell.tobytes()
 
     @property
     def shells(self) -> int:

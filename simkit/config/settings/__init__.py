@@ -25,6 +25,7 @@ from simkit.config.settings.run import Solver as Solver
 from simkit.config.settings.run import Time as Time
 from simkit.config.settings.schedule import CurveSettings as CurveSettings
 from simkit.config.settings.schedule import EventSettings as EventSettings
+from simkit.config.settings.sensitivity import ParticleSensitivity as ParticleSensitivity
 from simkit.config.settings.sensitivity import Sensitivity as Sensitivity
 from simkit.config.settings.tags import TAGS as TAGS
 from simkit.config.settings.uncertainty import Uncertainty as Uncertainty

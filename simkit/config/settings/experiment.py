@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PrivateAttr, WithJsonSchema
+from pydantic import Field, PrivateAttr
 
 from simkit.config.documents import Document
 from simkit.config.settings.initial import Initial
@@ -13,9 +13,14 @@ from simkit.config.settings.run import Ensemble, Save, Solver, Time
 from simkit.config.settings.schedule import CurveSettings, EventSettings
 from simkit.config.settings.sensitivity import Sensitivity
 from simkit.config.settings.uncertainty import Uncertainty
-from simkit.config.settings.values import ONE_OF, DatasetName, Number, Section, Shorthand
-
-_VARIANTS = {"type": "object", "minProperties": 1, "additionalProperties": {"type": ["object", "null"]}}
+from simkit.config.settings.values import (
+    ONE_OF,
+    DatasetName,
+    Number,
+    Section,
+    Shorthand,
+    VariantSettings,
+)
 
 
 class Experiment(Section):
@@ -108,7 +113,7 @@ class Experiment(Section):
         examples=["gbm.zarr"],
     )
 
-    variants: Annotated[dict[str, Any], WithJsonSchema(_VARIANTS)] | None = Field(
+    variants: VariantSettings | None = Field(
         None,
         description="Several experiments in one file, by name: each is the file with these settings "
         "changed. Keys are dotted as in --set, or sections; null removes a key.",

@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field, PrivateAttr
 from simkit.config.documents import Document
 from simkit.config.settings.potential import Potential
 from simkit.config.settings.schedule import CurveSettings
+from simkit.config.settings.sensitivity import ParticleSensitivity
 from simkit.config.settings.system import System
 from simkit.config.settings.values import (
     MAX_STEPS,
@@ -20,6 +21,7 @@ from simkit.config.settings.values import (
     Section,
     Shorthand,
     Text,
+    VariantSettings,
     checked,
     text,
     whole,
@@ -287,6 +289,17 @@ class ParticleExperiment(Section):
         description="The dataset to write, .zarr or .nc, or .csv for a table of the statistics alone; a "
         "picture is written in the same folder. Without it only the table is printed.",
         examples=["melt.zarr"],
+    )
+    sensitivity: ParticleSensitivity | None = Field(
+        None,
+        description="What `simkit sensitivity` differentiates.",
+        examples=[{"wrt": ["epsilon", "temperature"]}],
+    )
+    variants: VariantSettings | None = Field(
+        None,
+        description="Several experiments in one file, by name: each is the file with these settings "
+        "changed. Keys are dotted as in --set, or sections; null removes a key.",
+        examples=[{"cold": {"solver.temperature": 0.8}, "hot": {"solver.temperature": 1.2}}],
     )
 
     _document: Document | None = PrivateAttr(None)

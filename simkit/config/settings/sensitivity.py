@@ -68,3 +68,20 @@ class Sensitivity(Section):
         description="Whether to show finite differences with common random numbers, and the difference "
         "from them in standard errors.",
     )
+
+
+class ParticleSensitivity(Section):
+    """What `simkit sensitivity` differentiates in molecular dynamics, by fluctuations."""
+
+    wrt: Names = Field(
+        description="The parameters of the derivatives: constants, numbers of the potential and the "
+        "temperature of the solver. Full names, such as potential.epsilon, potential.sigma.A and "
+        "solver.temperature, are unambiguous.",
+        examples=[["epsilon", "temperature"]],
+    )
+    of: Names | None = Field(
+        None,
+        description="The observables whose means are differentiated, expressions alone. The default is all "
+        "of them.",
+        examples=[["P"]],
+    )

@@ -41,6 +41,8 @@ _NUMBER_LIST = {"type": "array", "items": EXPRESSION_SCHEMA, "minItems": 1}
 
 
 NAMES_SCHEMA = {"type": "array", "items": {"type": "string"}}
+_VARIANTS = {"type": "object", "minProperties": 1, "additionalProperties": {"type": ["object", "null"]}}
+VariantSettings = Annotated[dict[str, Any], WithJsonSchema(_VARIANTS)]
 
 
 class Section(BaseModel):

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
@@ -94,7 +95,7 @@ class Fluctuations(AbstractMeasurement):
             every=every,
             boltzmann=boltzmann,
             box=box,
-            potential=potential,
+            potential=_as_arrays(potential, particles.position.x.dtype),
             grid=grid,
             atoms=particles.count,
         )
@@ -159,6 +160,12 @@ class Fluctuations(AbstractMeasurement):
         of_pressure = np.array([2 / 3, 0, 1, 0]) / volume
         pressure, variance = of_pressure @ mean, of_pressure @ covariance @ of_pressure
         return adiabatic_compressibility(volume, thermal, self.freedom, pressure, variance, mean[HYPERVIRIAL])
+
+
+def _as_arrays(potential: Any, dtype: Any) -> Any:
+    """The potential with its numbers as arrays, so that one program serves all values."""
+    numbers, rest = eqx.partition(potential, eqx.is_inexact_array_like)
+    return eqx.combine(jax.tree.map(lambda x: jnp.asarray(x, dtype), numbers), rest)
 
 
 class _Centred(NamedTuple):

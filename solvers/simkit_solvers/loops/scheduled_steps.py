@@ -56,7 +56,7 @@ def scheduled_steps(
         """The second part of a step and what is observed, at a renewal."""
         state, accumulator, valid = carry
         state = renew_list(dynamics.forces, state)
-        force, pairs = dynamics.forces.totals(state.particles, state.listed)
+        force, pairs = dynamics.pair_totals(state.particles, state.listed)
         valid = valid & state.complete & state.bounded
         state = end_step(dynamics, state, force)
         if observer is not None:

@@ -29,6 +29,7 @@ state too, and each due step once, however a run is cut into chunks. A chunk sto
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -98,6 +99,9 @@ class ParticleDynamics(eqx.Module):
 
     Step k begins at the time `t0` + k `dt`. `largest_move` is the furthest that a particle may go in one
     step, a length. A method that draws random numbers needs `noise`.
+
+    Where totals are observed, `changes(forces, particles, list)` gives their derivatives along changes of the
+    parameters, such as `ParameterChanges` of `simkit_physics` has.
     """
 
     forces: AbstractForces
@@ -107,6 +111,7 @@ class ParticleDynamics(eqx.Module):
     units: MotionUnits = REDUCED
     t0: Scalar = 0.0
     largest_move: Scalar = jnp.inf
+    changes: Callable[[Any, Particles, Any], PairTotals] | None = None
 
     def start(self, particles: Particles, step: int = 0) -> ParticleState:
         """The state of a run that begins with these particles, at a given number of its clock."""
@@ -138,6 +143,13 @@ class ParticleDynamics(eqx.Module):
         units = MotionUnits(*(jnp.asarray(unit, dtype) for unit in self.units))
         return ParticleStep(number, t, dt, units, self.noise)
 
+    def pair_totals(self, particles: Particles, listed: Any) -> tuple[Vector, PairTotals]:
+        """The forces and their totals, with what `changes` gives."""
+        force, pairs = self.forces.totals(particles, listed)
+        if self.changes is None:
+            return force, pairs
+        return force, pairs._replace(changes=self.changes(self.forces, particles, listed))
+
     def totals(
         self, particles: Particles, pairs: PairTotals, memory: PyTree, number: jax.Array
     ) -> ParticleTotals:
@@ -146,7 +158,7 @@ class ParticleDynamics(eqx.Module):
         kinetic = kinetic_tensor(particles, step.units)
         given = self.method.given_energy(particles, memory, step)
         conserved = pairs.energy + 0.5 * kinetic.trace + given
-        return ParticleTotals(pairs.energy, pairs.virial, kinetic, conserved)
+        return ParticleTotals(pairs.energy, pairs.virial, kinetic, conserved, pairs.changes)
 
 
 def run_chunk(
@@ -186,7 +198,7 @@ def run_chunk(
         def observed(carry):
             assert observer is not None
             state, accumulator = carry
-            force, pairs = dynamics.forces.totals(state.particles, listed)
+            force, pairs = dynamics.pair_totals(state.particles, listed)
             state = end_step(dynamics, state, force)
             totals = dynamics.totals(state.particles, pairs, state.memory, state.step - jnp.uint32(1))
             return state, observer.update(accumulator, state.particles, totals, state.step)

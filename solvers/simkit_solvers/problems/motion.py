@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.particles import Particles, Tensor, Vector
+from simkit_solvers.problems.particles import PairTotals, Particles, Tensor, Vector
 
 
 class MotionUnits(NamedTuple):
@@ -30,13 +30,14 @@ class ParticleTotals(NamedTuple):
 
     `virial` is that of `PairTotals`, and `kinetic` the tensor $\sum_i m_i v_{i,a} v_{i,b}$, whose trace is
     twice the kinetic energy. `conserved` is what the exact dynamics of the method would keep constant: the
-    energy, with a thermostat the energy less what that has given.
+    energy, with a thermostat the energy less what that has given. `changes` are those of `PairTotals`.
     """
 
     potential: jax.Array
     virial: Tensor
     kinetic: Tensor
     conserved: jax.Array
+    changes: PairTotals | tuple[()] = ()
 
     @property
     def kinetic_energy(self) -> jax.Array:

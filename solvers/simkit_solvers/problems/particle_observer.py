@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PyTree
 
 from simkit_solvers.problems.motion import ParticleTotals
-from simkit_solvers.problems.particles import Particles, Tensor
+from simkit_solvers.problems.particles import PairTotals, Particles, Tensor
 
 
 class AbstractParticleObserver(eqx.Module):
@@ -44,17 +44,22 @@ class TotalsRows(NamedTuple):
 
 
 class TotalsSeries(AbstractParticleObserver):
-    """Keeps the totals of every `every`-th step, `rows` of them."""
+    """Keeps the totals of every `every`-th step, `rows` of them, with as many `changes` as a run computes."""
 
     every: int
     rows: int = eqx.field(static=True)
+    changes: int = eqx.field(static=True, default=0)
 
     def init(self, particles: Particles) -> TotalsRows:
-        def blank():  # an array of its own each: they may be donated
-            return jnp.zeros(self.rows, particles.position.x.dtype)
+        def blank(*more: int):  # an array of its own each: they may be donated
+            return jnp.zeros((self.rows, *more), particles.position.x.dtype)
 
-        tensors = (Tensor(*(blank() for _ in Tensor._fields)) for _ in range(2))
-        totals = ParticleTotals(blank(), *tensors, blank())
+        def tensor(*more: int):
+            return Tensor(*(blank(*more) for _ in Tensor._fields))
+
+        n = self.changes
+        changes = PairTotals(blank(n), tensor(n)) if n else ()
+        totals = ParticleTotals(blank(), tensor(), tensor(), blank(), changes)
         return TotalsRows(jnp.uint32(0), jnp.zeros(self.rows, jnp.uint32), totals)
 
     def due(self, step: Int[Array, ""]) -> Bool[Array, ""]:

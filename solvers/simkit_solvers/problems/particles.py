@@ -148,11 +148,13 @@ class PairTotals(NamedTuple):
     r"""What a sum over all pairs gives beside the forces.
 
     `energy` is the potential energy and `virial` $W_{ab} = \sum_{i<j} r_{ij,a} f_{ij,b}$, with
-    $r_{ij} = x_i - x_j$ and the force $f_{ij}$ on i: positive where particles repel each other.
+    $r_{ij} = x_i - x_j$ and the force $f_{ij}$ on i: positive where particles repel each other. `changes` are
+    the same along changes of the parameters, with an axis of these in front, where a run asks for them.
     """
 
     energy: jax.Array
     virial: Tensor
+    changes: "PairTotals | tuple[()]" = ()
 
 
 class AbstractForces(eqx.Module):

@@ -1,0 +1,1 @@
+"""Derivatives of the averages of molecular dynamics by fluctuations."""
