@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from simkit.md.files.run_dataset import KIND, end_variables
+from simkit.md.files.run_dataset import KIND, end_variables, without_states
 from simkit.md.quantities import COMPONENTS, QUANTITIES, Measured
 from simkit.md.result import ParticleResult
 from simkit.md.simulation import ParticleSimulation, ParticleSystem, ScalarObservable, conserves
@@ -54,12 +54,13 @@ def _labelled(result: ParticleResult, provenance: Mapping[str, str]) -> xr.Datas
 def of_variants(datasets: Mapping[str, xr.Dataset], configuration: str) -> xr.Dataset:
     """The datasets of variants as one along `variant` (`side_by_side`), with the `configuration` of all.
 
-    Times are sums, and the speed is that of all.
+    Times are sums, and the speed is that of all. States to go on from are left out.
     """
     each = [dataset.attrs for dataset in datasets.values()]
     elapsed, compiled = (sum(attributes[key] for attributes in each) for key in ("elapsed_s", "compile_s"))
     work = sum(attributes["atom_steps_per_s"] * attributes["elapsed_s"] for attributes in each)
-    return side_by_side(datasets).assign_attrs(
+    ends = {name: without_states(dataset) for name, dataset in datasets.items()}
+    return side_by_side(ends).assign_attrs(
         {
             "configuration": configuration,
             "elapsed_s": elapsed,

@@ -4,12 +4,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import xarray as xr
 
 from simkit.errors import InputError
 from simkit.md.files.frame import Cell, Frame
 from simkit.md.saved_state import DamagedStateError, SavedState
 from simkit.results.storage import read_dataset
 from simkit.results.variables import Variables, variable
+from simkit.results.variants import VARIANT
 
 KIND = "particles"
 PARTICLES = ("path", "particle", "axis")
@@ -49,10 +51,20 @@ def end_variables(frames: list[Frame], states: list[SavedState], length: str, ve
     return variables
 
 
+def without_states(dataset: xr.Dataset) -> xr.Dataset:
+    """The dataset without what is needed to go on exactly, whose length differs from run to run."""
+    return dataset.drop_vars(["state", "state_bytes"])
+
+
 def read_run(path: Path) -> RunEnd:
     """The end of a run. Raises `InputError` for a dataset that has none, or a damaged one."""
     dataset = read_dataset(path)
     kind = dataset.attrs.get("simkit_kind")
+    if VARIANT in dataset.dims:
+        raise InputError(
+            f"{path}: this dataset holds variants, without the states to go on from; run the variant as a file "
+            "of its own and give its dataset"
+        )
     if kind != KIND or "end_position" not in dataset:
         what = f"it is one of {kind}" if kind != KIND else "it was written without"
         raise InputError(
