@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simkit.errors import InputError, OutputError
+from simkit.results.incomplete import incomplete
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -21,14 +22,12 @@ def save_picture(dataset: "xr.Dataset", path: str | Path) -> None:
     path = Path(path)
     if path.suffix not in KINDS:
         raise InputError(f"{path}: a picture must end in one of {', '.join(KINDS)}")
-    temporary = path.with_name(f".{path.stem}.tmp-{os.getpid()}{path.suffix}")
     try:
-        plot_dataset(dataset).savefig(temporary, dpi=150)
-        os.replace(temporary, path)
+        with incomplete(path) as temporary:
+            plot_dataset(dataset).savefig(temporary, dpi=150)
+            os.replace(temporary, path)
     except OSError as error:
         raise OutputError(f"{path}: could not be written: {error.strerror or error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def plot_dataset(dataset: "xr.Dataset") -> "Figure":

@@ -14,6 +14,7 @@ from typing import NoReturn
 import typer
 
 from simkit.errors import INTERRUPTED, InputError, NumericalError, SimkitError
+from simkit.results.incomplete import remove_incomplete
 
 TERMINATED = 143  # the shell's convention: 128 + SIGTERM
 BROKEN_PIPE = 141  # and 128 + SIGPIPE
@@ -64,7 +65,11 @@ def print_json(content: dict) -> None:
 
 
 def leave_at_once(code: int) -> NoReturn:
-    """End the process: threads that import or compile may be at work, and a tidy end under them crashes."""
+    """End the process: threads that import or compile may be at work, and a tidy end under them crashes.
+
+    Files that threads are writing are removed.
+    """
+    remove_incomplete()
     if sys.stderr.isatty():
         print("\x1b[?25h", end="", file=sys.stderr)  # the cursor, which the progress bar hides
     with contextlib.suppress(OSError):

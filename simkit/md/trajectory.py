@@ -18,6 +18,7 @@ from simkit.md.files.lammps_data import lammps_data
 from simkit.md.files.library import ANGSTROM
 from simkit.md.files.xyz import write_frame
 from simkit.md.simulation import ParticleSimulation
+from simkit.results.incomplete import incomplete
 from simkit.results.storage import FRAMES, check_folder_of, check_output
 from simkit.results.variables import Variables, variable
 
@@ -70,14 +71,12 @@ def whole_file(path: Path) -> Iterator[Path]:
 
     Raises `OutputError` where it cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}{path.suffix}")
     try:
-        yield temporary
-        os.replace(temporary, path)
+        with incomplete(path) as temporary:
+            yield temporary
+            os.replace(temporary, path)
     except OSError as error:
         raise OutputError(f"{path}: could not be written: {error.strerror or error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def frame_of(simulation: ParticleSimulation, particles: Particles) -> Frame:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simkit.errors import InputError, MissingFileError, OutputError
+from simkit.results.incomplete import incomplete, remove
 
 if TYPE_CHECKING:  # a second to import, and checking a path needs none of it
     import xarray as xr
@@ -73,28 +74,24 @@ def write_dataset(dataset: "xr.Dataset", path: str | os.PathLike, overwrite: boo
     """
     check_output(path, overwrite)
     named, path = path, Path(os.path.realpath(path))
-    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
     try:
-        remove(temporary)
-        if path.suffix == ".zarr":
-            # Format 2: the third has no stable specification of strings yet.
-            dataset.to_zarr(str(temporary), mode="w-", zarr_format=2, consolidated=True)
-        elif path.suffix == ".csv":
-            from simkit.results.statistics_csv import write_statistics
+        with incomplete(path) as temporary:
+            if path.suffix == ".zarr":
+                # Format 2: the third has no stable specification of strings yet.
+                dataset.to_zarr(str(temporary), mode="w-", zarr_format=2, consolidated=True)
+            elif path.suffix == ".csv":
+                from simkit.results.statistics_csv import write_statistics
 
-            write_statistics(dataset, temporary)
-        else:
-            dataset.to_netcdf(str(temporary), engine="h5netcdf")
-        check_output(named, overwrite)  # it may have come into being meanwhile
-        put_in_place(temporary, path)
+                write_statistics(dataset, temporary)
+            else:
+                dataset.to_netcdf(str(temporary), engine="h5netcdf")
+            check_output(named, overwrite)  # it may have come into being meanwhile
+            put_in_place(temporary, path)
     except (OSError, RuntimeError) as error:  # HDF5 reports some failed writes as RuntimeError
         if isinstance(error, OutputError):
             raise
         reason = getattr(error, "strerror", None) or str(error)
         raise OutputError(f"{named}: could not be written: {reason}") from error
-    finally:
-        with contextlib.suppress(OSError):
-            remove(temporary)
 
 
 def left_out(path: Path) -> str:
@@ -127,14 +124,6 @@ def put_in_place(temporary: Path, path: Path) -> None:
             os.rename(aside, path)
         raise
     shutil.rmtree(aside, ignore_errors=True)
-
-
-def remove(path: Path) -> None:
-    """Remove a file or directory, if there is one."""
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def read_dataset(path: str | Path) -> "xr.Dataset":

@@ -11,7 +11,8 @@ import numpy as np
 
 from simkit.errors import OutputError
 from simkit.md.files.frame import Frame
-from simkit.results.storage import put_in_place, remove
+from simkit.results.incomplete import incomplete
+from simkit.results.storage import put_in_place
 from simkit.results.variables import Variables
 
 AXES = ("path", "time", "particle", "axis")
@@ -52,40 +53,35 @@ def frame_store(
     import zarr
 
     path = Path(os.path.realpath(file))
-    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
-    store = None
     try:
-        remove(temporary)
-        dataset = xr.Dataset(variables, attrs=attributes)
-        # Format 2, as all datasets of simkit.
-        dataset.to_zarr(str(temporary), mode="w-", zarr_format=2, consolidated=False)
-        group = zarr.open_group(str(temporary), zarr_format=2)
-        shape = (dataset.sizes["path"], dataset.sizes["time"], dataset.sizes["particle"], 3)
-        for name, unit in units.items():
-            array = group.create_array(
-                name,
-                shape=shape,
-                chunks=(1, 1, *shape[2:]),
-                dtype=np.dtype(np.int32) if name == "image" else dtype,
-                fill_value=None,  # which xarray would take for a missing number
-            )
-            array.attrs.update(
-                {"_ARRAY_DIMENSIONS": list(AXES), "units": unit, "long_name": LONG_NAMES[name]}
-            )
-        zarr.consolidate_metadata(str(temporary), zarr_format=2)
-        store = FrameStore(group)
-        yield store
-        store.close()
-        put_in_place(temporary, path)
+        with incomplete(path) as temporary:
+            dataset = xr.Dataset(variables, attrs=attributes)
+            # Format 2, as all datasets of simkit.
+            dataset.to_zarr(str(temporary), mode="w-", zarr_format=2, consolidated=False)
+            group = zarr.open_group(str(temporary), zarr_format=2)
+            shape = (dataset.sizes["path"], dataset.sizes["time"], dataset.sizes["particle"], 3)
+            for name, unit in units.items():
+                array = group.create_array(
+                    name,
+                    shape=shape,
+                    chunks=(1, 1, *shape[2:]),
+                    dtype=np.dtype(np.int32) if name == "image" else dtype,
+                    fill_value=None,  # which xarray would take for a missing number
+                )
+                array.attrs.update(
+                    {"_ARRAY_DIMENSIONS": list(AXES), "units": unit, "long_name": LONG_NAMES[name]}
+                )
+            zarr.consolidate_metadata(str(temporary), zarr_format=2)
+            store = FrameStore(group)
+            try:
+                yield store
+            finally:
+                store.close()  # a thread may be at work still, after a failure or an interrupt
+            put_in_place(temporary, path)
     except OSError as error:
         if isinstance(error, OutputError):
             raise
         raise OutputError(f"{file}: could not be written: {error.strerror or error}") from error
-    finally:
-        if store is not None:
-            store.close()  # a thread may be at work still, after a failure or an interrupt
-        with contextlib.suppress(OSError):
-            remove(temporary)
 
 
 LONG_NAMES = {

@@ -62,8 +62,8 @@ def read_run(path: Path) -> RunEnd:
     kind = dataset.attrs.get("simkit_kind")
     if VARIANT in dataset.dims:
         raise InputError(
-            f"{path}: this dataset holds variants, without the states to go on from; run the variant as a file "
-            "of its own and give its dataset"
+            f"{path}: this dataset holds variants, without the states to go on from; run the variant as a "
+            "file of its own and give its dataset"
         )
     if kind != KIND or "end_position" not in dataset:
         what = f"it is one of {kind}" if kind != KIND else "it was written without"

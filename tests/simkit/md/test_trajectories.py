@@ -1,12 +1,18 @@
 """Trajectories: frames as the run goes on, in each format; velocities and drifts of files."""
 
 import importlib
+import os
+import signal
+import subprocess
+import sys
 import threading
+import time
 import warnings
 
 import numpy as np
 import pytest
 import xarray as xr
+import yaml
 from md_examples import fluid
 
 import simkit
@@ -172,3 +178,33 @@ def test_a_box_that_is_given_replaces_that_of_the_file(tmp_path):
     assert "box_vectors" not in free
     with pytest.raises(InputError, match=r"system.box: particle 1 at \(4, 1, 1\) is outside the box"):
         simkit.run(experiment, overrides={"system.box": {"sides": [3, 5, 5]}})
+
+
+HEEDFUL = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "  # a background job ignores it
+    "from simkit.cli import main; main()"
+)
+
+
+@pytest.mark.more
+@pytest.mark.parametrize(("suffix", "number"), [("xyz", signal.SIGINT), ("zarr", signal.SIGTERM)])
+def test_a_signal_while_frames_are_written_leaves_none(tmp_path, suffix, number):
+    """Threads write them, which do not see the end of the process."""
+    frames = {"file": str(tmp_path / f"a.{suffix}"), "every": 20}
+    experiment = fluid(observe=OBSERVE, save__trajectory=frames, time__steps=10_000_000)
+    file = tmp_path / "fluid.yaml"
+    file.write_text(yaml.safe_dump(experiment))
+    command = [sys.executable, "-c", HEEDFUL, "run", str(file), "--quiet"]
+    process = subprocess.Popen(command, env=os.environ | {"XLA_FLAGS": ""}, stderr=subprocess.PIPE, text=True)
+    try:
+        end = time.monotonic() + 120
+        while time.monotonic() < end and process.poll() is None:
+            time.sleep(0.1)
+            if any(each.stat().st_size for each in tmp_path.glob(".a.tmp-*")):
+                break
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 128 + number, said
+    assert [each.name for each in tmp_path.iterdir()] == ["fluid.yaml"]
