@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from simkit.cli.failures import print_json
 from simkit.cli.outputs import Outputs
-from simkit.progress import counted, progress_bar, short_count
+from simkit.progress import counted, progress_bar
 
 if TYPE_CHECKING:
     from simkit.config.documents import Document
@@ -41,29 +41,14 @@ def run(simulation: "ParticleSimulation", outputs: Outputs) -> None:
 
 
 def print_estimate(simulation: "ParticleSimulation", target: Path | None, as_json: bool) -> None:
-    """Particles, steps and measurements of a run."""
+    """What a run would do, and how much memory and disk it would take."""
+    from simkit.md.size import size_of, size_text
+
     content = size_of(simulation)
     if as_json:
         print_json(content | {"output": target and str(target)})
-        return
-    print(
-        f"{counted(content['paths'], 'replica')} x {counted(content['particles'], 'particle')} x "
-        f"{counted(content['steps'], 'step')}, {short_count(content['atom_steps'])} atom-steps\n"
-        f"measurements: {content['measurements']:,}"
-    )
-
-
-def size_of(simulation: "ParticleSimulation") -> dict[str, int]:
-    """How much work a run is."""
-    steps = sum(stage.steps for stage in simulation.stages)
-    count = simulation.system.count
-    return {
-        "paths": simulation.paths,
-        "particles": count,
-        "steps": steps,
-        "atom_steps": count * steps * simulation.paths,
-        "measurements": 1 + simulation.run.steps // simulation.system.every,
-    }
+    else:
+        print(size_text(content))
 
 
 def about(simulation: "ParticleSimulation") -> dict[str, Any]:

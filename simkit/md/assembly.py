@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import jax
+import numpy as np
 
 from simkit.config.diagnostics import Diagnostics, SettingError
 from simkit.config.settings import ParticleExperiment
@@ -25,6 +26,7 @@ from simkit.md.simulation import (
 from simkit.md.system_plan import ONLY, SystemPlan, plan_system
 
 LATEST = 2**32 - 1  # step
+MOST_WIDTHS = 10  # of the box, for a cutoff: beyond, there are more than 9261 images
 
 
 def assemble_particles(experiment: ParticleExperiment, diagnostics: Diagnostics) -> ParticleSimulation | None:
@@ -70,6 +72,8 @@ def _assembled(experiment: ParticleExperiment, diagnostics: Diagnostics) -> Part
             _refuse_equal_replicas(ensemble.paths, plan, stages)
     if plan is None or potential is None or stages is None:
         return None
+    with diagnostics.collecting():
+        _refuse_many_images(plan, float(np.max(np.asarray(potential.cutoffs))))
     with diagnostics.collecting():
         tail = _tail(experiment, plan, potential)
     system = ParticleSystem(
@@ -149,6 +153,19 @@ def _refuse_late_clock(
             ("observe",),
             f"the run would end at step {end:,}, and steps are counted up to {LATEST:,}: after stages it "
             f"begins at a common multiple of every, here of {shown}; take multiples of save.every",
+        )
+
+
+def _refuse_many_images(system: SystemPlan, cutoff: float) -> None:
+    """With a cutoff of many boxes, a step would take all pairs of as many images."""
+    if system.cell is None:
+        return
+    least = min(float(width) for width in jax.tree.map(np.asarray, system.box).widths)
+    if cutoff > MOST_WIDTHS * least:
+        raise SettingError(
+            ("potential", "cutoff"),
+            f"must be at most {MOST_WIDTHS * least:.6g}, {MOST_WIDTHS} times the least width of the box, got "
+            f"{cutoff:g}; take a larger box, or box: {{free: true}}",
         )
 
 

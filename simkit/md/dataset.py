@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from simkit.md.last_configuration import labelled_configuration
 from simkit.md.quantities import COMPONENTS, QUANTITIES, Measured
 from simkit.md.result import ParticleResult
 from simkit.md.simulation import ParticleSimulation, ParticleSystem, ScalarObservable, conserves
@@ -42,6 +43,8 @@ def _labelled(result: ParticleResult, provenance: Mapping[str, str]) -> xr.Datas
         variables |= labelled.variables
         coordinates |= labelled.coordinates
         numbers += labelled.numbers
+    own, axes = labelled_configuration(system, result.replicas[0].last)
+    variables, coordinates = variables | own, coordinates | axes
     if not system.run.steps:
         own, axes = _single_point(result, measured)
         variables, coordinates = variables | own, coordinates | axes
@@ -91,9 +94,10 @@ def _drift(result: ParticleResult, measured: Measured) -> Variables:
     if not conserves(system.run.method) or rows < 3:
         return {}
     energy = np.asarray(QUANTITIES["conserved_energy"].value(measured)) / measured.atoms
-    found = slope(blocks_of((energy - energy[:, :1])[:, :, None]), system.interval)
+    energy = energy - energy[:, :1]
+    found = slope(blocks_of(energy[:, :, None]), system.interval)
     about = {"stderr_unknown": found.reason.removeprefix("unknown: ")} if found.reason else {}
-    return with_stderr(
+    drift = with_stderr(
         "drift",
         (),
         float(found.value[0]),
@@ -102,6 +106,8 @@ def _drift(result: ParticleResult, measured: Measured) -> Variables:
         "drift of the conserved energy per particle",
         **about,
     )
+    what = "conserved energy per particle since the start"
+    return drift | {"drift_path": variable(("path", "time"), energy, system.units.label("energy"), what)}
 
 
 def _single_point(result: ParticleResult, measured: Measured) -> tuple[Variables, Variables]:
@@ -110,10 +116,7 @@ def _single_point(result: ParticleResult, measured: Measured) -> tuple[Variables
     forces = np.stack([each.forces for each in result.replicas if each.forces is not None])
     unit = system.units.label("energy/length")
     variables = {"force": variable(("path", "particle", "axis"), forces, unit, "force on a particle")}
-    coordinates = {
-        "particle": variable(("particle",), np.arange(system.count), "1", "number of the particle"),
-        "axis": variable(("axis",), np.array(["x", "y", "z"], object), "1", "axis"),
-    }
+    coordinates: Variables = {}
     if system.cell is not None:
         components = np.stack([np.asarray(measured.component(ab))[:, 0] for ab in COMPONENTS], axis=1)
         unit = system.units.label("pressure")
@@ -130,6 +133,7 @@ def _attributes(result: ParticleResult) -> dict[str, Any]:
     return {
         "simkit_format": FORMAT,
         "simkit_kind": KIND,
+        "file": simulation.file,
         "potential": potential.type or f"energy {potential.energy}",
         "truncation": potential.truncation,
         "solver": simulation.experiment.solver.type,

@@ -23,7 +23,10 @@ DEFAULTS = {
 }
 KINDS = ("value", *FUNCTIONS)
 PER_ATOM = "/atoms"
-RESERVED = ("time", "step", "path", "species", "drift", "force", "pressure", "particle", "axis", "component")
+RESERVED = (
+    *("time", "step", "path", "species", "drift", "force", "pressure", "component"),
+    *("particle", "axis", "position", "velocity", "particle_species", "vector", "box", "diameter"),
+)
 
 
 def plan_scalars(
@@ -58,6 +61,11 @@ def plan_scalars(
                 )
             if settings.value is not None:
                 place: KeyPath = (*path, "value")
+                if str(settings.value) in FUNCTIONS:
+                    options = "{max: …}" if settings.value in ("rdf", "structure_factor") else "{}"
+                    raise SettingError(
+                        path, f"{settings.value} has options; write {{{settings.value}: {options}}}"
+                    )
                 expression = constants.compiled(place, settings.value, (*constants.names, *QUANTITIES))
                 if expression is None:
                     continue

@@ -14,7 +14,7 @@ from simkit.errors import OutputError
 from simkit.md.files.frame import Frame
 from simkit.md.files.lammps_data import lammps_data
 from simkit.md.files.xyz import write_frame
-from simkit.md.simulation import ParticleSimulation
+from simkit.md.simulation import ParticleSimulation, ParticleSystem
 from simkit.results.storage import check_folder_of
 
 
@@ -41,7 +41,7 @@ def write_end(simulation: ParticleSimulation, particles: Particles, replica: int
     """Write the last configuration of a replica, if it is wanted: whole or not at all."""
     if simulation.end is None:
         return
-    frame = frame_of(simulation, particles)
+    frame = frame_of(simulation.system, particles)
     with whole_file(of_replica(simulation.end, replica)) as file:
         if simulation.end.suffix == ".xyz":
             write_frame(file, frame, step=simulation.run.steps)
@@ -63,9 +63,9 @@ def whole_file(path: Path) -> Iterator[TextIO]:
         temporary.unlink(missing_ok=True)
 
 
-def frame_of(simulation: ParticleSimulation, particles: Particles) -> Frame:
+def frame_of(system: ParticleSystem, particles: Particles) -> Frame:
     """The particles in the order of their numbers, wrapped into the box."""
-    own, system = particles.by_identity(), simulation.system
+    own = particles.by_identity()
     position, _ = system.box.wrapped(own.position)
     velocities = np.asarray(own.momentum.rows()) / np.asarray(own.mass)[:, None]
     return Frame(
@@ -103,7 +103,7 @@ class _Written(Frames):
     def add(self, particles: Particles, step: int) -> None:
         if step % self.every:
             return
-        frame, time = frame_of(self.simulation, particles), step * self.simulation.run.dt
+        frame, time = frame_of(self.simulation.system, particles), step * self.simulation.run.dt
         write_frame(self.file, frame, step=step, time=time)
 
 

@@ -1,11 +1,13 @@
 """The velocities with which a stage begins."""
 
 import jax.numpy as jnp
+import numpy as np
 from simkit_physics.particles.configurations import with_velocities
 from simkit_solvers import Particles, Vector
 from simkit_solvers.problems.motion import MotionUnits
 from simkit_solvers.random.generator import Words
 
+from simkit.md.programs import Programs
 from simkit.md.simulation import ParticleSimulation
 
 
@@ -16,6 +18,7 @@ def in_motion(
     key: Words,
     path: int,
     units: MotionUnits,
+    programs: Programs,
 ) -> Particles:
     """The particles of a replica as stage `number` wants them.
 
@@ -29,11 +32,12 @@ def in_motion(
         return particles
     if before is None or before.ensemble in ("none", "configurations"):
         if temperature is not None:
-            return with_velocities(particles, temperature, key, path, units)
+            drawn = particles, np.float64(temperature), key, np.uint32(path), units
+            return programs(particles, with_velocities, *drawn)
         return particles if before is None else particles.pushed(particles.momentum.times(0.0))
     moving, all_of_them = stage.degrees_of_freedom(particles.count), 3 * particles.count
     if before.degrees_of_freedom(particles.count) == all_of_them and 0 < moving < all_of_them:
-        return without_drift(particles)
+        return programs(particles, without_drift, particles)
     return particles
 
 

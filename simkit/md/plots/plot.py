@@ -1,33 +1,47 @@
-"""The picture of a run of particles: observables over time with their means, and distribution functions."""
+"""The picture of a run of particles: the box, observables over time, and distribution functions."""
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from simkit.md.plots.box import draw_box
+from simkit.md.plots.functions import panels_of
+from simkit.md.plots.time_rows import draw_row, time_rows
 from simkit.progress import counted
-from simkit.results.plots.plot_layout import BLUE, COLOURS, GREY, VERMILION, titled_figure
+from simkit.results.plots.plot_layout import titled_figure
 
 if TYPE_CHECKING:
     import xarray as xr
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MOST_ROWS = 6
-MOST_LINES = 8  # replicas that are drawn
-ARGUMENTS = {"r": "r", "k": "k", "lag": "t"}
+WIDTH, ROW, PANEL = 11.0, 1.75, 3.6  # inches: of the figure, and the heights of a row over time and a panel
+BOX = 4.4  # inches, at least
 
 
 def plot_particles(dataset: "xr.Dataset") -> "Figure":
-    """A row for each observable over time, and one for each distribution function."""
-    scalars = dataset.attrs["observables"].split()[:MOST_ROWS]
-    functions = [name for name in dataset.attrs["functions"].split() if name in dataset]
-    rows = max(len(scalars) + len(functions), 1)
-    with titled_figure(_title(dataset), (9, 2.5 * rows + 0.9)) as figure:
-        grid = figure.add_gridspec(rows, 1)
-        for row, name in enumerate(scalars):
-            _over_time(figure.add_subplot(grid[row]), dataset, name)
-        for row, name in enumerate(functions, len(scalars)):
-            _function(figure.add_subplot(grid[row]), dataset, name)
+    """The particles at the end, next to what was measured over time; functions such as g(r) below.
+
+    A single point has the particles alone.
+    """
+    rows = time_rows(dataset)
+    panels = [panel for name in dataset.attrs["functions"].split() for panel in panels_of(dataset, name)]
+    below = -(-len(panels) // 2)
+    upper = max(ROW * len(rows), BOX)
+    with titled_figure(
+        _title(dataset), (WIDTH if rows or panels else 7.0, upper + PANEL * below + 0.6)
+    ) as figure:
+        blocks = figure.add_gridspec(
+            1 + bool(below), 1, height_ratios=[upper, PANEL * below][: 1 + bool(below)]
+        )
+        top = blocks[0].subgridspec(1, 1 + bool(rows), width_ratios=[1, 1.25][: 1 + bool(rows)])
+        draw_box(figure.add_subplot(top[0]), dataset)
+        if rows:
+            lines = top[1].subgridspec(len(rows), 1)
+            for i, row in enumerate(rows):
+                draw_row(figure.add_subplot(lines[i]), dataset, row, last=row is rows[-1])
+        if below:
+            grid = blocks[1].subgridspec(below, 2)
+            for i, draw in enumerate(panels):
+                alone = i == len(panels) - 1 and i % 2 == 0
+                draw(figure.add_subplot(grid[i // 2, :] if alone else grid[divmod(i, 2)]))
     return figure
 
 
@@ -36,45 +50,6 @@ def _title(dataset: "xr.Dataset") -> str:
     size = counted(int(a["particles"]), "particle")
     if int(a["paths"]) > 1:
         size = f"{counted(int(a['paths']), 'replica')} of {size}"
-    return f"{a['potential']}, {a['solver']}: {size}, {counted(int(a['steps']), 'step')}"
-
-
-def _over_time(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
-    """The series of the first replicas, and the mean of all with its error."""
-    series, time = dataset[f"{name}_path"], dataset["time"]
-    mean, stderr = float(dataset[f"{name}_mean"]), float(dataset[f"{name}_stderr"])
-    values = np.atleast_2d(series.values)[:MOST_LINES]
-    mark = "o" if len(time) == 1 else None
-    for line in values:
-        axes.plot(
-            time.values, line, color=BLUE, linewidth=1, marker=mark, alpha=1 if len(values) == 1 else 0.6
-        )
-    if len(time) > 1 and np.isfinite(mean):
-        text = f"mean {mean:.6g}" + (f" ± {stderr:.2g}" if np.isfinite(stderr) else "")
-        axes.axhline(mean, color=VERMILION, linewidth=1.5, label=text)
-        if np.isfinite(stderr):
-            axes.axhspan(mean - stderr, mean + stderr, color=VERMILION, alpha=0.2, linewidth=0)
-        axes.legend(loc="best", frameon=False)
-    axes.set_ylabel(_label(name, series.attrs["units"]))
-    axes.set_xlabel(_label("time", time.attrs["units"]))
-
-
-def _function(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
-    """A function of a distance, a wave number or a time: a curve for each pair of species, or species."""
-    function = dataset[name]
-    argument = next(str(dim) for dim in function.dims if str(dim).rpartition("_")[2] in ARGUMENTS)
-    kinds = [str(dim) for dim in function.dims if dim != argument]
-    curves = function.transpose(*kinds, argument).values.reshape(-1, function.sizes[argument])
-    labels = [str(label) for label in dataset[kinds[0]].values] if kinds else [""]
-    x = dataset[argument]
-    for i, (curve, label) in enumerate(zip(curves, labels, strict=True)):
-        axes.plot(x.values, curve, color=COLOURS[i % len(COLOURS)], label=label, linewidth=1.5)
-    if len(labels) > 1:
-        axes.legend(loc="best", frameon=False)
-    axes.set_ylabel(_label(name, function.attrs["units"]))
-    axes.set_title(str(function.attrs["long_name"]), fontsize=10, loc="left", color=GREY)
-    axes.set_xlabel(_label(ARGUMENTS[argument.rpartition("_")[2]], x.attrs["units"]))
-
-
-def _label(name: str, unit: str) -> str:
-    return name if unit in ("", "1") else f"{name} [{unit}]"
+    method = f"{a['solver']} ({a['ensemble']}), {size}, {counted(int(a['steps']), 'step')}"
+    text = f"{a['potential']}, {method if int(a['steps']) else f'{size}, a single point'}"
+    return f"{a['file']}: {text}" if a.get("file") else text

@@ -87,7 +87,7 @@ def test_a_list_that_does_not_fit_into_memory_is_refused(monkeypatch):
     tight = dataclasses.replace(forces, capacities=Capacities(8, 64, 64, 24))
     _, listed = eqx.filter_jit(tight.arranged)(particles)
     with pytest.raises(
-        ValueError, match=r"neighbour list: needs .* GB .* raise `memory`, or use a shorter cutoff"
+        ValueError, match=r"neighbour list: needs .* GB .* take a shorter cutoff, fewer particles"
     ):
         enlarged(tight, particles, listed, memory=1e4)
 

@@ -179,6 +179,7 @@ WITH_MORE = {
 
 @pytest.mark.parametrize("more", [{}, pytest.param(WITH_MORE, marks=pytest.mark.more)])
 @pytest.mark.more
+@pytest.mark.user_code
 def test_a_run_has_the_same_bits_in_chunks_of_any_length(monkeypatch, more):
     whole = simkit.run(CHUNKED | more)
     monkeypatch.setattr(replicas, "ROWS", 3)
