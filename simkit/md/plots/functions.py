@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simkit.md.plots.time_rows import figure_text, labelled, noted
+from simkit.md.plots.time_rows import figure_text, in_print, labelled, noted
 from simkit.results.plots.plot_layout import COLOURS, GREY
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _draw_curves(axes: "Axes", dataset: "xr.Dataset", name: str, argument: str) 
     unknown = (
         "no errors: the run is too short" if function.attrs.get("stderr_unknown") else "± one standard error"
     )
-    noted(axes, f"{function.attrs['long_name']}, {unknown}")
+    noted(axes, f"{str(function.attrs['long_name']).partition(',')[0]}, {unknown}")
 
 
 def _legend(axes: "Axes", place: str = "best") -> None:
@@ -132,7 +132,7 @@ def _displacement(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
     unit = diffusion.attrs["units"]
     middle = (first * last) ** 0.5
     axes.annotate("fitted", (middle, 0.02), xycoords=("data", "axes fraction"), ha="center", color=GREY)
-    noted(axes, "mean-square displacement", labelled(", ".join(texts), unit))
+    noted(axes, "mean-square displacement", f"{', '.join(texts)} {in_print(unit)}")
     _legend(axes)
 
 
