@@ -1,5 +1,7 @@
 """Random positions without overlaps, a pure function of (key, path, number of the particle)."""
 
+from typing import Any
+
 import jax
 import numpy as np
 from simkit_solvers import Particles, Stream, Vector, Words, block, stream_key
@@ -52,8 +54,10 @@ def _box_vectors(box: AbstractBox) -> np.ndarray:
     """The box vectors, one a row."""
     if not np.all(np.isfinite(np.asarray(box.widths))):
         raise ValueError("random: open space has no volume; give a periodic box")
-    zero, box = np.zeros(3), jax.tree.map(np.asarray, box)
-    return box.unwrapped(Vector(zero, zero, zero), Vector(*np.eye(3, dtype=np.int32))).rows()
+    zeros, units = np.zeros((3, 3)), np.eye(3, dtype=np.int32)
+    at: Any = jax.tree.map(np.asarray, box)  # with NumPy nothing is compiled
+    place: Any = Vector
+    return at.unwrapped(place(*zeros), place(*units)).rows()
 
 
 def _near_pairs(fractions, vectors, widths, distance) -> tuple[np.ndarray, np.ndarray]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -63,7 +63,7 @@ def _draw_curves(axes: "Axes", dataset: "xr.Dataset", name: str, argument: str) 
     noted(axes, f"{str(function.attrs['long_name']).partition(',')[0]}, {unknown}")
 
 
-def _legend(axes: "Axes", place: str = "best") -> None:
+def _legend(axes: "Axes", place: Literal["best", "upper left"] = "best") -> None:
     if len(axes.get_legend_handles_labels()[1]) > 1:
         axes.legend(loc=place, frameon=False, fontsize=9)
 

@@ -89,7 +89,7 @@ def block(key: Words, group: Any, component_block: Any) -> Words:
     return threefry2x32(key, counter)
 
 
-def _word(what: str, value, key: Words):
+def _word(what: str, value: Any, key: Words) -> Any:
     """`value` as a 32-bit word of the kind of the key's, refused where a cast would wrap or cut it."""
     if isinstance(value, jax.Array):
         if value.dtype != jnp.uint32:

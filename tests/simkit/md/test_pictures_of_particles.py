@@ -7,8 +7,8 @@ import yaml
 from md_examples import fluid
 
 import simkit
+from simkit import save_picture
 from simkit.md.plots.plot import plot_particles
-from simkit.pictures import save_picture
 
 
 @pytest.fixture(scope="module")
