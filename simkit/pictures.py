@@ -42,7 +42,7 @@ def plot_dataset(dataset: "xr.Dataset") -> "Figure":
     elif kind == "sensitivity":
         from simkit.derivatives.plot import plot_sensitivities as plot
     elif kind == "particles":
-        from simkit.md.plot import plot_particles as plot
+        from simkit.md.plots.plot import plot_particles as plot
     else:
         from simkit.results.plots.plot import plot_run as plot
     return plot(dataset)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from simkit.cli.failures import print_json
 from simkit.cli.outputs import Outputs
-from simkit.progress import counted, progress_bar, short_count
+from simkit.progress import counted, progress_bar
 
 if TYPE_CHECKING:
     from simkit.config.documents import Document
@@ -51,21 +51,15 @@ def run(loaded: "Loaded", outputs: Outputs) -> None:
 
 
 def print_estimate(loaded: "Loaded", target: Path | None, as_json: bool) -> None:
-    """Particles, steps and measurements of a run, of each variant."""
+    """What a run, or that of each variant, would do, and how much memory and disk it would take."""
+    from simkit.md.size import size_of, size_text
+
     each = {name: size_of(simulation) for name, simulation in _by_name(loaded).items()}
     if as_json:
         print_json(each.get("", {"variants": each}) | {"output": target and str(target)})
         return
     for name, content in each.items():
-        print(f"variant {name}: {_size_text(content)}" if name else _size_text(content))
-
-
-def _size_text(content: dict[str, int]) -> str:
-    return (
-        f"{counted(content['paths'], 'replica')} x {counted(content['particles'], 'particle')} x "
-        f"{counted(content['steps'], 'step')}, {short_count(content['atom_steps'])} atom-steps\n"
-        f"measurements: {content['measurements']:,}"
-    )
+        print(f"variant {name}: {size_text(content)}" if name else size_text(content))
 
 
 def validate(experiment: str, loaded: "Loaded", as_json: bool) -> None:
@@ -76,18 +70,6 @@ def validate(experiment: str, loaded: "Loaded", as_json: bool) -> None:
         return
     for name, simulation in _by_name(loaded).items():
         print(line(f"{experiment}: variant {name}" if name else experiment, simulation))
-
-
-def size_of(simulation: "ParticleSimulation") -> dict[str, int]:
-    """How much work a run is."""
-    count = simulation.system.count
-    return {
-        "paths": simulation.paths,
-        "particles": count,
-        "steps": sum(stage.steps for stage in simulation.stages),
-        "atom_steps": count * simulation.all_steps,
-        "measurements": 1 + simulation.run.steps // simulation.system.every,
-    }
 
 
 def about(simulation: "ParticleSimulation") -> dict[str, Any]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import jax
+import numpy as np
 
 from simkit.config.diagnostics import Diagnostics, SettingError
 from simkit.config.settings import ParticleExperiment
@@ -29,6 +30,7 @@ from simkit.md.system_plan import ONLY, SystemPlan, plan_system
 from simkit.md.velocities import without_drift_of_file
 
 LATEST = 2**32 - 1  # step
+MOST_WIDTHS = 10  # of the box, for a cutoff: beyond, there are more than 9261 images
 
 
 def assemble_particles(experiment: ParticleExperiment, diagnostics: Diagnostics) -> ParticleSimulation | None:
@@ -75,6 +77,8 @@ def _assembled(experiment: ParticleExperiment, diagnostics: Diagnostics) -> Part
     if plan is None or potential is None or stages is None:
         return None
     plan = without_drift_of_file(plan, stages[0].method)
+    with diagnostics.collecting():
+        _refuse_many_images(plan, float(np.max(np.asarray(potential.cutoffs))))
     with diagnostics.collecting():
         tail = _tail(experiment, plan, potential)
     system = ParticleSystem(
@@ -171,6 +175,19 @@ def _refuse_late_clock(
             ("observe",),
             f"the run would end at step {end:,}, and steps are counted up to {LATEST:,}: after stages it "
             f"begins at a common multiple of every, here of {shown}; take multiples of save.every",
+        )
+
+
+def _refuse_many_images(system: SystemPlan, cutoff: float) -> None:
+    """With a cutoff of many boxes, a step would take all pairs of as many images."""
+    if system.cell is None:
+        return
+    least = min(float(width) for width in jax.tree.map(np.asarray, system.box).widths)
+    if cutoff > MOST_WIDTHS * least:
+        raise SettingError(
+            ("potential", "cutoff"),
+            f"must be at most {MOST_WIDTHS * least:.6g}, {MOST_WIDTHS} times the least width of the box, got "
+            f"{cutoff:g}; take a larger box, or box: {{free: true}}",
         )
 
 

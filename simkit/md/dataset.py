@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from simkit.md.files.run_dataset import KIND, end_variables, without_states
+from simkit.md.functions.function import species_axis
 from simkit.md.quantities import COMPONENTS, QUANTITIES, Measured
 from simkit.md.result import ParticleResult
 from simkit.md.simulation import ParticleSimulation, ParticleSystem, ScalarObservable, conserves
@@ -16,6 +17,8 @@ from simkit.md.trajectory import FORMAT, axis_coordinate, frame_of, particle_var
 from simkit.results.variables import Variables, variable, with_stderr
 from simkit.results.variant_dataset import side_by_side
 from simkit.time_series import blocks_of, of_series, slope
+
+DIAMETER = "sigma of the potential, as large as particles are drawn"
 
 
 def to_particle_dataset(result: ParticleResult, provenance: Mapping[str, str]) -> xr.Dataset:
@@ -44,11 +47,22 @@ def _labelled(result: ParticleResult, provenance: Mapping[str, str]) -> xr.Datas
         numbers += labelled.numbers
     variables |= _end(result)
     coordinates |= particle_variables(simulation) | axis_coordinate()
+    if (sigma := _sigma(system.potential.potential)) is not None:
+        species, kinds = species_axis(system)
+        coordinates[species] = kinds
+        table = np.broadcast_to(sigma, (len(system.names),) * 2)
+        variables["diameter"] = variable((species,), np.diag(table), system.units.label("length"), DIAMETER)
     if not system.run.steps:
         own, axes = _single_point(result, measured)
         variables, coordinates = variables | own, coordinates | axes
     attributes = attributes_of(result) | {"numbers": " ".join(numbers)} | dict(provenance)
     return xr.Dataset(variables, coordinates, attributes)
+
+
+def _sigma(potential: Any) -> np.ndarray | None:
+    """The parameter `sigma`, of a potential by its name or one that is written as an energy."""
+    sigma = getattr(potential, "sigma", getattr(potential, "parameters", {}).get("sigma"))
+    return None if sigma is None else np.asarray(sigma, float)
 
 
 def of_variants(datasets: Mapping[str, xr.Dataset], configuration: str) -> xr.Dataset:
@@ -120,9 +134,10 @@ def _drift(result: ParticleResult, measured: Measured) -> Variables:
     if not conserves(system.run.method) or rows < 3:
         return {}
     energy = np.asarray(QUANTITIES["conserved_energy"].value(measured)) / measured.atoms
-    found = slope(blocks_of((energy - energy[:, :1])[:, :, None]), system.interval)
+    energy = energy - energy[:, :1]
+    found = slope(blocks_of(energy[:, :, None]), system.interval)
     about = {"stderr_unknown": found.reason.removeprefix("unknown: ")} if found.reason else {}
-    return with_stderr(
+    drift = with_stderr(
         "drift",
         (),
         float(found.value[0]),
@@ -131,6 +146,8 @@ def _drift(result: ParticleResult, measured: Measured) -> Variables:
         "drift of the conserved energy per particle",
         **about,
     )
+    what = "conserved energy per particle since the start"
+    return drift | {"drift_path": variable(("path", "time"), energy, system.units.label("energy"), what)}
 
 
 def _end(result: ParticleResult) -> Variables:
@@ -164,6 +181,7 @@ def attributes_of(result: ParticleResult) -> dict[str, Any]:
     return {
         "simkit_format": FORMAT,
         "simkit_kind": KIND,
+        "file": simulation.file,
         "potential": potential.type or f"energy {potential.energy}",
         "truncation": potential.truncation,
         "solver": simulation.experiment.solver.type,

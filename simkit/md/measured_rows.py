@@ -22,7 +22,7 @@ class MeasuredRows:
         """The run with room for the rows of another chunk."""
         series = run.accumulator[TOTALS]
         seen = int(series.seen)
-        self.chunks.append(jax.tree.map(lambda a: np.asarray(a[:seen]), (series.step, series.totals)))
+        self.chunks.append(jax.tree.map(lambda a: np.asarray(a)[:seen], (series.step, series.totals)))
         empty = self.observer.init(run.state.particles)
         return run._replace(accumulator={**run.accumulator, TOTALS: empty})
 

@@ -26,7 +26,7 @@ PER_ATOM = "/atoms"
 RESERVED = (
     *("time", "step", "path", "species", "drift", "force", "pressure", "particle", "axis", "component"),
     *("state", "byte", "vector", "state_bytes", "particle_species", "particle_mass", "box_vectors"),
-    *("end_position", "end_velocity", "end_image"),
+    *("end_position", "end_velocity", "end_image", "diameter"),
 )
 
 
@@ -62,6 +62,11 @@ def plan_scalars(
                 )
             if settings.value is not None:
                 place: KeyPath = (*path, "value")
+                if str(settings.value) in FUNCTIONS:
+                    options = "{max: …}" if settings.value in ("rdf", "structure_factor") else "{}"
+                    raise SettingError(
+                        path, f"{settings.value} has options; write {{{settings.value}: {options}}}"
+                    )
                 expression = constants.compiled(place, settings.value, (*constants.names, *QUANTITIES))
                 if expression is None:
                     continue

@@ -230,6 +230,9 @@ class _Pairs:
     def _about_missing(self, name: str, pair: tuple[int, int], table: Table, spec: Parameter | None) -> str:
         """Why a pair has no number, and where to give it."""
         a, b = pair
+        alone = [name for name, own in zip(self.species, np.diag(table), strict=True) if np.isnan(own)]
+        if spec is not None and 0 < len(alone) < len(self.species):
+            return f"has no {name} for {' and '.join(alone)}; give it here, or under potential.pairs"
         where = f"the pair {self.species[a]}-{self.species[b]}"
         if spec is None or self.section.mixing == EXPLICIT or np.isnan(table[[a, b], [a, b]]).any():
             return f"has no {name} for {where}; give it under potential.pairs"

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from simkit_physics.particles.all_pairs import AllPairs
-from simkit_physics.particles.choice import enlarged, forces_for
+from simkit_physics.particles.choice import forces_for
 from simkit_physics.particles.listed_forces import ListedForces
 from simkit_physics.particles.parameter_changes import ParameterChanges
 from simkit_solvers import ParticleDynamics, ParticleNoise, Particles, TotalsSeries, seed_key
@@ -18,6 +18,7 @@ from simkit_solvers.loops.simulate_particles import (
     ListOverflowError,
     ParticleRun,
     UnstableStepError,
+    chunk_of_steps,
     simulate_particles,
 )
 from simkit_solvers.methods.particles.fire import FIRE
@@ -27,8 +28,10 @@ from simkit.ensemble.work import in_order, workers_on
 from simkit.errors import InputError, NumericalError
 from simkit.machine.on_each_device import local_devices
 from simkit.md.continuing import start_text, state_for
+from simkit.md.failures import closest_pair, larger_lists
 from simkit.md.measured_rows import TOTALS, MeasuredRows
 from simkit.md.observables import Measurements
+from simkit.md.programs import Programs, on_host
 from simkit.md.result import ParticleResult, ReplicaResult
 from simkit.md.saved_state import SavedState
 from simkit.md.simulation import ParticleSimulation, PlannedStage, clock_of
@@ -39,6 +42,7 @@ from simkit.md.velocities import in_motion
 ROWS = 256  # measurements of a chunk, at most
 CHUNK_SECONDS = 0.5
 LARGEST_MOVE = 0.5  # cutoffs, in a step: beyond, a particle passes others without meeting them
+AT_ONCE = 10  # steps: after so few, the closest pair of the beginning tells why a step blew up
 GENTLE_MOVE = 0.05  # cutoffs, in a step of minimisation, where the file does not say
 
 
@@ -87,19 +91,14 @@ class _Program:
     observer: Measurements
     key: Any
     changes: ParameterChanges | None
+    programs: Programs = dataclasses.field(default_factory=Programs)
 
     @staticmethod
     def of(simulation: ParticleSimulation, changes: Sequence[Any]) -> "_Program":
-        particles = in_precision(simulation.system.particles, simulation.precision)
-        try:
-            forces, _ = forces_for(
-                particles, simulation.system.box, simulation.system.potential, simulation.precision
-            )
-        except ValueError as error:
-            raise InputError(f"system: {error}") from error
-        observer = _observer(simulation, particles, len(changes))
+        forces = chosen_forces(simulation)
+        observer, key = observer_of(simulation, len(changes)), on_host(seed_key(simulation.seed))
         along = ParameterChanges.of(forces, changes) if changes else None
-        return _Program(simulation, forces, observer, seed_key(simulation.seed), along)
+        return _Program(simulation, forces, observer, key, along)
 
     def compiled(self) -> tuple["_Program", float]:
         """The same with the programs of all stages compiled, and the seconds that this took."""
@@ -122,9 +121,8 @@ class _Program:
             run = self._advanced(run, stage, advance)
             program = dataclasses.replace(program, forces=run.dynamics.forces)
             if stage.method.ensemble == "none":
-                force = run.state.force
-                minimised[stage.name] = float(jnp.sqrt(jnp.max(force.dot(force))))
-            particles, step = run.state.particles.by_identity(), step + stage.steps
+                minimised[stage.name] = float(np.sqrt(np.max(np.square(run.state.force).sum(0))))
+            particles, step = on_host(run.state.particles).by_identity(), step + stage.steps
         particles = self.in_motion(particles, path, len(simulation.stages) - 1)
         with frames(path) as writer:
             result = program.production(particles, path, step, advance, writer, saved)
@@ -147,7 +145,8 @@ class _Program:
 
     def in_motion(self, particles: Particles, path: int, number: int) -> Particles:
         """The particles as a stage wants them."""
-        return in_motion(self.simulation, number, particles, self.key, path, self.motion_units)
+        units = self.motion_units
+        return in_motion(self.simulation, number, particles, self.key, path, units, self.programs)
 
     @property
     def motion_units(self) -> MotionUnits:
@@ -164,7 +163,8 @@ class _Program:
         saved: SavedState | None = None,
     ) -> ParticleRun:
         """The forces at the start of a stage, or where a saved state goes on, and its first measurement."""
-        cutoff, method = float(self.simulation.system.potential.cutoff), stage.method
+        cutoff, method = float(np.max(np.asarray(self.simulation.system.potential.cutoffs))), stage.method
+        particles = on_host(particles)
         if isinstance(method, FIRE) and math.isinf(float(method.furthest)):
             method = dataclasses.replace(method, furthest=GENTLE_MOVE * cutoff)
         clock = self.clock(step) if measured else step
@@ -184,7 +184,7 @@ class _Program:
         state = dynamics.start(particles, clock)
         if saved is not None:
             state = saved.restored(state, method)
-        return _simulated(dynamics, state, 0, self.observer if measured else None, None)
+        return self.simulated(dynamics, state, 0, self.observer if measured else None, None)
 
     def clock(self, step: int) -> int:
         """The number of the first measured step: a multiple of all intervals, so that noise never repeats."""
@@ -196,10 +196,27 @@ class _Program:
         while left:
             steps = min(pace.steps, left)
             with pace:
-                run = _simulated(run.dynamics, run.state, steps, None, run.accumulator)
+                run = self.simulated(run.dynamics, run.state, steps, None, run.accumulator)
             left -= steps
             advance(steps)
         return run
+
+    def simulated(self, dynamics, state, steps: int, observer, accumulator) -> ParticleRun:
+        """`simulate_particles` with programs that are kept, and failures as errors of simkit."""
+
+        def chunk(*arguments):
+            return self.programs(arguments[1:], chunk_of_steps, *arguments)
+
+        try:
+            return simulate_particles(
+                dynamics, state, steps, observer, accumulator, enlarge=larger_lists, chunk=chunk
+            )
+        except UnstableStepError as error:
+            near = error.step - int(state.step) <= AT_ONCE
+            where = closest_pair(dynamics.forces, state.particles) if near else ""
+            raise NumericalError(f"{error}{where}") from error
+        except ListOverflowError as error:
+            raise NumericalError(str(error)) from error
 
     def production(
         self,
@@ -221,7 +238,7 @@ class _Program:
             done = stage.steps - left
             steps = min(pace.steps, left, ROWS * simulation.system.every, writer.until_next(done))
             with pace:
-                run = _simulated(run.dynamics, run.state, steps, self.observer, run.accumulator)
+                run = self.simulated(run.dynamics, run.state, steps, self.observer, run.accumulator)
             left -= steps
             run = rows.taken(run)
             writer.add(run.state.particles, stage.steps - left)
@@ -236,7 +253,7 @@ class _Program:
             renewals=int(renewals.count),
             fewest_steps=int(renewals.fewest),
             chosen=last_forces.summary(),
-            last=run.state.particles.by_identity(),
+            last=on_host(run.state.particles).by_identity(),
             state=SavedState.of(run, simulation.precision),
             clock=int(run.state.step),
             forces=None if stage.steps else _by_identity(run.state.particles, forces),
@@ -259,27 +276,23 @@ class _Pace:
         self.steps = max(int(wanted // self.unit), 1) * self.unit
 
 
-def _observer(simulation: ParticleSimulation, particles: Particles, changes: int) -> Measurements:
-    """Totals for expressions, and each function such as g(r)."""
+def chosen_forces(simulation: ParticleSimulation) -> ListedForces | AllPairs:
+    """Lists or all pairs; raises `InputError` for particles at the same place."""
+    system = simulation.system
+    particles = in_precision(system.particles, simulation.precision)
+    try:
+        return forces_for(particles, system.box, system.potential, simulation.precision)[0]
+    except ValueError as error:
+        raise InputError(f"system: {error}") from error
+
+
+def observer_of(simulation: ParticleSimulation, changes: int = 0) -> Measurements:
+    """Totals for expressions, with so many derivatives, and each function such as g(r)."""
+    particles = in_precision(simulation.system.particles, simulation.precision)
     observers: dict[str, Any] = {TOTALS: TotalsSeries(simulation.system.every, ROWS + 1, changes)}
     for name, function in simulation.functions.items():
         observers[name] = function.measurement(simulation.system, particles)
     return Measurements(observers)
-
-
-def _simulated(dynamics, state, steps: int, observer, accumulator) -> ParticleRun:
-    """`simulate_particles`, with failures as errors of simkit."""
-    try:
-        return simulate_particles(dynamics, state, steps, observer, accumulator, enlarge=_enlarged)
-    except (UnstableStepError, ListOverflowError) as error:
-        raise NumericalError(str(error)) from error
-
-
-def _enlarged(forces: Any, particles: Particles, listed: Any) -> tuple[Any, Particles]:
-    try:
-        return enlarged(forces, particles, listed)
-    except ValueError as error:
-        raise NumericalError(str(error)) from error
 
 
 def _by_identity(particles: Particles, force: Any) -> np.ndarray:

@@ -115,7 +115,7 @@ class ParticleSystem:
     @property
     def volume(self) -> float:
         """The volume of the box; infinite in free space."""
-        return float(self.box.volume)
+        return float(jax.tree.map(np.asarray, self.box).volume)
 
     @property
     def count(self) -> int:
@@ -170,6 +170,12 @@ class ParticleSimulation:
     precision: Precision
     trajectory: PlannedTrajectory | None
     end: Path | None
+
+    @property
+    def file(self) -> str:
+        """The name of the file of the experiment, without its folder; empty where there is none."""
+        name = self.experiment.document.name
+        return Path(name).name if name and not name.startswith("<") else ""
 
     @property
     def run(self) -> PlannedStage:

@@ -152,7 +152,8 @@ class _System:
         if self._is_free():
             raise SettingError(("system", "box"), "random places need a periodic box with sides", at_key=True)
         if (section.density is None) == (cell is None):
-            message = "needs either density, of a cubic box, or system.box with sides"
+            given = "neither" if cell is None else "both"
+            message = f"needs either density, of a cubic box, or system.box with sides, got {given}"
             raise SettingError(path, message, at_key=True)
         least = self._number((*path, "least_distance"), section.least_distance, None)
         if section.density is not None:

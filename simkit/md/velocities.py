@@ -3,11 +3,13 @@
 import dataclasses
 
 import jax.numpy as jnp
+import numpy as np
 from simkit_physics.particles.configurations import with_velocities
 from simkit_solvers import AbstractParticleMethod, Particles, Vector
 from simkit_solvers.problems.motion import MotionUnits
 from simkit_solvers.random.generator import Words
 
+from simkit.md.programs import Programs
 from simkit.md.simulation import ParticleSimulation
 from simkit.md.system_plan import SystemPlan
 
@@ -21,6 +23,7 @@ def in_motion(
     key: Words,
     path: int,
     units: MotionUnits,
+    programs: Programs,
 ) -> Particles:
     """The particles of a replica as stage `number` wants them.
 
@@ -34,11 +37,12 @@ def in_motion(
         return particles
     if before is None or before.ensemble in ("none", "configurations"):
         if temperature is not None:
-            return with_velocities(particles, temperature, key, path, units)
+            drawn = particles, np.float64(temperature), key, np.uint32(path), units
+            return programs(particles, with_velocities, *drawn)
         return particles if before is None else particles.pushed(particles.momentum.times(0.0))
     moving, all_of_them = stage.degrees_of_freedom(particles.count), 3 * particles.count
     if before.degrees_of_freedom(particles.count) == all_of_them and 0 < moving < all_of_them:
-        return without_drift(particles)
+        return programs(particles, without_drift, particles)
     return particles
 
 

@@ -17,6 +17,7 @@ from simkit_solvers import Vector
 class AbstractBox(eqx.Module):
     """Where particles are, and which image of a pair is the nearest one.
 
+    Positions are arrays of jax or, on the host, of NumPy.
     Searches for neighbours measure distances in *search coordinates*, of which each has a period of its own:
     the sum or the maximum of squared gaps is at most the squared distance.
     """
@@ -110,10 +111,11 @@ class AbstractPeriodicBox(AbstractBox):
         """The position with the given coordinates in units of the box vectors."""
 
     def nearest(self, difference: Vector) -> Vector:
-        return difference.plus(-1, self.cartesian(Vector(*map(jnp.round, self.fractions(difference)))))
+        rounded = map(_kind_of(difference).round, self.fractions(difference))
+        return difference.plus(-1, self.cartesian(Vector(*rounded)))
 
     def wrapped(self, position: Vector) -> tuple[Vector, Vector]:
-        turns = Vector(*map(jnp.floor, self.fractions(position)))
+        turns = Vector(*map(_kind_of(position).floor, self.fractions(position)))
         inside = position.plus(-1, self.cartesian(turns))
         return inside, Vector(*(t.astype(jnp.int32) for t in turns))
 
@@ -157,11 +159,12 @@ class OrthorhombicBox(AbstractPeriodicBox):
 
     @property
     def widths(self) -> Vector:
-        return Vector(*map(jnp.asarray, self.sides))
+        return _arrays(self.sides)
 
     @property
     def volume(self) -> jax.Array:
-        return jnp.asarray(self.sides.x * self.sides.y * self.sides.z)
+        x, y, z = _arrays(self.sides)
+        return x * y * z
 
 
 class TriclinicBox(AbstractPeriodicBox):
@@ -197,17 +200,30 @@ class TriclinicBox(AbstractPeriodicBox):
 
     @property
     def widths(self) -> Vector:
-        (lx, ly, lz), (xy, xz, yz) = ([jnp.asarray(c) for c in v] for v in (self.sides, self.tilts))
-        along_x = jnp.sqrt((ly * lz) ** 2 + (xy * lz) ** 2 + (xy * yz - ly * xz) ** 2) / (ly * lz)
-        return Vector(lx / along_x, ly * lz / jnp.sqrt(lz**2 + yz**2), lz)
+        sides, (xy, xz, yz) = _arrays(self.sides), _arrays(self.tilts)
+        (lx, ly, lz), sqrt = sides, _kind_of(sides).sqrt
+        along_x = sqrt((ly * lz) ** 2 + (xy * lz) ** 2 + (xy * yz - ly * xz) ** 2) / (ly * lz)
+        return Vector(lx / along_x, ly * lz / sqrt(lz**2 + yz**2), lz)
 
     @property
     def volume(self) -> jax.Array:
-        return jnp.asarray(self.sides.x * self.sides.y * self.sides.z)
+        x, y, z = _arrays(self.sides)
+        return x * y * z
+
+
+def _kind_of(position: Vector) -> Any:
+    """The functions for these arrays: `jax.numpy`, or on the host NumPy, which compiles nothing."""
+    return position.x.__array_namespace__()
+
+
+def _arrays(numbers: Vector) -> Vector:
+    """Numbers as arrays, of jax unless they are of NumPy."""
+    return Vector(*(number if hasattr(number, "dtype") else jnp.asarray(number) for number in numbers))
 
 
 def _like(numbers: Vector, position: Vector) -> tuple:
-    return tuple(jnp.asarray(number).astype(position.x.dtype) for number in numbers)
+    kind = _kind_of(position)
+    return tuple(kind.asarray(number).astype(position.x.dtype) for number in numbers)
 
 
 def _last_32_bits(fraction: jax.Array) -> jax.Array:

@@ -22,6 +22,8 @@ from simkit_solvers import Vector
 MEMBERS, LANES = 8, 64  # particles of a cluster, clusters of a chunk
 BLOCK = 64  # particles of a block
 BLOCKS = LANES // 8  # blocks of a chunk
+SCATTER = 0x9E3779B1  # 2^32 over the golden ratio: its multiples are spread evenly over 32 bits
+GATHER = pow(SCATTER, -1, 2**32)
 
 
 class ClusterGrid(NamedTuple):
@@ -90,12 +92,19 @@ def sorted_places(grid: ClusterGrid, coordinates: Vector, real: Array) -> Int[Ar
 
 
 def _sorted_in_rows(keys: jax.Array, values: jax.Array) -> jax.Array:
-    """The values in the order of their keys, row by row."""
+    """The values in the order of their keys, row by row.
+
+    Equal keys stand in an order in which neighbouring values are far from each other. A perfect lattice has
+    rows of particles with equal keys, and where one is cut both parts must be spread over all of it: else
+    columns side by side are filled differently, and their clusters shifted by a part of the box.
+    """
+    scattered = values.astype(jnp.uint32) * jnp.uint32(SCATTER)
     if jnp.asarray(0).dtype == jnp.int32:  # 64-bit numbers are off
-        return lax.sort((keys, values), num_keys=1)[1]
-    # One number to compare is sorted several times faster than a pair of arrays.
-    words = (keys.astype(jnp.int64) << 32) | values.astype(jnp.int64)
-    return (jnp.sort(words, axis=1) & (2**32 - 1)).astype(jnp.int32)
+        ordered = lax.sort((keys, scattered), num_keys=2)[1]
+    else:  # one number to compare is sorted several times faster than a pair of arrays
+        words = (keys.astype(jnp.int64) << 32) | scattered.astype(jnp.int64)
+        ordered = (jnp.sort(words, axis=1) & (2**32 - 1)).astype(jnp.uint32)
+    return (ordered * jnp.uint32(GATHER)).astype(jnp.int32)
 
 
 def _fraction(coordinate: Float[Array, " places"], real: Array) -> Float[Array, " places"]:

@@ -6,6 +6,8 @@ What is random is a pure function of (key, path, number of the particle).
 from collections.abc import Sequence
 from typing import Literal, get_args
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
@@ -41,18 +43,19 @@ def particles_at_rest(
     positions: Float[ArrayLike, "particles 3"], mass: ArrayLike = 1.0, species: ArrayLike = 0
 ) -> Particles:
     """Particles at these positions, with no momentum; mass and species are one for all or one a particle."""
-    rows = jnp.asarray(positions)
-    count, dtype = len(rows), rows.dtype
-    zero = jnp.zeros(count, dtype)
-    return Particles(
-        position=Vector.of(rows),
+    rows = positions if isinstance(positions, jax.Array) else np.asarray(positions)
+    kind, count, dtype = rows.__array_namespace__(), len(rows), rows.dtype
+    zero, nowhere = kind.zeros(count, dtype), kind.zeros(count, np.int32)
+    particles = Particles(
+        position=Vector(*rows.T),
         momentum=Vector(zero, zero, zero),
-        image=Vector(*(jnp.zeros(count, jnp.int32),) * 3),
-        mass=jnp.broadcast_to(jnp.asarray(mass, dtype), count),
-        species=jnp.broadcast_to(jnp.asarray(species, jnp.int32), count),
-        identity=jnp.arange(count, dtype=jnp.int32),
+        image=Vector(nowhere, nowhere, nowhere),
+        mass=kind.broadcast_to(kind.asarray(mass, dtype=dtype), (count,)),
+        species=kind.broadcast_to(kind.asarray(species, dtype=np.int32), (count,)),
+        identity=kind.arange(count, dtype=np.int32),
         count=count,
     )
+    return jax.tree.map(jnp.asarray, particles)
 
 
 def lattice(
@@ -100,20 +103,17 @@ def with_species(
         raise ValueError(
             f"species: counts {list(counts)} and masses {list(masses)} for {particles.count} particles"
         )
-    words = block(stream_key(key, path, Stream.INITIAL), _numbers(particles), jnp.uint32(SPECIES_BLOCK))
-    order = jnp.lexsort((particles.identity, words.b, words.a, ~particles.real))
-    kinds = np.repeat(np.arange(len(counts)), counts)
-    species = particles.species.at[order[: particles.count]].set(jnp.asarray(kinds, jnp.int32))
-    mass = jnp.where(particles.real, jnp.asarray(masses, particles.mass.dtype)[species], particles.mass)
-    return Particles(
-        particles.position,
-        particles.momentum,
-        particles.image,
-        mass,
-        species,
-        particles.identity,
-        particles.count,
+    key, identity, old, mass = jax.tree.map(
+        np.asarray, (key, particles.identity, particles.species, particles.mass)
     )
+    real = identity < particles.count
+    words = block(stream_key(key, path, Stream.INITIAL), identity.astype(np.uint32), SPECIES_BLOCK)
+    order = np.lexsort((identity, words.b, words.a, ~real))
+    species = old.copy()
+    species[order[: particles.count]] = np.repeat(np.arange(len(counts)), counts)
+    mass = np.where(real, np.asarray(masses, mass.dtype)[species], mass)
+    replaced = jnp.asarray(species), jnp.asarray(mass)
+    return eqx.tree_at(lambda p: (p.species, p.mass), particles, replaced)
 
 
 def with_velocities(

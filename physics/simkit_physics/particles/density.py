@@ -3,8 +3,7 @@
 import math
 from typing import NamedTuple
 
-import equinox as eqx
-import jax.numpy as jnp
+import jax
 import numpy as np
 from simkit_solvers import Particles
 
@@ -21,19 +20,15 @@ class Snapshot(NamedTuple):
 
     @classmethod
     def of(cls, particles: Particles, box: AbstractBox) -> "Snapshot":
-        position, coordinates, widths, volume = _snapshot(particles, box)
-        return cls(np.asarray(position), np.asarray(coordinates), np.asarray(widths), float(volume))
+        particles, box = jax.tree.map(np.asarray, (particles, box))  # with NumPy nothing is compiled
+        position = box.wrapped(particles.by_identity().position)[0]
+        coordinates = np.stack(box.search_coordinates(position), axis=1)
+        return cls(np.stack(position, axis=1), coordinates, np.stack(box.widths), float(box.volume))
 
     @property
     def extent(self) -> float:
         """The largest difference of two coordinates."""
         return float(np.ptp(self.position, axis=0).max())
-
-
-@eqx.filter_jit
-def _snapshot(particles: Particles, box: AbstractBox):
-    position = box.wrapped(particles.by_identity().position)[0]
-    return position.rows(), box.search_coordinates(position).rows(), jnp.stack(box.widths), box.volume
 
 
 class Density(NamedTuple):

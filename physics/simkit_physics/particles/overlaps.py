@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import jax
 import numpy as np
 from simkit_solvers import Vector
 
@@ -35,8 +36,9 @@ def closest_overlap(snapshot: Snapshot, box: AbstractBox, least: float) -> Overl
     if not len(near):
         return None
     other = np.where(nearest[near, 0] == near, nearest[near, 1], nearest[near, 0])
-    difference = box.nearest(Vector.of(position[near] - position[other]))
-    distances = np.sqrt(sum(np.asarray(c) ** 2 for c in difference))
+    on_host = jax.tree.map(np.asarray, box)
+    difference = on_host.nearest(Vector(*(position[near] - position[other]).T))
+    distances = np.sqrt(sum(c**2 for c in difference))
     k = int(np.argmin(distances))
     one, two = sorted((int(near[k]), int(other[k])))
     return Overlap(one, two, float(distances[k])) if distances[k] < least else None

@@ -1,6 +1,8 @@
 """Random positions without overlaps, a pure function of (key, path, number of the particle)."""
 
-import jax.numpy as jnp
+from typing import Any
+
+import jax
 import numpy as np
 from simkit_solvers import Particles, Stream, Vector, Words, block, stream_key
 
@@ -23,7 +25,7 @@ def random_positions(
     vectors = _box_vectors(box)
     if distance > float(min(box.widths)):
         raise ValueError(f"random: distance {distance:g} is larger than the box")
-    stream = stream_key(key, path, Stream.INITIAL)
+    stream = stream_key(jax.tree.map(np.asarray, key), path, Stream.INITIAL)
     fractions, missing = np.zeros((count, 3)), np.arange(count)
     for attempt in range(ATTEMPTS):
         fractions[missing] = _fractions(stream, count, attempt)[missing]
@@ -41,8 +43,8 @@ def random_positions(
 
 
 def _fractions(stream: Words, count: int, attempt: int) -> np.ndarray:
-    """Random positions of all particles in fractions of the box vectors: one shape is compiled once."""
-    numbers = jnp.arange(count, dtype=jnp.uint32)
+    """Random positions of all particles in fractions of the box vectors."""
+    numbers = np.arange(count, dtype=np.uint32)
     places = (POSITION_BLOCKS + 2 * attempt, POSITION_BLOCKS + 2 * attempt + 1)
     first, second = (block(stream, numbers, place) for place in places)
     return (np.stack([first.a, first.b, second.a], axis=1) + 0.5) * 2.0**-32
@@ -52,9 +54,10 @@ def _box_vectors(box: AbstractBox) -> np.ndarray:
     """The box vectors, one a row."""
     if not np.all(np.isfinite(np.asarray(box.widths))):
         raise ValueError("random: open space has no volume; give a periodic box")
-    zero = jnp.zeros(3)
-    units = Vector(*(jnp.asarray(row) for row in np.eye(3, dtype=np.int32)))
-    return np.asarray(box.unwrapped(Vector(zero, zero, zero), units).rows(), float)
+    zeros, units = np.zeros((3, 3)), np.eye(3, dtype=np.int32)
+    at: Any = jax.tree.map(np.asarray, box)  # with NumPy nothing is compiled
+    place: Any = Vector
+    return at.unwrapped(place(*zeros), place(*units)).rows()
 
 
 def _near_pairs(fractions, vectors, widths, distance) -> tuple[np.ndarray, np.ndarray]:

@@ -15,6 +15,8 @@ from simkit_solvers.problems.particle_observer import AbstractParticleObserver
 from simkit_solvers.problems.particles import AbstractForces, Particles
 
 Enlarge = Callable[[AbstractForces, Particles, Any], tuple[AbstractForces, Particles]]
+Setting = tuple[ParticleDynamics, AbstractParticleObserver | None, jax.Array]  # with the number of steps
+Chunk = Callable[[Setting, ParticleState, PyTree], tuple[ParticleState, PyTree]]
 MOST_ENLARGEMENTS = (
     20  # of one call: each makes some capacity larger, so that even ten times too small is served
 )
@@ -58,6 +60,7 @@ def simulate_particles(
     *,
     enlarge: Enlarge | None = None,
     donate: bool = False,
+    chunk: Chunk | None = None,
 ) -> ParticleRun:
     """Take `steps` steps from a state; with 0 steps, compute the forces and let the observer see the start.
 
@@ -65,17 +68,18 @@ def simulate_particles(
     `enlarge(forces, particles, list)` gives forces whose lists are larger, and the particles in as many
     places as these need; the run then goes on from where it was, with the dynamics that are returned. With
     `donate` the arrays of state and accumulator are used up. One program serves all calls with the same
-    kinds of arguments, whatever their numbers. Raises `ListOverflowError` where a list cannot be enlarged,
-    and `UnstableStepError`.
+    kinds of arguments, whatever their numbers; `chunk` runs `chunk_of_steps` in a program of your own.
+    Raises `ListOverflowError` where a list cannot be enlarged, and `UnstableStepError`.
     """
     if accumulator is None:
         accumulator = () if observer is None else observer.init(state.particles)
-        accumulator = jax.tree.map(jnp.copy, accumulator)  # arrays of its own each: they may be donated
+        if donate:
+            accumulator = jax.tree.map(jnp.copy, accumulator)  # arrays of its own each
     dynamics = _with_arrays(dynamics)
     end = int(state.step) + steps
+    run = chunk or (_donating if donate else _keeping)
     for _ in range(MOST_ENLARGEMENTS):
-        left = jnp.uint32(end - int(state.step))
-        run = _donating if donate else _keeping
+        left = jnp.asarray(np.uint32(end - int(state.step)))
         state, accumulator = run((dynamics, observer, left), state, accumulator)
         if not bool(state.bounded):
             raise _unstable(dynamics, state)
@@ -95,13 +99,16 @@ def simulate_particles(
     )
 
 
-def _chunk(setting, state: ParticleState, accumulator: PyTree) -> tuple[ParticleState, PyTree]:
+def chunk_of_steps(
+    setting: Setting, state: ParticleState, accumulator: PyTree
+) -> tuple[ParticleState, PyTree]:
+    """`run_chunk`, whose dynamics, observer and number of steps are one argument: all that is not used up."""
     dynamics, observer, steps = setting
     return run_chunk(dynamics, state, steps, observer, accumulator)
 
 
-_keeping = eqx.filter_jit(_chunk)
-_donating = eqx.filter_jit(_chunk, donate="all-except-first")
+_keeping = eqx.filter_jit(chunk_of_steps)
+_donating = eqx.filter_jit(chunk_of_steps, donate="all-except-first")
 
 
 def _with_arrays(dynamics: ParticleDynamics) -> ParticleDynamics:

@@ -23,7 +23,7 @@ class Vector(NamedTuple):
         return cls(*jnp.asarray(rows).T)
 
     def rows(self) -> Float[Array, "particles 3"]:
-        return jnp.stack(self, axis=1)
+        return self.x.__array_namespace__().stack(self, axis=1)
 
     def dot(self, other: "Vector") -> jax.Array:
         """The scalar product, particle by particle."""
@@ -100,12 +100,13 @@ class Particles(eqx.Module):
             return self
 
         def longer(leaf: jax.Array, value: int) -> jax.Array:
-            return jnp.concatenate([leaf, jnp.full(more, value, leaf.dtype)])
+            kind = leaf.__array_namespace__()  # of NumPy on the host, where nothing is to be compiled
+            return kind.concatenate([leaf, kind.full(more, value, leaf.dtype)])
 
         padded = jax.tree.map(lambda leaf: longer(leaf, 0), self)
-        identity = jnp.concatenate(
-            [self.identity, jnp.arange(self.places, places, dtype=self.identity.dtype)]
-        )
+        kind = self.identity.__array_namespace__()
+        numbers = kind.arange(self.places, places, dtype=self.identity.dtype)
+        identity = kind.concatenate([self.identity, numbers])
         # A mass of one, so that nothing is divided by 0.
         return eqx.tree_at(lambda p: (p.mass, p.identity), padded, (longer(self.mass, 1), identity))
 
@@ -126,7 +127,7 @@ class Particles(eqx.Module):
 
     def by_identity(self) -> "Particles":
         """The particles in the order of their numbers, without empty places."""
-        return jax.tree.map(lambda leaf: leaf[: self.count], self.in_order(jnp.argsort(self.identity)))
+        return jax.tree.map(lambda leaf: leaf[: self.count], self.in_order(self.identity.argsort()))
 
 
 class Tensor(NamedTuple):

@@ -46,38 +46,51 @@ class Words(NamedTuple):
     b: jax.Array
 
 
-@jax.jit  # traced once rather than at every call: most of the time to build a loop
 def threefry2x32(key: Words, counter: Words) -> Words:
-    """The Threefry-2x32-20 block cipher; agrees with the known-answer vectors of Random123."""
-    keys = (key.a, key.b, key.a ^ key.b ^ jnp.uint32(_PARITY))
+    """The Threefry-2x32-20 block cipher; agrees with the known-answer vectors of Random123.
+
+    Where all words are of NumPy, so is the result, and nothing is compiled.
+    """
+    if any(isinstance(word, jax.Array) for word in (*key, *counter)):
+        return _traced_rounds(key, counter)
+    with np.errstate(over="ignore"):
+        return _rounds(key, counter)
+
+
+def _rounds(key: Words, counter: Words) -> Words:
+    keys = (key.a, key.b, key.a ^ key.b ^ np.uint32(_PARITY))
     a, b = counter.a + keys[0], counter.b + keys[1]
     for i in range(5):
         for r in _ROTATIONS[i % 2]:
             a = a + b
-            b = ((b << jnp.uint32(r)) | (b >> jnp.uint32(32 - r))) ^ a
-        a, b = a + keys[(i + 1) % 3], b + keys[(i + 2) % 3] + jnp.uint32(i + 1)
+            b = ((b << np.uint32(r)) | (b >> np.uint32(32 - r))) ^ a
+        a, b = a + keys[(i + 1) % 3], b + keys[(i + 2) % 3] + np.uint32(i + 1)
     return Words(a, b)
+
+
+_traced_rounds = jax.jit(_rounds)  # traced once rather than at every call: most of the time to build a loop
 
 
 def seed_key(seed: int) -> Words:
     """The key of a seed from 0 to 2**64 - 1; `ValueError` for any other number, never a wrap."""
     if not 0 <= seed < 2**64:
         raise ValueError(f"seed: must be from 0 to 2**64 - 1, got {seed}")
-    return Words(jnp.uint32(seed >> 32), jnp.uint32(seed & 0xFFFFFFFF))
+    return Words(*(jnp.asarray(np.uint32(word)) for word in (seed >> 32, seed & 0xFFFFFFFF)))
 
 
 def stream_key(key: Words, path: jax.Array | int, stream: Stream) -> Words:
     """First hop: the key of one stream of one path; `ValueError` for a path id beyond 32 bits."""
-    return threefry2x32(key, Words(_word("path id", path), _word("stream", int(stream))))
+    return threefry2x32(key, Words(_word("path id", path, key), _word("stream", int(stream), key)))
 
 
 def block(key: Words, group: Any, component_block: Any) -> Words:
     """Second hop: two words for a group of steps and a block of components; `ValueError` beyond 32 bits."""
-    return threefry2x32(key, Words(_word("step group", group), _word("component block", component_block)))
+    counter = Words(_word("step group", group, key), _word("component block", component_block, key))
+    return threefry2x32(key, counter)
 
 
-def _word(what: str, value):
-    """`value` as a 32-bit word, refused where a cast would wrap or cut it."""
+def _word(what: str, value: Any, key: Words) -> Any:
+    """`value` as a 32-bit word of the kind of the key's, refused where a cast would wrap or cut it."""
     if isinstance(value, jax.Array):
         if value.dtype != jnp.uint32:
             raise ValueError(f"{what}: an array must be uint32, got {value.dtype}; check and cast it")
@@ -85,4 +98,5 @@ def _word(what: str, value):
     given = np.asarray(value)
     if given.dtype.kind not in "iu" or (given < 0).any() or (given >= 2**32).any():
         raise ValueError(f"{what}: must be an integer from 0 to 2**32 - 1, got {value}")
-    return jnp.asarray(given, jnp.uint32)
+    word = given.astype(np.uint32)
+    return jnp.asarray(word) if isinstance(key.a, jax.Array) else word

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from pair_sum_in_numpy import cube, droplet, one_species, plain_sums, scattered, skewed
-from simkit_physics import AllPairs, FreeBox, ListedForces, complete_list, enlarged, forces_for
+from simkit_physics import AllPairs, FreeBox, ListedForces, complete_list, enlarged, forces_for, lattice
 from simkit_physics.particles import choice
 from simkit_physics.particles.density import Snapshot
 from simkit_physics.particles.neighbours import Capacities
@@ -63,6 +63,23 @@ def test_an_overflow_is_noticed_and_mended_by_larger_lists(level, small, monkeyp
     assert np.abs(error).max() < 1e-11 * expected.force_terms.max()
 
 
+@pytest.mark.parametrize(
+    ("cells", "noise"),
+    [
+        (20, 0.0),
+        *(pytest.param(*each, marks=pytest.mark.more) for each in [(20, 0.05), (32, 0.0), (32, 0.05)]),
+    ],
+)
+def test_the_first_list_of_a_crystal_is_complete(cells, noise):
+    """Where rows of a perfect lattice are cut at one end, clusters of neighbouring columns are shifted."""
+    particles, box = lattice("fcc", (cells,) * 3, density=0.8442)
+    rows = np.stack(particles.position, 1)
+    rows = rows + noise * np.random.default_rng(1).standard_normal(rows.shape)
+    forces, particles = forces_for(Particles.of(rows), box, one_species())
+    _, listed = eqx.filter_jit(forces.arranged)(particles)
+    assert bool(forces.complete(listed)), (listed.counts, forces.capacities)
+
+
 @pytest.mark.more
 def test_a_list_that_does_not_fit_into_memory_is_refused(monkeypatch):
     monkeypatch.setattr(choice, "FEW", 0)
@@ -70,7 +87,7 @@ def test_a_list_that_does_not_fit_into_memory_is_refused(monkeypatch):
     tight = dataclasses.replace(forces, capacities=Capacities(8, 64, 64, 24))
     _, listed = eqx.filter_jit(tight.arranged)(particles)
     with pytest.raises(
-        ValueError, match=r"neighbour list: needs .* GB .* raise `memory`, or use a shorter cutoff"
+        ValueError, match=r"neighbour list: needs .* GB .* take a shorter cutoff, fewer particles"
     ):
         enlarged(tight, particles, listed, memory=1e4)
 

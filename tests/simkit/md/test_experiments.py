@@ -52,6 +52,43 @@ MISTAKES = {
     "both": ({"potential__energy": "1/r"}, "potential: give one of type"),
     "pair": ({"potential__pairs": {"A-C": {"sigma": 1}}}, "potential.pairs.A-C: must be a pair of species"),
     "species": ({"potential__sigma": {"A": 1, "C": 2}}, "potential.sigma.C: there is no species 'C'"),
+    "a species without": (
+        {"system__species": MIXTURE, "potential__sigma": {"A": 1.0}},
+        "potential.sigma: has no sigma for B; give it here, or under potential.pairs",
+    ),
+    "cutoff of many boxes": (
+        {"potential__cutoff": 60.0},
+        "potential.cutoff: must be at most 51.2993, 10 times the least width of the box, got 60; take",
+    ),
+    "function as value": (
+        {"observe": {"g": "rdf"}},
+        "observe.g: rdf has options; write {rdf: {max: …}}",
+    ),
+    "random in two boxes": (
+        {
+            "system__lattice": None,
+            "system__random": {"count": 9, "density": 0.1, "least_distance": 1.0},
+            "system__box": {"sides": [9, 9, 9]},
+        },
+        "system.random: needs either density, of a cubic box, or system.box with sides, got both",
+    ),
+    "cells of a wrong type": (
+        {"system__lattice__cells": 2.5},
+        "system.lattice.cells: must be a whole number, got 2.5",
+    ),
+    "two cells": (
+        {"system__lattice__cells": [4, 4]},
+        "system.lattice.cells: must be a whole number or three of them, got [4, 4]",
+    ),
+    "heat capacity": (
+        {
+            "solver": {"type": "BrownianDynamics", "temperature": 1.0, "friction": 1.0},
+            "observe": {"c": {"fluctuations": {}}},
+        },
+        "observe.c.fluctuations: is known at constant energy or temperature; take VelocityVerlet, BAOAB",
+    ),
+    "dt < 0": ({"time__dt": -0.004}, "time.dt: must be > 0, got -0.004"),
+    "steps of a stage": ({"stages": {"a": {"steps": 0}}}, "stages.a.steps: must be at least 1, got 0"),
     "charges": (
         {
             "system__species": MIXTURE,

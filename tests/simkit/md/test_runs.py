@@ -179,6 +179,7 @@ WITH_MORE = {
 
 @pytest.mark.parametrize("more", [{}, pytest.param(WITH_MORE, marks=pytest.mark.more)])
 @pytest.mark.more
+@pytest.mark.user_code  # code that is made in less time has other bits in a step that begins a chunk
 def test_a_run_has_the_same_bits_in_chunks_of_any_length(monkeypatch, more):
     whole = simkit.run(CHUNKED | more)
     monkeypatch.setattr(replicas, "ROWS", 3)
@@ -249,6 +250,13 @@ def test_the_time_of_a_curve_begins_with_its_stage():
 def test_what_blows_up_names_the_particle_and_the_step():
     with pytest.raises(NumericalError, match=r"step \d+ blew up: particle \d+ moves by .* smaller time step"):
         simkit.run(fluid(time__dt=0.5))
+
+
+def test_particles_that_overlap_at_the_start_are_named_with_their_distance(tmp_path):
+    (tmp_path / "a.xyz").write_text("4\n\nA 0 0 0\nA 0 2 0\nA 0 0 2\nA 0.3 0 0\n")
+    system = {"file": str(tmp_path / "a.xyz"), "box": {"sides": [6, 6, 6]}}
+    with pytest.raises(NumericalError, match=r"closest particles were 0 and 3, at a distance of 0\.3$"):
+        simkit.run(fluid(system=system))
 
 
 def command(*words: str):

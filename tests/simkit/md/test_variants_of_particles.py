@@ -117,9 +117,7 @@ def test_no_run_goes_on_from_a_dataset_of_variants(together, tmp_path):
     """Boxes may differ, and with them the lengths of the states."""
     file = tmp_path / "all.zarr"
     simkit.write_dataset(together, file)
-    with pytest.raises(
-        InputError, match=r"all\.zarr: this dataset holds variants, "
-    ):
+    with pytest.raises(InputError, match=r"all\.zarr: this dataset holds variants, "):
         simkit.run(fluid(system={"file": str(file)}, solver=BATH))
 
 

@@ -1,0 +1,31 @@
+"""What becomes of lists that are too small, and of a step that blows up."""
+
+from typing import Any
+
+from simkit_physics.particles.choice import MEMORY, enlarged
+from simkit_physics.particles.density import Snapshot
+from simkit_physics.particles.overlaps import closest_overlap
+from simkit_solvers import Particles
+
+from simkit.errors import NumericalError
+from simkit.machine.doctor import available_memory
+from simkit.md.programs import on_host
+
+
+def larger_lists(forces: Any, particles: Particles, listed: Any) -> tuple[Any, Particles]:
+    """Forces with lists that have room; raises `NumericalError` where half the memory there is has none."""
+    available = available_memory()
+    try:
+        return enlarged(forces, particles, listed, MEMORY if available is None else available / 2)
+    except ValueError as error:
+        raise NumericalError(str(error)) from error
+
+
+def closest_pair(forces: Any, particles: Particles) -> str:
+    """Which two particles were the closest, to end a message."""
+    particles = on_host(particles)
+    overlap = closest_overlap(Snapshot.of(particles, forces.box), forces.box, float(forces.cutoff))
+    if overlap is None:
+        return ""
+    pair = f"{overlap.one} and {overlap.other}"
+    return f"; before, the closest particles were {pair}, at a distance of {overlap.distance:.3g}"

@@ -1,0 +1,95 @@
+"""The picture of variants of a run of particles: the same quantities overlaid, with a colour for each."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from simkit.md.plots.time_rows import MOST_LINES, MOST_ROWS, labelled, noted
+from simkit.progress import counted
+from simkit.results.plots.plot_layout import COLOURS, titled_figure
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    Variants = dict[str, xr.Dataset]
+
+ARGUMENTS = {"r": "r", "k": "k", "lag": "t"}
+DASHES: tuple[Any, ...] = ("solid", (0, (5, 2)), (0, (1.5, 1.5)))  # of the first kinds of a function
+
+
+def plot_overlay(variants: "Variants") -> "Figure":
+    """A row for each observable over time, and one for each function such as g(r)."""
+    first = next(iter(variants.values()))
+    scalars = first.attrs["observables"].split()[:MOST_ROWS]
+    functions = [name for name in first.attrs["functions"].split() if name in first]
+    rows = max(len(scalars) + len(functions), 1)
+    with titled_figure(_title(variants), (9, 2.5 * rows + 0.9)) as figure:
+        grid = figure.add_gridspec(rows, 1)
+        for row, name in enumerate(scalars):
+            _over_time(figure.add_subplot(grid[row]), variants, name)
+        for row, name in enumerate(functions, len(scalars)):
+            _function(figure.add_subplot(grid[row]), variants, name)
+    return figure
+
+
+def _title(variants: "Variants") -> str:
+    sizes = list(dict.fromkeys(size_text(one) for one in variants.values()))
+    size = " × ".join([counted(len(variants), "variant"), *(sizes if len(sizes) == 1 else [])])
+    kinds = [
+        list(dict.fromkeys(one.attrs[key] for one in variants.values())) for key in ("potential", "solver")
+    ]
+    common = ", ".join(kind[0] for kind in kinds if len(kind) == 1)
+    return f"{common}: {size}" if common else size
+
+
+def size_text(dataset: "xr.Dataset") -> str:
+    """Replicas, particles and steps."""
+    a = dataset.attrs
+    size = counted(int(a["particles"]), "particle")
+    if int(a["paths"]) > 1:
+        size = f"{counted(int(a['paths']), 'replica')} of {size}"
+    return f"{size}, {counted(int(a['steps']), 'step') if int(a['steps']) else 'a single point'}"
+
+
+def _over_time(axes: "Axes", variants: "Variants", name: str) -> None:
+    """The series of the first replicas, pale, and the mean of all with its error."""
+    first = next(iter(variants.values()))
+    for number, (variant, one) in enumerate(variants.items()):
+        time, colour = one["time"], COLOURS[number % len(COLOURS)]
+        mean, stderr = float(one[f"{name}_mean"]), float(one[f"{name}_stderr"])
+        for each in one[f"{name}_path"].values[: max(MOST_LINES // len(variants), 1)]:
+            axes.plot(time.values, each, color=colour, linewidth=1, alpha=0.3)
+        if len(time) > 1 and np.isfinite(mean):
+            error = f"{stderr:.2g}" if np.isfinite(stderr) else "?"
+            axes.axhline(mean, color=colour, linewidth=1.5, label=f"{variant}: mean {mean:.6g} ± {error}")
+            if np.isfinite(stderr):
+                axes.axhspan(mean - stderr, mean + stderr, color=colour, alpha=0.2, linewidth=0)
+            axes.legend(loc="best", frameon=False, fontsize=9)
+    axes.set_ylabel(labelled(name, first[f"{name}_path"].attrs["units"]))
+    axes.set_xlabel(labelled("time", first["time"].attrs["units"]))
+
+
+def _function(axes: "Axes", variants: "Variants", name: str) -> None:
+    """A function of a distance, a wave number or a time, with its errors; dashes are for kinds of pairs."""
+    first = next(iter(variants.values()))[name]
+    argument = next(str(dim) for dim in first.dims if str(dim).rpartition("_")[2] in ARGUMENTS)
+    kinds = [str(dim) for dim in first.dims if dim != argument]
+    for number, (variant, one) in enumerate(variants.items()):
+        curves, errors = (
+            one[key].transpose(*kinds, argument).values.reshape(-1, first.sizes[argument])
+            for key in (name, f"{name}_stderr")
+        )
+        labels = [str(label) for label in one[kinds[0]].values] if kinds else [""]
+        x, colour = one[argument].values, COLOURS[number % len(COLOURS)]
+        for i, (curve, error, label) in enumerate(zip(curves, errors, labels, strict=True)):
+            text = " ".join(part for part in (variant, label if len(labels) > 1 else "") if part)
+            axes.plot(x, curve, color=colour, linestyle=DASHES[i % len(DASHES)], label=text, linewidth=1.5)
+            if np.isfinite(error).any():
+                axes.fill_between(x, curve - error, curve + error, color=colour, alpha=0.2, linewidth=0)
+    axes.legend(loc="best", frameon=False, fontsize=9)
+    axes.set_ylabel(labelled(name, first.attrs["units"]))
+    noted(axes, str(first.attrs["long_name"]))
+    symbol = ARGUMENTS[argument.rpartition("_")[2]]
+    axes.set_xlabel(labelled(symbol, next(iter(variants.values()))[argument].attrs["units"]))

@@ -1,0 +1,58 @@
+"""Functions of arrays as compiled programs, which later runs find on disk."""
+
+import dataclasses
+import threading
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from simkit_solvers.numerics.traced import Static
+
+from simkit.ensemble.programs import Request, compiled
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """A function of a module, called with arrays and with what else it takes; returns a list of arrays."""
+
+    function: Callable
+    rest: Static
+
+    def __call__(self, arrays: Any) -> list[jax.Array]:
+        return jax.tree.leaves(self.function(*eqx.combine(arrays, self.rest.tree)))
+
+
+class Programs:
+    """The programs of a run, which its threads share.
+
+    A function that is called through it reads nothing but its arguments. What is no array in these is part of
+    the program.
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[Hashable, Callable] = {}
+        self.lock = threading.Lock()
+        self.seconds = 0.0  # that compiling took
+
+    def __call__(self, like: Any, function: Callable, *arguments: Any) -> Any:
+        """`function(*arguments)`, a tree of the structure of `like`, whose leaves are arrays."""
+        arrays, rest = eqx.partition(arguments, _is_array)
+        request = Request(Call(function, Static(rest)), (arrays,))
+        with self.lock:  # a thread that waits for another needs the same program, as a rule
+            program = self.known.get(request.key)
+            if program is None:
+                (program,), seconds = compiled(request)
+                self.known[request.key] = program
+                self.seconds += seconds
+        return jax.tree.unflatten(jax.tree.structure(like), program(arrays))
+
+
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array | np.ndarray | np.generic)
+
+
+def on_host(tree: Any) -> Any:
+    """The same with arrays of NumPy, of which no operation is compiled."""
+    return jax.tree.map(np.asarray, tree)

@@ -1,0 +1,74 @@
+"""What a dry run says: forces, stages, memory and files, against what a run takes."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import yaml
+from md_examples import fluid
+from typer.testing import CliRunner
+
+import simkit
+from simkit.cli import app
+from simkit.md.experiment import load_particles
+from simkit.md.size import size_of, size_text
+
+PEAK = """
+import resource, sys, simkit
+simkit.run(sys.argv[1])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+
+
+def test_a_dry_run_says_what_will_be_done():
+    experiment = fluid(
+        stages={
+            "cool": {"steps": 5, "dt": 0.001, "solver": {"type": "BAOAB", "temperature": 1, "friction": 1}}
+        },
+        observe={"T": "temperature", "g": {"rdf": {"max": 2.0, "every": 20}}},
+    )
+    sizes = size_of(load_particles(experiment))
+    lines = size_text(sizes).splitlines()
+    assert lines[:5] == [
+        "1 replica x 108 particles x 45 steps, 4.86k atom-steps",
+        "cool: 5 steps of 0.001, BAOAB",
+        "run: 40 steps of 0.004, VelocityVerlet",
+        "forces: all pairs, cutoff 2, images 1 x 1 x 1",
+        "measured: T 5 times; g every 20 steps",
+    ]
+    assert "about" in lines[5]
+    assert sizes["memory"]["lists"] == 0
+    many = size_of(load_particles(fluid(system__lattice__cells=6)))
+    assert many["forces"]["forces"] == "neighbour lists"
+    assert many["memory"]["lists"] > 0
+    short = dict(many, memory_available_bytes=1000)
+    assert "warning: that is more than the 1kB of memory" in size_text(short)
+
+
+def test_files_have_the_sizes_of_the_dry_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    experiment = fluid(output="a.nc")
+    experiment["save"] |= {"trajectory": {"file": "a.xyz", "every": 20}, "end": "b.xyz"}
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(experiment))
+    sizes = json.loads(CliRunner().invoke(app, ["run", "a.yaml", "--dry-run", "--json"]).stdout)
+    assert sizes["frames"] == 3
+    simkit.run("a.yaml")
+    assert sizes["trajectory_bytes"] == pytest.approx((tmp_path / "a.xyz").stat().st_size, rel=0.1)
+    assert sizes["end_bytes"] == pytest.approx((tmp_path / "b.xyz").stat().st_size, rel=0.1)
+
+
+@pytest.mark.slow
+def test_memory_is_that_of_a_run_within_a_factor_of_two(tmp_path):
+    """More than a run of few particles by lists takes, which has all of jax and of the compiler."""
+    peaks, sizes = {}, {}
+    for cells in (6, 40):
+        experiment = fluid(system__lattice__cells=cells, time__steps=10, potential__cutoff=2.5)
+        path = tmp_path / f"{cells}.yaml"
+        path.write_text(yaml.safe_dump(experiment))
+        result = subprocess.run(
+            [sys.executable, "-c", PEAK, str(path)], capture_output=True, text=True, check=True
+        )
+        peaks[cells] = int(result.stdout.split()[-1])
+        sizes[cells] = size_of(load_particles(path))["memory_bytes"]
+    assert 0.5 < (peaks[40] - peaks[6]) / (sizes[40] - sizes[6]) < 2
