@@ -78,7 +78,7 @@ def _function(axes: "Axes", variants: "Variants", name: str) -> None:
     kinds = [str(dim) for dim in first.dims if dim != argument]
     for number, (variant, one) in enumerate(variants.items()):
         curves, errors = (
-            one[key].transpose(*kinds, argument).values.reshape(-1, first.sizes[argument])
+            one[key].transpose(*kinds, argument).values.reshape(-1, one.sizes[argument])
             for key in (name, f"{name}_stderr")
         )
         labels = [str(label) for label in one[kinds[0]].values] if kinds else [""]

@@ -191,13 +191,19 @@ def test_a_run_has_the_same_bits_in_chunks_of_any_length(monkeypatch, more):
 
 
 def test_replicas_differ_and_each_is_the_same_alone_or_among_others():
-    several = simkit.run(CHUNKED, overrides={"ensemble.paths": 3, "ensemble.threads": 2})
+    shear = {"observe.S": "pressure_xy"}
+    several = simkit.run(CHUNKED, overrides={"ensemble.paths": 3, "ensemble.threads": 2} | shear)
     at_rest = simkit.run(CHUNKED, overrides={"ensemble.paths": 3, "system.velocities": None})
     alone = simkit.run(CHUNKED)
     np.testing.assert_array_equal(several["T_path"][0], alone["T_path"][0])
-    for row, temperatures in ((0, several["T_path"].values), (-1, at_rest["T_path"].values)):
-        # By their velocities at the start, and by their noise where they start at rest.
-        assert len(set(temperatures[:, row])) == 3
+    # By their velocities at the start, and by their noise where they start at rest.
+    assert (
+        np.ptp(several["T_path"].values[:, 0])
+        < 1e-12
+        < 1e-3
+        < np.diff(np.sort(several["S_path"][:, 0])).min()
+    )
+    assert len(set(at_rest["T_path"].values[:, -1])) == 3
     other = simkit.run(CHUNKED, overrides={"ensemble.seed": 5})
     assert other["T_path"].values[0, -1] != alone["T_path"].values[0, -1]
 

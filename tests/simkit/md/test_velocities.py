@@ -8,6 +8,7 @@ from simkit_solvers import Vector, seed_key
 from simkit_solvers.problems.motion import REDUCED
 
 from simkit.md.experiment import load_particles
+from simkit.md.programs import Programs
 from simkit.md.velocities import in_motion
 
 LANGEVIN = {"type": "BAOAB", "temperature": 1.0, "friction": 1.0}
@@ -36,6 +37,6 @@ def test_a_drift_ends_where_momentum_begins_to_be_conserved(before, run, stays):
     v = np.random.default_rng(1).standard_normal((rest.count, 3)) + np.array([1.0, -2.0, 0.5])
     with jax.enable_x64(True):
         drifting = rest.pushed(Vector.of(mass * v))
-        after = in_motion(simulation, 1, drifting, seed_key(1), 0, REDUCED)
+        after = in_motion(simulation, 1, drifting, seed_key(1), 0, REDUCED, Programs())
     expected = v if stays else v - np.sum(mass * v, axis=0) / np.sum(mass)
     np.testing.assert_allclose(np.asarray(after.momentum.rows()) / mass, expected, atol=1e-13)
