@@ -184,7 +184,7 @@ class _Program:
         state = dynamics.start(particles, clock)
         if saved is not None:
             state = saved.restored(state, method)
-        return self.simulated(dynamics, state, 0, self.observer if measured else None, None)
+        return self.simulated(dynamics, state, 0, self.observer if measured else None, None, stage)
 
     def clock(self, step: int) -> int:
         """The number of the first measured step: a multiple of all intervals, so that noise never repeats."""
@@ -194,15 +194,20 @@ class _Program:
         """A stage to its end, without measurements."""
         pace, left = _Pace(1), stage.steps
         while left:
-            steps = min(pace.steps, left)
+            done, steps = stage.steps - left, min(pace.steps, left)
             with pace:
-                run = self.simulated(run.dynamics, run.state, steps, None, run.accumulator)
+                run = self.simulated(run.dynamics, run.state, steps, None, run.accumulator, stage, done)
             left -= steps
             advance(steps)
         return run
 
-    def simulated(self, dynamics, state, steps: int, observer, accumulator) -> ParticleRun:
-        """`simulate_particles` with programs that are kept, and failures as errors of simkit."""
+    def simulated(
+        self, dynamics, state, steps: int, observer, accumulator, stage: PlannedStage, done: int = 0
+    ) -> ParticleRun:
+        """`simulate_particles` with programs that are kept, and failures as errors of simkit.
+
+        `done` are the steps of the stage so far.
+        """
 
         def chunk(*arguments):
             return self.programs(arguments[1:], chunk_of_steps, *arguments)
@@ -212,9 +217,11 @@ class _Program:
                 dynamics, state, steps, observer, accumulator, enlarge=larger_lists, chunk=chunk
             )
         except UnstableStepError as error:
-            near = error.step - int(state.step) <= AT_ONCE
-            where = closest_pair(dynamics.forces, state.particles) if near else ""
-            raise NumericalError(f"{error}{where}") from error
+            further = error.step - int(state.step)
+            where = closest_pair(dynamics.forces, state.particles) if further <= AT_ONCE else ""
+            step = f"step {done + further:,} of {stage.steps:,}"
+            of_stage = f" of the stage {stage.name}" if len(self.simulation.stages) > 1 else ""
+            raise NumericalError(f"{step}{of_stage} blew up: {error.reason}{where}") from error
         except ListOverflowError as error:
             raise NumericalError(str(error)) from error
 
@@ -238,7 +245,9 @@ class _Program:
             done = stage.steps - left
             steps = min(pace.steps, left, ROWS * simulation.system.every, writer.until_next(done))
             with pace:
-                run = self.simulated(run.dynamics, run.state, steps, self.observer, run.accumulator)
+                run = self.simulated(
+                    run.dynamics, run.state, steps, self.observer, run.accumulator, stage, done
+                )
             left -= steps
             run = rows.taken(run)
             writer.add(run.state.particles, stage.steps - left)

@@ -163,6 +163,11 @@ def _notes(dataset: "xr.Dataset") -> list[str]:
     for name, row in rows.items():
         if "stderr_unknown" in row:
             reasons.setdefault(row["stderr_unknown"], []).append(name)
+    for name in attributes["functions"].split():
+        if name in dataset and "stderr_unknown" in dataset[name].attrs:
+            unknown = np.isnan(dataset[f"{name}_stderr"].values)
+            some = "" if unknown.all() else f" ({unknown.sum():,} of {unknown.size:,} values)"
+            reasons.setdefault(str(dataset[name].attrs["stderr_unknown"]), []).append(f"{name}{some}")
     drift = content.get("drift", {})
     if drift.get("value") is not None and "stderr_unknown" in drift:
         reasons.setdefault(drift["stderr_unknown"], []).append("drift")

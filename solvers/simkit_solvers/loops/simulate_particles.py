@@ -34,17 +34,20 @@ class UnstableStepError(ArithmeticError):
     """A particle has moved further in one step than is allowed, or its place is no number.
 
     `particle` is its number, `step` that of the step, `move` about how far it moves in it, and
-    `kinetic_energy` what it has after it.
+    `kinetic_energy` what it has after it; `reason` is the message without the step.
     """
 
     def __init__(self, particle: int, step: int, move: float, kinetic_energy: float, limit: float):
         self.particle, self.step, self.move, self.kinetic_energy = particle, step, move, kinetic_energy
         allowed = f" (at most {limit:.3g} is allowed)" if np.isfinite(limit) else ""
-        super().__init__(
-            f"step {step} blew up: particle {particle} moves by {move:.3g}{allowed} and then has a kinetic "
-            f"energy of {kinetic_energy:.3g}; particles that overlap have to be minimised first (FIRE), "
-            "otherwise take a smaller time step"
+        what = f"moves by {move:.3g}{allowed} and then has a kinetic energy of {kinetic_energy:.3g}"
+        if not np.isfinite(move):
+            what = "is nowhere: its position is not finite"
+        self.reason = (
+            f"particle {particle} {what}; particles that overlap have to be minimised first (FIRE), otherwise "
+            "take a smaller time step, or check the units"
         )
+        super().__init__(f"step {step} blew up: {self.reason}")
 
 
 class ListOverflowError(RuntimeError):

@@ -21,6 +21,7 @@ from simkit.md import replicas
 from simkit.md.files.frame import Cell
 from simkit.md.files.lammps_data import read_lammps_data
 from simkit.md.files.xyz import read_xyz
+from simkit.md.table import closing_lines
 
 KELVIN = 1.380649e-23 / 1.602176634e-19  # eV
 
@@ -254,8 +255,23 @@ def test_the_time_of_a_curve_begins_with_its_stage():
 
 
 def test_what_blows_up_names_the_particle_and_the_step():
-    with pytest.raises(NumericalError, match=r"step \d+ blew up: particle \d+ moves by .* smaller time step"):
+    what = r"^step \d+ of 40 blew up: particle \d+ moves by .* smaller time step, or check the units"
+    with pytest.raises(NumericalError, match=what):
         simkit.run(fluid(time__dt=0.5))
+
+
+def test_what_blows_up_in_a_stage_names_it_and_counts_from_its_beginning():
+    with pytest.raises(NumericalError, match=r"^step \d of 40 of the stage run blew up: particle"):
+        simkit.run(fluid(stages={"gentle": {"dt": 1e-4, "steps": 30}}, time__dt=0.5))
+
+
+def test_functions_without_errors_are_below_the_table():
+    run = simkit.run(fluid(observe={"g": {"rdf": {"bins": 10, "max": 2.0, "every": 4}}}))
+    unknown = np.isnan(run["g_stderr"].values)
+    assert 0 < unknown.sum() < 10
+    (line,) = [line for line in closing_lines(run) if line.startswith("error of g")]
+    assert line.startswith(f"error of g ({unknown.sum()} of 10 values) unknown: ")
+    assert "run " in line
 
 
 def test_particles_that_overlap_at_the_start_are_named_with_their_distance(tmp_path):
