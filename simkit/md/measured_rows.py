@@ -8,6 +8,7 @@ from simkit_solvers.loops.simulate_particles import ParticleRun
 
 from simkit.md.observables import Measurements
 
+ROWS = 256  # measurements of a chunk, at most
 TOTALS = " totals"  # no name of an observable: it holds a space
 
 

@@ -7,13 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from simkit_physics.particles.all_pairs import AllPairs
-from simkit_physics.particles.choice import forces_for
 from simkit_physics.particles.listed_forces import ListedForces
 from simkit_physics.particles.parameter_changes import ParameterChanges
-from simkit_solvers import ParticleDynamics, ParticleNoise, Particles, TotalsSeries, seed_key
+from simkit_solvers import ParticleDynamics, ParticleNoise, Particles, seed_key
 from simkit_solvers.loops.simulate_particles import (
     ListOverflowError,
     ParticleRun,
@@ -25,12 +23,13 @@ from simkit_solvers.methods.particles.fire import FIRE
 from simkit_solvers.problems.motion import MotionUnits
 
 from simkit.ensemble.work import in_order, workers_on
-from simkit.errors import InputError, NumericalError
+from simkit.errors import NumericalError
 from simkit.machine.on_each_device import local_devices
 from simkit.md.continuing import start_text, state_for
 from simkit.md.failures import closest_pair, larger_lists
-from simkit.md.measured_rows import TOTALS, MeasuredRows
+from simkit.md.measured_rows import ROWS, TOTALS, MeasuredRows
 from simkit.md.observables import Measurements
+from simkit.md.preparation import chosen_forces, in_precision, observer_of
 from simkit.md.programs import Programs, on_host
 from simkit.md.result import ParticleResult, ReplicaResult
 from simkit.md.saved_state import SavedState
@@ -39,7 +38,6 @@ from simkit.md.step_counter import Progress, StepCounter
 from simkit.md.trajectory import Frames, OfReplica, trajectory_of, write_end
 from simkit.md.velocities import in_motion
 
-ROWS = 256  # measurements of a chunk, at most
 CHUNK_SECONDS = 0.5
 LARGEST_MOVE = 0.5  # cutoffs, in a step: beyond, a particle passes others without meeting them
 AT_ONCE = 10  # steps: after so few, the closest pair of the beginning tells why a step blew up
@@ -285,37 +283,6 @@ class _Pace:
         self.steps = max(int(wanted // self.unit), 1) * self.unit
 
 
-def chosen_forces(simulation: ParticleSimulation) -> ListedForces | AllPairs:
-    """Lists or all pairs; raises `InputError` for particles at the same place."""
-    system = simulation.system
-    particles = in_precision(system.particles, simulation.precision)
-    try:
-        return forces_for(particles, system.box, system.potential, simulation.precision)[0]
-    except ValueError as error:
-        raise InputError(f"system: {error}") from error
-
-
-def observer_of(simulation: ParticleSimulation, changes: int = 0) -> Measurements:
-    """Totals for expressions, with so many derivatives, and each function such as g(r)."""
-    particles = in_precision(simulation.system.particles, simulation.precision)
-    observers: dict[str, Any] = {TOTALS: TotalsSeries(simulation.system.every, ROWS + 1, changes)}
-    for name, function in simulation.functions.items():
-        observers[name] = function.measurement(simulation.system, particles)
-    return Measurements(observers)
-
-
 def _by_identity(particles: Particles, force: Any) -> np.ndarray:
     order = np.argsort(np.asarray(particles.identity))[: particles.count]
     return np.asarray(force.rows())[order]
-
-
-def in_precision(tree: Any, precision: str) -> Any:
-    """The same with floating-point numbers as arrays: in float32, or in float64 where `mixed` too."""
-    dtype = jnp.float32 if precision == "float32" else jnp.float64
-
-    def cast(leaf: Any) -> Any:
-        if isinstance(leaf, float) or (hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.floating)):
-            return jnp.asarray(leaf, dtype)
-        return leaf
-
-    return jax.tree.map(cast, tree)

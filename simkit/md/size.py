@@ -14,7 +14,7 @@ from simkit.machine.doctor import available_memory
 from simkit.machine.on_each_device import local_devices
 from simkit.md.files.frame import Frame
 from simkit.md.files.xyz import write_frame
-from simkit.md.replicas import chosen_forces, observer_of
+from simkit.md.preparation import chosen_forces, observer_of
 from simkit.md.simulation import ParticleSimulation
 from simkit.progress import counted, short_count
 

@@ -44,8 +44,8 @@ class UnstableStepError(ArithmeticError):
         if not np.isfinite(move):
             what = "is nowhere: its position is not finite"
         self.reason = (
-            f"particle {particle} {what}; particles that overlap have to be minimised first (FIRE), otherwise "
-            "take a smaller time step, or check the units"
+            f"particle {particle} {what}; particles that overlap have to be minimised first (FIRE), "
+            "otherwise take a smaller time step, or check the units"
         )
         super().__init__(f"step {step} blew up: {self.reason}")
 

@@ -1,0 +1,46 @@
+"""What a run begins with: its forces, its observers, and numbers in its precision."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from simkit_physics.particles.all_pairs import AllPairs
+from simkit_physics.particles.choice import forces_for
+from simkit_physics.particles.listed_forces import ListedForces
+from simkit_solvers import TotalsSeries
+
+from simkit.errors import InputError
+from simkit.md.measured_rows import ROWS, TOTALS
+from simkit.md.observables import Measurements
+from simkit.md.simulation import ParticleSimulation
+
+
+def chosen_forces(simulation: ParticleSimulation) -> ListedForces | AllPairs:
+    """Lists or all pairs; raises `InputError` for particles at the same place."""
+    system = simulation.system
+    particles = in_precision(system.particles, simulation.precision)
+    try:
+        return forces_for(particles, system.box, system.potential, simulation.precision)[0]
+    except ValueError as error:
+        raise InputError(f"system: {error}") from error
+
+
+def observer_of(simulation: ParticleSimulation, changes: int = 0) -> Measurements:
+    """Totals for expressions, with so many derivatives, and each function such as g(r)."""
+    particles = in_precision(simulation.system.particles, simulation.precision)
+    observers: dict[str, Any] = {TOTALS: TotalsSeries(simulation.system.every, ROWS + 1, changes)}
+    for name, function in simulation.functions.items():
+        observers[name] = function.measurement(simulation.system, particles)
+    return Measurements(observers)
+
+
+def in_precision(tree: Any, precision: str) -> Any:
+    """The same with floating-point numbers as arrays: in float32, or in float64 where `mixed` too."""
+    dtype = jnp.float32 if precision == "float32" else jnp.float64
+
+    def cast(leaf: Any) -> Any:
+        if isinstance(leaf, float) or (hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.floating)):
+            return jnp.asarray(leaf, dtype)
+        return leaf
+
+    return jax.tree.map(cast, tree)
