@@ -30,10 +30,11 @@ import simkit.ensemble.sizes
 import simkit.machine.doctor
 import simkit.pictures
 from simkit import CLOSED_FORMS, OutputError, experiment_schema, load
-from simkit.cli import main
+from simkit.cli import app, main
 from simkit.cli.catalogue import KINDS, first_sentence
 from simkit.cli.completion import template_names
 from simkit.cli.failures import reported
+from simkit.cli.typer_app import ELSEWHERE
 from simkit.config.settings import Experiment, ParticleExperiment
 from simkit.expressions import function_summaries
 from simkit.md.quantities import QUANTITIES
@@ -113,7 +114,8 @@ def test_a_module_enters_a_model_of_its_own(folder, monkeypatch):
     )
     refused = simkit_command("validate", "evaporation.yaml")
     assert refused.exit_code == 2
-    assert "unknown model 'Evaporation'; `simkit --import MODULE run ...` enters your own" in refused.stderr
+    own = "`simkit list models` shows all; `simkit --import MODULE run ...` enters your own"
+    assert f"unknown model 'Evaporation'; {own}" in refused.stderr
     with mock.patch.dict(MODELS):
         taken = simkit_command("--import", "my_own_models", "validate", "evaporation.yaml")
         assert taken.stdout == "evaporation.yaml: valid (Evaporation, Tsit5, 1 path, 10 steps)\n"
@@ -249,6 +251,14 @@ class TestFailures:
             assert error["problems"] == result.stderr.splitlines()
             assert error["message"] == "\n".join(error["problems"])
         assert files_in(folder) == {"small.yaml"}
+
+    def test_a_command_by_its_name_elsewhere_is_led_to_simkits(self):
+        result = simkit_command("check", "small.yaml")
+        assert result.exit_code == 2
+        assert "No such command 'check'. Did you mean 'validate'?" in result.stderr
+        assert {*ELSEWHERE.values()} <= {
+            command.name or command.callback.__name__ for command in app.registered_commands
+        }
 
     def test_a_set_that_cannot_be_read_exits_with_2(self, folder):
         result = simkit_command("run", "small.yaml", "--set", "paths")
