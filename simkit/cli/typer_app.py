@@ -1,7 +1,10 @@
 """The command line that commands enter by `@app.command()`."""
 
+from collections.abc import Callable
+from typing import Any
+
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 ELSEWHERE = {
     "check": "validate",
@@ -12,8 +15,26 @@ ELSEWHERE = {
 }
 
 
+def without_kinds(options: list) -> list:
+    """Options whose flags are shown as such, and not as booleans."""
+    for each in options:
+        if getattr(each, "is_flag", False):
+            each.metavar = ""
+    return options
+
+
+class Command(TyperCommand):
+    """A command whose help shows flags as such."""
+
+    def get_params(self, ctx):
+        return without_kinds(super().get_params(ctx))
+
+
 class Commands(TyperGroup):
     """Commands by name, which also know what some are called elsewhere."""
+
+    def get_params(self, ctx):
+        return without_kinds(super().get_params(ctx))
 
     def resolve_command(self, ctx, args):
         if args and args[0] in ELSEWHERE and args[0] not in self.commands:
@@ -21,7 +42,14 @@ class Commands(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-app = typer.Typer(
+class App(typer.Typer):
+    """The command line."""
+
+    def command(self, name: str | None = None, **options: Any) -> Callable:
+        return super().command(name, **{"cls": Command} | options)
+
+
+app = App(
     name="simkit",
     cls=Commands,
     no_args_is_help=True,

@@ -21,6 +21,7 @@ import pytest
 import typer
 import xarray as xr
 import yaml
+from checkout import ROOT
 from command import simkit_command
 from simkit_physics import MODELS, POTENTIALS
 from simkit_solvers import PARTICLE_METHODS, SOLVERS, SolverInfo
@@ -681,8 +682,17 @@ def test_help_names_every_command():
         assert f" {command} " in result.stdout
         page = simkit_command(command, "--help")
         assert page.exit_code == 0
-        flags = [line for line in page.stdout.splitlines() if "--help" not in line]
-        assert "<bool>" not in "".join(flags), "a flag takes no value"
+        assert "<bool>" not in result.stdout + page.stdout, "a flag takes no value"
+
+
+def test_help_has_the_exit_codes_of_the_reference_in_short_lines():
+    reference = (ROOT / "docs/reference/command_line.md").read_text("utf-8")
+    lines = simkit_command("--help").stdout.partition("Exit codes: ")[2].partition("\n \n")[0]
+    said = lines.partition("╭")[0]
+    assert re.findall(r"(?:^|, |^ )(\d+) ", said, re.MULTILINE) == re.findall(
+        r"^\| (\d+) \|", reference, re.MULTILINE
+    )
+    assert all(len(line.split()) > 1 for line in said.strip().splitlines())
 
 
 def test_a_terminal_without_greek_gets_question_marks(monkeypatch):
