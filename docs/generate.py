@@ -121,7 +121,7 @@ def model_page(name: str) -> str:
 def solver_page(info: SolverInfo) -> str:
     """What it solves, how it steps, its orders, options and reference."""
     parts = [f"# {info.name}"]
-    if info.origin == "simkit":
+    if info.origin != "diffrax":
         parts.append(linked(inspect.getdoc(info.cls) or ""))
     else:
         parts += [info.summary, "## Method", equation(info), linked(f"Reference: {info.reference}.")]

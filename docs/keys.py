@@ -138,7 +138,9 @@ def _keys(section: dict[str, Any]) -> str:
             default = f"`{_inline(spec['default'])}`"
         example = spec["examples"][0] if spec.get("examples") else None
         shown = "" if example is None else f"`{key}: {_inline(example)}`"
-        rows.append((f"`{key}`", _kind(spec), default, spec.get("description", ""), shown))
+        rows.append(
+            (f"`{key}`", _kind(spec), default, spec.get("description", "").replace(".\n", "; "), shown)
+        )
     return table(("key", "value", "default", "meaning", "example"), rows)
 
 

@@ -75,8 +75,7 @@ def particle_schema() -> dict[str, Any]:
         properties["type"] = _without_null(properties["type"]) | {"enum": names}
         given = _BY_SPECIES if section == "Potential" else {"anyOf": [_NUMBER, {"type": "boolean"}]}
         for key, of in specs.items():
-            texts = dict.fromkeys(spec.description for spec in of.values())
-            properties[key] = {**given, "description": f"Of {', '.join(of)}: {'; '.join(texts)}."}
+            properties[key] = {**given, "description": _by_class(of)}
         definitions[section]["additionalProperties"] = False
     schema["properties"]["solver"] |= {
         "anyOf": [{"enum": list(PARTICLE_METHODS)}, {"$ref": "#/$defs/Integrator"}]
@@ -84,6 +83,14 @@ def particle_schema() -> dict[str, Any]:
     return _tidy(
         {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "simkit experiment"}
     )
+
+
+def _by_class(specs: dict[str, Any]) -> str:
+    """What a parameter is, a line for each meaning that begins with the classes that give it that one."""
+    classes: dict[str, list[str]] = {}
+    for name, spec in specs.items():
+        classes.setdefault(spec.description, []).append(name)
+    return "\n".join(f"{', '.join(names)}: {meaning}." for meaning, names in classes.items())
 
 
 def _without_null(spec: dict[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,14 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     return f"; known: {', '.join(names)}" if 0 < len(names) <= 12 else ""
 
 
+def of_your_own(given: str, known: Iterable[str], kind: str) -> str:
+    """The same for a name that a module of your own may enter: also how it does, and where all names are."""
+    hint = did_you_mean(given, known)
+    if "mean" in hint:
+        return hint
+    return f"{hint or f'; `simkit list {kind}` shows all'}; `simkit --import MODULE run ...` enters your own"
+
+
 def without_commas(text: str) -> str:
     """`; write a decimal point: 0.2` for a text such as 0,2; nothing for any other."""
     text = text.strip()

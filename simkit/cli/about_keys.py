@@ -13,6 +13,14 @@ WIDTH = 100
 PARTICLES = "In molecular dynamics: "
 
 
+def filled(text: str, indent: str = "") -> str:
+    """Each line of a text in as many lines as it takes."""
+    return "\n".join(
+        textwrap.fill(line, WIDTH, initial_indent=indent, subsequent_indent=indent)
+        for line in text.split("\n")
+    )
+
+
 def experiment_keys() -> list[str]:
     """The top-level keys, of molecular dynamics too."""
     from simkit.config.settings import Experiment
@@ -55,14 +63,14 @@ def about_key(name: str) -> dict[str, Any]:
     return {
         "name": name,
         "kind": "key of an experiment",
-        "text": textwrap.fill(field.description or "", WIDTH),
+        "text": filled(field.description or ""),
         "options": list(choices) if len(choices) < 5 else [],
         "sections": [
-            {"text": said if said != field.description else "", "keys": list(_rows(part))}
+            {"text": said if said != field.description else "", "keys": list(rows_of(part))}
             for part in sections
             for said in [part.get("description", "")]
         ],
-        "yaml": f"{name}: {_inline(field.examples[0])}" if field.examples else "",
+        "yaml": f"{name}: {inline(field.examples[0])}" if field.examples else "",
     }
 
 
@@ -79,21 +87,21 @@ def _of_particles(schema: dict[str, Any], name: str, known: list[dict[str, Any]]
 def about_key_inside(name: str) -> dict[str, Any]:
     """What is known of a key inside a section, such as `time.steps`; else `InputError`."""
     section, _, key = name.partition(".")
-    rows = _rows_of(section)
+    rows = _rows_below(section)
     if key not in rows:
         hint = did_you_mean(key, rows)
         raise InputError(f"nothing is called {name!r}{hint} (`simkit describe {section}` shows its keys)")
     row = rows[key]
     text = f"{row['description']} ({row['default']})" if row["default"] else row["description"]
-    return {"name": name, "kind": f"key of {section}", "text": textwrap.fill(text, WIDTH)}
+    return {"name": name, "kind": f"key of {section}", "text": filled(text)}
 
 
 def keys_called(name: str) -> list[str]:
     """The keys inside sections that have a name, such as `time.steps` for `steps`."""
-    return [f"{section}.{name}" for section in experiment_keys() if name in _rows_of(section)]
+    return [f"{section}.{name}" for section in experiment_keys() if name in _rows_below(section)]
 
 
-def _rows_of(section: str) -> dict[str, dict[str, str]]:
+def _rows_below(section: str) -> dict[str, dict[str, str]]:
     parts = about_key(section)["sections"]
     # Of a key that molecular dynamics has too, the first one.
     return {row["name"]: row for part in reversed(parts) for row in part["keys"]}
@@ -123,15 +131,15 @@ def _references(spec: Any) -> Iterator[str]:
             yield from _references(item)
 
 
-def _rows(section: dict[str, Any]) -> Iterator[dict[str, str]]:
+def rows_of(section: dict[str, Any]) -> Iterator[dict[str, str]]:
     for key, spec in section["properties"].items():
         default = "required" if key in section.get("required", ()) else ""
         if spec.get("default") not in ("", None):
-            default = f"default {_inline(spec['default'])}"
+            default = f"default {inline(spec['default'])}"
         yield {"name": key, "default": default, "description": spec.get("description", "")}
 
 
-def _inline(value: Any) -> str:
+def inline(value: Any) -> str:
     import yaml
 
     return (
@@ -147,8 +155,8 @@ def section_text(section: dict[str, Any]) -> str:
     rows = section["keys"]
     widths = [max(len(row[column]) for row in rows) for column in ("name", "default")]
     indent = " " * (sum(widths) + 6)
-    lines = [textwrap.fill(section["text"], WIDTH)] if section["text"] else []
+    lines = [filled(section["text"])] if section["text"] else []
     for row in rows:
         head = f"  {row['name']:<{widths[0]}}  {row['default']:<{widths[1]}}  "
-        lines.append(textwrap.fill(head + row["description"], WIDTH, subsequent_indent=indent))
+        lines.append(head + filled(row["description"], indent).lstrip())
     return "\n".join(line.rstrip() for line in lines)

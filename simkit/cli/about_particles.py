@@ -1,10 +1,13 @@
 """What `simkit describe` knows of molecular dynamics: potentials, methods and quantities."""
 
+import inspect
 import math
-from typing import Any
+from typing import Any, get_args
 
+from simkit.cli.about_keys import filled, inline, rows_of
 from simkit.cli.documentation import documentation
 
+TABULATED = "Tabulated"
 ENSEMBLES = {
     "NVE": "constant energy",
     "NVT": "constant temperature",
@@ -12,19 +15,26 @@ ENSEMBLES = {
 }
 
 
+def potentials() -> dict[str, type]:
+    """The pair potentials by name, also that of a file."""
+    from simkit_physics.particles.potentials import POTENTIALS
+    from simkit_physics.particles.potentials.tabulated import Tabulated
+
+    return {**POTENTIALS, TABULATED: Tabulated}
+
+
 def about_potential(name: str) -> dict[str, Any]:
     """A pair potential: its energy, its parameters and YAML to start from."""
-    from simkit_physics.particles.potentials import POTENTIALS
     from simkit_solvers.problems.problem import parameters_of
 
-    potential = POTENTIALS[name]
+    potential = potentials()[name]
+    about = {"name": name, "kind": "pair potential", **documentation(potential)}
+    if name == TABULATED:
+        return about | {"yaml": f"potential: {{type: {name}, file: energies.csv}}\n"}
     fields = ", ".join(f"{key}: {value:g}" for key, value in potential.example.items())
     ends = math.isfinite(potential(**potential.example).natural_cutoff)
     cut = "" if ends else ", cutoff: 2.5, truncation: shifted"
-    return {
-        "name": name,
-        "kind": "pair potential",
-        **documentation(potential),
+    return about | {
         "parameters": _rows(parameters_of(potential)),
         "yaml": f"potential: {{type: {name}, {fields}{cut}}}\n",
     }
@@ -44,6 +54,31 @@ def about_particle_method(name: str) -> dict[str, Any]:
     return about | {
         "parameters": _rows(options),
         "yaml": f"solver: {{type: {name}{needed}}}\n" if needed else f"solver: {name}\n",
+    }
+
+
+def function_sections() -> dict[str, type]:
+    """The sections of the functions that observables of molecular dynamics name."""
+    from simkit.config.settings.particles import ParticleObservable
+    from simkit.md.functions import FUNCTIONS
+
+    fields = {name: ParticleObservable.model_fields[name] for name in FUNCTIONS}
+    return {name: get_args(field.annotation)[0] for name, field in fields.items()}  # or None
+
+
+def about_function(name: str) -> dict[str, Any]:
+    """A function such as g(r): what it is, its keys and YAML to start from."""
+    from simkit.config.settings.particles import ParticleObservable
+    from simkit.schema import particle_schema
+
+    section = function_sections()[name]
+    example = ParticleObservable.model_fields[name].examples[0]
+    return {
+        "name": name,
+        "kind": "function of molecular dynamics",
+        "text": filled(inspect.getdoc(section) or ""),
+        "sections": [{"text": "", "keys": list(rows_of(particle_schema()["$defs"][section.__name__]))}],
+        "yaml": f"observe: {{x: {{{name}: {inline(example)}}}}}\n",
     }
 
 

@@ -76,15 +76,17 @@ def options(
         ),
     ] = None,
     version: bool = typer.Option(
-        False, "--version", callback=_print_version, is_eager=True, metavar="", help="Show the version."
+        False, "--version", callback=_print_version, is_eager=True, help="Show the version."
     ),
 ) -> None:
-    """Stochastic and ordinary differential equations in large, reproducible ensembles.
+    """Reproducible ensembles of simulations: stochastic and ordinary differential equations, reaction
+    networks and molecular dynamics.
 
     Start with `simkit new gbm` and `simkit run gbm.yaml`.
 
-    Exit codes: 0 done, 2 bad input, 3 numerical failure, 4 file not read or written,
-    130 interrupted, 143 terminated.
+    Exit codes: 0 done, 1 a bug in simkit, 2 bad input, 3 numerical failure,
+    4 file not read or written, 130 interrupted, 141 the reader of the output
+    closed it, 143 terminated.
     """
 
 

@@ -1,6 +1,7 @@
 """`simkit list`: everything that an experiment can name, with one line about each."""
 
 import inspect
+import itertools
 import re
 from collections.abc import Callable
 from importlib import resources
@@ -9,6 +10,7 @@ from typing import Annotated
 import typer
 
 from simkit.cli.about_keys import experiment_keys, key_summary
+from simkit.cli.about_particles import function_sections, potentials
 from simkit.cli.completion import template_names
 from simkit.cli.failures import print_json, reported
 from simkit.cli.options import AsJson
@@ -17,7 +19,7 @@ from simkit.cli.typer_app import app
 from simkit.errors import InputError
 from simkit.suggestions import did_you_mean
 
-KINDS = {"models": "models of ", "solvers": "solvers for ", "keys": "keys of ", "functions": "functions in "}
+KINDS = {"models": "models of ", "solvers": "solvers for ", "keys": "keys of ", "functions": "functions "}
 KINDS |= {"forms": "closed forms ", "potentials": "potentials", "methods": "methods of "}
 KINDS |= {"quantities": "quantities of ", "templates": "templates"}
 
@@ -57,7 +59,6 @@ def list_names(
 def catalogue() -> dict[str, dict[str, str]]:
     """Names and one line about each, by group."""
     from simkit_physics import models_by_field
-    from simkit_physics.particles.potentials import POTENTIALS
     from simkit_solvers.methods.particles.particle_methods import PARTICLE_METHODS
     from simkit_solvers.methods.registry import SOLVERS, solvers_by_problem
 
@@ -76,8 +77,11 @@ def catalogue() -> dict[str, dict[str, str]]:
         },
         "keys of an experiment": {name: key_summary(name) for name in experiment_keys()},
         "functions in expressions": function_summaries(),
+        "functions of molecular dynamics": {
+            name: opening(inspect.getdoc(section) or "") for name, section in function_sections().items()
+        },
         "closed forms for exact": {name: first_sentence(form) for name, form in CLOSED_FORMS.items()},
-        "potentials": {name: first_sentence(potential) for name, potential in POTENTIALS.items()},
+        "potentials": {name: first_sentence(potential) for name, potential in potentials().items()},
         "methods of molecular dynamics": {
             name: first_sentence(method) for name, method in PARTICLE_METHODS.items()
         },
@@ -89,9 +93,10 @@ def catalogue() -> dict[str, dict[str, str]]:
 
 
 def _title(template: str) -> str:
-    """The comment in a template's first line."""
+    """The first sentence of the comment at the top of a template."""
     text = resources.files("simkit.templates").joinpath(f"{template}.yaml").read_text(encoding="utf-8")
-    return text.splitlines()[0].lstrip("# ").rstrip(".,")
+    comment = itertools.takewhile(lambda line: line.startswith("# "), text.splitlines())
+    return re.split(r"\.(?: |$)", " ".join(line[2:] for line in comment))[0]
 
 
 def first_sentence(described: type | Callable) -> str:

@@ -20,7 +20,7 @@ def complete_template(incomplete: str) -> list[str]:
 def complete_name(incomplete: str) -> list[str]:
     """Models, solvers, closed forms, keys and what molecular dynamics has that start like this."""
     names = [*_models(), *_solvers(), *_closed_forms(), *_keys()]
-    names += [*_potentials(), *_particle_methods(), *_quantities()]
+    names += [*_potentials(), *_particle_methods(), *_quantities(), *_particle_functions()]
     return [name for name in names if name.startswith(incomplete)]
 
 
@@ -50,9 +50,9 @@ def _models() -> list[str]:
 
 
 def _potentials() -> list[str]:
-    """The classes of potentials that their package imports."""
+    """The classes of potentials that their package imports, and that of a file."""
     source = _folder("simkit_physics") / "particles/potentials/__init__.py"
-    return [
+    return ["Tabulated"] + [
         alias.name
         for node in _syntax_tree(source).body
         if isinstance(node, ast.ImportFrom) and not str(node.module).endswith(".truncation")
@@ -69,6 +69,11 @@ def _particle_methods() -> list[str]:
 def _quantities() -> list[str]:
     """The quantities of molecular dynamics."""
     return _keys_of(_folder("simkit") / "md/quantities.py", "QUANTITIES")
+
+
+def _particle_functions() -> list[str]:
+    """The functions of molecular dynamics."""
+    return _keys_of(_folder("simkit") / "md/functions/__init__.py", "FUNCTIONS")
 
 
 def _keys_of(file: Path, name: str) -> list[str]:

@@ -37,7 +37,7 @@ def debug(
         int | None, typer.Option(metavar="N", help="Print every N-th step.", show_default=False)
     ] = None,
     keys: Annotated[
-        bool, typer.Option("--keys", metavar="", help="Search for random words that are used twice.")
+        bool, typer.Option("--keys", help="Search for random words that are used twice.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

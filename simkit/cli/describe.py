@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import sys
 import textwrap
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -16,7 +17,14 @@ from simkit.cli.about_keys import (
     keys_called,
     section_text,
 )
-from simkit.cli.about_particles import about_particle_method, about_potential, about_quantity
+from simkit.cli.about_particles import (
+    about_function,
+    about_particle_method,
+    about_potential,
+    about_quantity,
+    function_sections,
+    potentials,
+)
 from simkit.cli.completion import complete_name
 from simkit.cli.documentation import documentation
 from simkit.cli.failures import print_json, reported
@@ -60,32 +68,32 @@ def describe(
 ) -> None:
     """Show the equation, parameters with units and ranges, reference, and YAML to start from."""
     with reported(as_json):
-        result = _about_all(list(dict.fromkeys(names)))
-        if as_json:
+        result, reasons = _about_all(list(dict.fromkeys(names)))
+        if as_json and not reasons:
             print_json(result[0] if len(result) == 1 else {"described": result})
-        else:
+        elif result and not as_json:
             print(f"\n\n{RULE}\n\n".join(_page(content) for content in result))
+        if reasons:
+            sys.stdout.flush()  # before the error
+            raise InputError(reasons)
 
 
-def _about_all(names: list[str]) -> list[dict]:
-    """What is known about each name; raises one `InputError` for all of which nothing is."""
+def _about_all(names: list[str]) -> tuple[list[dict], list[str]]:
+    """What is known about each name, and why nothing is about the others."""
     result, reasons = [], []
     for name in names:
         try:
             result.append(_about(name))
         except InputError as error:
-            reasons.append(str(error))
-    if reasons:
-        raise InputError("\n".join(reasons))
-    return result
+            reasons += error.problems
+    return result, reasons
 
 
 def _about(name: str) -> dict:
     """What is known about a name, as plain data; raises `InputError` when nothing is."""
     from simkit_physics import MODELS
-    from simkit_physics.particles.potentials import POTENTIALS
     from simkit_solvers.methods.particles.particle_methods import PARTICLE_METHODS
-    from simkit_solvers.methods.registry import SOLVERS
+    from simkit_solvers.methods.registry import SOLVERS, solver_elsewhere
 
     from simkit.closed_forms import CLOSED_FORMS
     from simkit.expressions import function_summaries
@@ -98,12 +106,14 @@ def _about(name: str) -> dict:
         if name in PARTICLE_METHODS:
             about["text"] += f"\n\n{PARTICLES}{about_particle_method(name)['text']}"
         return about
-    if name in POTENTIALS:
+    if name in potentials():
         return about_potential(name)
     if name in PARTICLE_METHODS:
         return about_particle_method(name)
     if name in QUANTITIES:
         return about_quantity(name)
+    if name in function_sections():
+        return about_function(name)
     if name in CLOSED_FORMS:
         return _about_closed_form(name, CLOSED_FORMS[name])
     if name in function_summaries():
@@ -117,7 +127,10 @@ def _about(name: str) -> dict:
         shown = " or ".join(f"`simkit describe {key}`" for key in inside)
         raise InputError(f"nothing is called {name!r} by itself; see {shown}")
     known = [*experiment_keys(), *MODELS, *SOLVERS, *CLOSED_FORMS, *function_summaries()]
-    known += [*POTENTIALS, *PARTICLE_METHODS, *QUANTITIES]
+    known += [*potentials(), *PARTICLE_METHODS, *QUANTITIES, *function_sections()]
+    other = solver_elsewhere(name)
+    if other:
+        raise InputError(f"nothing is called {name!r}; simkit has {other} (`simkit describe {other}`)")
     raise InputError(f"nothing is called {name!r}{did_you_mean(name, known)} (`simkit list` shows all names)")
 
 
@@ -167,7 +180,7 @@ def _about_solver(solver) -> dict:
     kinds = {"ode": "ordinary equations", "sde": "stochastic equations", "jump": "reaction networks"}
     kinds["model"] = "particular models"
     about = {"name": solver.name, "kind": "solver", "problem": [kinds[kind] for kind in solver.problem]}
-    about |= documentation(solver.cls) if solver.origin == "simkit" else {"text": solver.summary}
+    about |= {"text": solver.summary} if solver.origin == "diffrax" else documentation(solver.cls)
     properties = {
         "order": solver.order,
         "calculus": solver.calculus,

@@ -31,9 +31,7 @@ def inspect(
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Write texts, report and graphs into it.")
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", metavar="", help="Replace files in the folder.")
-    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files in the folder.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Examine a run without running it: programs, kernels, cost of a step, and the graph of the model."""

@@ -33,15 +33,13 @@ OneVariant = Annotated[
     str | None,
     typer.Option("--variant", metavar="NAME", help="The variant to examine.", show_default=False),
 ]
-AsJson = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object on stdout.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 Out = Annotated[
     Path | None,
     typer.Option(metavar="PATH", help="The dataset, .zarr or .nc, or a table .csv, in place of `output:`."),
 ]
-NoPlot = Annotated[bool, typer.Option("--no-plot", metavar="", help="No picture next to the dataset.")]
-Overwrite = Annotated[
-    bool, typer.Option("--overwrite", metavar="", help="Replace an existing dataset and picture.")
-]
+NoPlot = Annotated[bool, typer.Option("--no-plot", help="No picture next to the dataset.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing dataset and picture.")]
 Threads = Annotated[
     int | None,
     typer.Option(
@@ -50,7 +48,7 @@ Threads = Annotated[
         show_default=False,
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", metavar="", help="Print nothing but errors.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
 
 def with_threads(overrides: list | None, threads: int | None) -> list:

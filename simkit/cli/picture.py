@@ -18,9 +18,7 @@ def plot(
     out: Annotated[
         Path | None, typer.Option(help="The picture; its ending says which kind (.png, .pdf, .svg).")
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", metavar="", help="Replace an existing picture.")
-    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing picture.")] = False,
 ) -> None:
     """Draw the picture of a dataset: quantiles over time, sample paths, distributions at the end."""
     with reported():

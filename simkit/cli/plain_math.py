@@ -18,9 +18,10 @@ GROUP = r"(?:\{((?:[^{}]|\{[^{}]*\})*)\}|([^\s\\{}]|\\[A-Za-z]+))"  # {one level
 
 
 def plain_text(docstring: str) -> str:
-    """The docstring with its formulas, `$…$` and `$$…$$`, in Unicode."""
+    """The docstring with its formulas, `$…$` and `$$…$$`, in Unicode, and without the marks of bold words."""
     text = re.sub(r"\$\$(.+?)\$\$", lambda m: f"\n\n{_display(m[1])}\n\n", docstring, flags=re.DOTALL)
     text = re.sub(r"\$(.+?)\$", lambda m: _formula(m[1]), text, flags=re.DOTALL)
+    text = re.sub(r"(?<!\S)\*\*(\w[^*]*)\*\*", r"\1", text)
     return re.sub(r"\n\s*\n(\s*\n)+", "\n\n", text)
 
 

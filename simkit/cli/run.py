@@ -39,7 +39,7 @@ def run(
     as_json: AsJson = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", metavar="", help="Report steps, memory and disk space without running."),
+        typer.Option("--dry-run", help="Report steps, memory and disk space without running."),
     ] = False,
 ) -> None:
     """Run an experiment: print a table with error bars, write the dataset and a picture next to it."""

@@ -28,7 +28,6 @@ def correlation(**values: Number) -> Any:
 
 
 def _all(holds: Callable[[Number], Any], wanted: str, values: dict[str, Number]) -> Any:
-    finite(**values)
     valid: Any = True
     for name, value in values.items():
         if not is_plain(value):

@@ -16,7 +16,7 @@ References: Merton (1973), doi:10.2307/3003143; Reiner & Rubinstein (1991), Risk
 import math
 from typing import Literal
 
-from simkit.closed_forms.arguments import finite, nonnegative
+from simkit.closed_forms.arguments import nonnegative
 from simkit.closed_forms.black_scholes import black_scholes_call, black_scholes_put
 from simkit.closed_forms.registry import closed_form
 
@@ -105,7 +105,6 @@ Side = Literal["down", "up"]
 def _knock_out(kind: int, side: Side, S, K, B, r, sigma, T, q) -> float:
     """`kind` is 1 for a call and -1 for a put."""
     nonnegative(S=S, K=K, B=B, sigma=sigma, T=T)
-    finite(r=r, q=q)
     if S <= B if side == "down" else S >= B:
         return 0.0
     if S == 0 or sigma * T == 0:
@@ -118,7 +117,6 @@ def _knock_out(kind: int, side: Side, S, K, B, r, sigma, T, q) -> float:
 
 def _knock_in(kind: int, side: Side, S, K, B, r, sigma, T, q) -> float:
     nonnegative(S=S, K=K, B=B, sigma=sigma, T=T)
-    finite(r=r, q=q)
     if S <= B if side == "down" else S >= B:
         return _plain(kind, S, K, r, sigma, T, q)
     if S == 0 or sigma * T == 0:

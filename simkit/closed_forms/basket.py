@@ -2,7 +2,7 @@
 
 import math
 
-from simkit.closed_forms.arguments import correlation, finite, nonnegative
+from simkit.closed_forms.arguments import correlation, nonnegative
 from simkit.closed_forms.black_scholes import lognormal_call
 from simkit.closed_forms.numbers import Number, exp, is_plain, positive_part, sqrt, where
 from simkit.closed_forms.registry import closed_form
@@ -37,7 +37,6 @@ def geometric_basket_call(
     """
     valid = nonnegative(S1=S1, S2=S2, S3=S3, K=K, sigma1=sigma1, sigma2=sigma2, sigma3=sigma3, T=T)
     valid &= correlation(rho12=rho12, rho13=rho13, rho23=rho23)
-    finite(r=r, q1=q1, q2=q2, q3=q3)
     sigmas = (sigma1, sigma2, sigma3)
     crossed = rho12 * sigma1 * sigma2 + rho13 * sigma1 * sigma3 + rho23 * sigma2 * sigma3
     determinant = 1 + 2 * rho12 * rho13 * rho23 - rho12**2 - rho13**2 - rho23**2

@@ -11,7 +11,7 @@ References: Black & Scholes (1973), doi:10.1086/260062; Merton (1973), doi:10.23
 import math
 from collections.abc import Callable, Mapping
 
-from simkit.closed_forms.arguments import correlation, finite, nonnegative
+from simkit.closed_forms.arguments import correlation, nonnegative
 from simkit.closed_forms.numbers import (
     Number,
     exp,
@@ -56,7 +56,6 @@ def present_values(
 ) -> tuple[Number, Number, Number]:
     """Checked arguments as present value of the asset and of the strike and deviation of the log price."""
     valid = nonnegative(S=S, K=K, sigma=sigma, T=T)
-    finite(r=r, q=q)
     return where(valid, S * exp(-q * T), math.nan), K * exp(-r * T), sigma * sqrt(T)
 
 
@@ -262,7 +261,6 @@ def exchange_option(
     whatever the interest rate. Reference: Margrabe (1978), doi:10.1111/j.1540-6261.1978.tb03397.x.
     """
     valid = nonnegative(S1=S1, S2=S2, sigma1=sigma1, sigma2=sigma2, T=T) & correlation(rho=rho)
-    finite(q1=q1, q2=q2)
     # As a sum of squares it cannot come out negative at rho = 1.
     variance = (sigma1 - rho * sigma2) ** 2 + (1 - rho * rho) * sigma2**2
     asset = where(valid, S1 * exp(-q1 * T), math.nan)

@@ -8,7 +8,7 @@ doi:10.2307/1911242; Hull & White (1990), doi:10.1093/rfs/3.4.573.
 
 import math
 
-from simkit.closed_forms.arguments import finite, nonnegative
+from simkit.closed_forms.arguments import nonnegative
 from simkit.closed_forms.moments import decayed_span
 from simkit.closed_forms.numbers import Number, exp, log1p, ratio, sqrt, where
 from simkit.closed_forms.registry import closed_form
@@ -24,7 +24,6 @@ def vasicek_bond(*, r: Number, kappa: Number, theta: Number, sigma: Number, T: N
     $B = (1 - e^{-\kappa T})/\kappa$ and $V = \sigma^2 \int_0^T (1 - e^{-\kappa s})^2\,ds/\kappa^2$.
     """
     nonnegative(kappa=kappa, sigma=sigma, T=T)
-    finite(r=r, theta=theta)
     return hull_white_bond(r=r, a=kappa, theta=kappa * theta, sigma=sigma, T=T)
 
 
@@ -35,7 +34,6 @@ def hull_white_bond(*, r: Number, a: Number, theta: Number, sigma: Number, T: Nu
     $B = (1 - e^{-aT})/a$ and $V = \sigma^2 \int_0^T (1 - e^{-as})^2\,ds/a^2$.
     """
     nonnegative(a=a, sigma=sigma, T=T)
-    finite(r=r, theta=theta)
     first, second = _integrals(a, T)
     return exp(-r * decayed_span(a, T) - theta * first + sigma**2 * second / 2)
 

@@ -4,7 +4,7 @@ The density is proportional to $e^{-f(x)}$ with $f(x) = b\,(x^2/a^2 - 1)^2$, as 
 `DoubleWellLangevin`.
 """
 
-from simkit.closed_forms.arguments import finite, nonnegative
+from simkit.closed_forms.arguments import nonnegative
 from simkit.closed_forms.registry import closed_form
 
 
@@ -19,7 +19,6 @@ def double_well_square(*, b: float, a: float) -> float:
     """
     from scipy.special import ive
 
-    finite(b=b)
     nonnegative(a=a)
     if b <= 0:
         raise ValueError(f"b: must be > 0, got {b:g}")

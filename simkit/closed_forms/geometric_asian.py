@@ -2,7 +2,7 @@
 
 import math
 
-from simkit.closed_forms.arguments import finite, nonnegative
+from simkit.closed_forms.arguments import nonnegative
 from simkit.closed_forms.black_scholes import lognormal_call
 from simkit.closed_forms.numbers import Number, exp, is_plain, sqrt, where
 from simkit.closed_forms.registry import closed_form
@@ -21,7 +21,6 @@ def geometric_asian_call(
     Reference: Kemna & Vorst (1990), doi:10.1016/0378-4266(90)90039-5.
     """
     valid = nonnegative(S=S, K=K, sigma=sigma, T=T)
-    finite(r=r, q=q, n=n)
     if is_plain(n) and (n < 1 or n != int(n)):
         raise ValueError(f"n: must be a whole number of at least 1, got {n:g}")
     mean_time = T * (n + 1) / (2 * n)

@@ -12,7 +12,7 @@ import math
 import sys
 from typing import TYPE_CHECKING
 
-from simkit.closed_forms.arguments import correlation, finite, nonnegative
+from simkit.closed_forms.arguments import correlation, nonnegative
 from simkit.closed_forms.black_scholes import lognormal_call, put_by_parity
 from simkit.closed_forms.lewis import call_by_integral
 from simkit.closed_forms.moments import decayed_span
@@ -43,7 +43,6 @@ def heston_call(
     S_T - \ln E[S_T]$. The difference from Black–Scholes with the same mean variance is integrated.
     """
     nonnegative(S=S, K=K, T=T, v0=v0, kappa=kappa, theta=theta, xi=xi)
-    finite(r=r, q=q)
     correlation(rho=rho)
     asset, strike = S * math.exp(-q * T), K * math.exp(-r * T)
     variance = max(mean_variance(T, v0, kappa, theta), 0.0)

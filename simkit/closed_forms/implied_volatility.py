@@ -9,7 +9,7 @@ References: Manaster & Koehler (1982), doi:10.1111/j.1540-6261.1982.tb01105.x; J
 rational, doi:10.1002/wilm.10395.
 """
 
-from simkit.closed_forms.arguments import finite, nonnegative
+from simkit.closed_forms.arguments import nonnegative
 from simkit.closed_forms.deviation_search import solved
 from simkit.closed_forms.numbers import Number, exp, is_plain, sqrt
 from simkit.closed_forms.registry import closed_form
@@ -54,7 +54,6 @@ def deviation(price: Number, asset: Number, strike: Number) -> Number:
 
 def _present_values(S: Number, K: Number, r: Number, T: Number, q: Number) -> tuple[Number, Number]:
     nonnegative(S=S, K=K, T=T)
-    finite(r=r, q=q)
     for name, value in {"S": S, "K": K, "T": T}.items():
         if is_plain(value) and value == 0:
             raise ValueError(f"{name}: must be > 0, got 0: no price determines the volatility")
@@ -63,7 +62,6 @@ def _present_values(S: Number, K: Number, r: Number, T: Number, q: Number) -> tu
 
 def _check(price: Number, asset: Number, strike: Number, T: Number) -> None:
     """Raise `ValueError` where plain numbers allow arbitrage, so that no volatility gives the price."""
-    finite(price=price)
     if not is_plain(price, asset, strike):
         return
     least = max(asset - strike, 0.0)

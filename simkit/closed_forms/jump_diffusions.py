@@ -12,7 +12,7 @@ References: Merton (1976), doi:10.1016/0304-405X(76)90022-2; Kou (2002), doi:10.
 import math
 import sys
 
-from simkit.closed_forms.arguments import correlation, finite, nonnegative
+from simkit.closed_forms.arguments import correlation, nonnegative
 from simkit.closed_forms.black_scholes import lognormal_call, put_by_parity
 from simkit.closed_forms.heston import log_characteristic, mean_variance
 from simkit.closed_forms.lewis import call_by_integral
@@ -41,7 +41,6 @@ def merton_call(
     $\sigma^2 T + n\delta^2$.
     """
     nonnegative(S=S, K=K, sigma=sigma, T=T, lam=lam, delta=delta)
-    finite(r=r, q=q, m=m)
     strike = K * math.exp(-r * T)
     mean, grown = lam * T, m + delta**2 / 2
     start = -q * T - mean * math.expm1(grown)
@@ -91,7 +90,6 @@ def kou_call(
     are jumps: the integrand does not decay.
     """
     nonnegative(S=S, K=K, sigma=sigma, T=T, lam=lam, p=p)
-    finite(r=r, q=q, eta1=eta1, eta2=eta2)
     for name, value, least in (("eta1", eta1, 1), ("eta2", eta2, 0)):
         if value <= least:
             raise ValueError(f"{name}: must be > {least}, got {value:g}")
@@ -142,7 +140,6 @@ def bates_call(
     u^2\delta^2/2} - 1 - iuk)$.
     """
     nonnegative(S=S, K=K, T=T, v0=v0, kappa=kappa, theta=theta, xi=xi, lam=lam, delta=delta)
-    finite(r=r, q=q, m=m)
     correlation(rho=rho)
     variance = mean_variance(T, v0, kappa, theta)
     if xi * xi < sys.float_info.min or variance <= 0:

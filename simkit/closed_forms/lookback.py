@@ -18,7 +18,7 @@ Viswanathan (1991), doi:10.1111/j.1540-6261.1991.tb04648.x (fixed strike).
 import cmath
 import math
 
-from simkit.closed_forms.arguments import finite, nonnegative
+from simkit.closed_forms.arguments import nonnegative
 from simkit.closed_forms.black_scholes import lognormal_call
 from simkit.closed_forms.registry import closed_form
 
@@ -29,34 +29,29 @@ NODES = 32
 @closed_form(of_numbers=True)
 def lookback_call(*, S: float, r: float, sigma: float, T: float, q: float = 0.0) -> float:
     r"""Floating strike call, pays $S_T - m$: $S e^{-qT} - S e^{-rT} + e^{-rT} E[(S - m)^+]$, in currency."""
-    _check(r, q, S=S, sigma=sigma, T=T)
+    nonnegative(S=S, sigma=sigma, T=T)
     return max(S * math.exp(-q * T) - S * math.exp(-r * T) + _below(S, S, r, sigma, T, q), 0.0)
 
 
 @closed_form(of_numbers=True)
 def lookback_put(*, S: float, r: float, sigma: float, T: float, q: float = 0.0) -> float:
     r"""Floating strike put, pays $M - S_T$: $S e^{-rT} - S e^{-qT} + e^{-rT} E[(M - S)^+]$, in currency."""
-    _check(r, q, S=S, sigma=sigma, T=T)
+    nonnegative(S=S, sigma=sigma, T=T)
     return max(S * math.exp(-r * T) - S * math.exp(-q * T) + _above(S, S, r, sigma, T, q), 0.0)
 
 
 @closed_form(of_numbers=True)
 def lookback_fixed_call(*, S: float, K: float, r: float, sigma: float, T: float, q: float = 0.0) -> float:
     r"""Pays $\max(M - K, 0)$: $e^{-rT}(S - K)^+ + e^{-rT} E[(M - \max(K, S))^+]$, in currency."""
-    _check(r, q, S=S, K=K, sigma=sigma, T=T)
+    nonnegative(S=S, K=K, sigma=sigma, T=T)
     return math.exp(-r * T) * max(S - K, 0.0) + _above(max(K, S), S, r, sigma, T, q)
 
 
 @closed_form(of_numbers=True)
 def lookback_fixed_put(*, S: float, K: float, r: float, sigma: float, T: float, q: float = 0.0) -> float:
     r"""Pays $\max(K - m, 0)$: $e^{-rT}(K - S)^+ + e^{-rT} E[(\min(K, S) - m)^+]$, in currency."""
-    _check(r, q, S=S, K=K, sigma=sigma, T=T)
+    nonnegative(S=S, K=K, sigma=sigma, T=T)
     return math.exp(-r * T) * max(K - S, 0.0) + _below(min(K, S), S, r, sigma, T, q)
-
-
-def _check(r: float, q: float, **sizes: float) -> None:
-    nonnegative(**sizes)
-    finite(r=r, q=q)
 
 
 def _above(x: float, S: float, r: float, sigma: float, T: float, q: float) -> float:

@@ -4,7 +4,7 @@ The letters are the models' own; the first argument is the value at time zero an
 be zero. A negative volatility, rate or T is a `ValueError` that names it.
 """
 
-from simkit.closed_forms.arguments import finite, nonnegative
+from simkit.closed_forms.arguments import nonnegative
 from simkit.closed_forms.numbers import Number, exp, expm1, ratio
 from simkit.closed_forms.registry import closed_form
 
@@ -18,7 +18,6 @@ def decayed_span(rate: Number, T: Number) -> Number:
 def gbm_mean(*, S: Number, mu: Number, T: Number) -> Number:
     r"""Mean of $dS = \mu S\,dt + \sigma S\,dW$: $S e^{\mu T}$. Reference: doi:10.1086/260062."""
     nonnegative(T=T)
-    finite(S=S, mu=mu)
     return S * exp(mu * T)
 
 
@@ -39,7 +38,6 @@ def ou_mean(*, X: Number, theta: Number, mu: Number, T: Number) -> Number:
     Reference: Uhlenbeck & Ornstein (1930), doi:10.1103/PhysRev.36.823.
     """
     nonnegative(theta=theta, T=T)
-    finite(X=X, mu=mu)
     return X + (X - mu) * expm1(-theta * T)
 
 

@@ -1,8 +1,11 @@
 """The closed forms by name, entered by `@closed_form`, and what is special about them."""
 
+import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
+
+from simkit.closed_forms.arguments import finite
 
 Form = TypeVar("Form", bound=Callable[..., object])
 
@@ -19,7 +22,7 @@ def closed_form(
     smooth: bool = False,
     arguments_of: Callable[..., Any] | None = None,
 ) -> Callable[[Form], Form]:
-    """Enter a function of keyword arguments under its name.
+    """Enter a function of keyword arguments under its name; each plain number among them must be finite.
 
     One `of_numbers` takes plain numbers alone: its work depends on them, so no program can contain it. At
     T = 0, where a price is what is paid, it may jump in its arguments, unless only its slope does
@@ -27,15 +30,20 @@ def closed_form(
     """
 
     def enter(form: Form) -> Form:
+        @functools.wraps(form)
+        def checked(**arguments):
+            finite(**arguments)
+            return form(**arguments)
+
         name = form.__name__
-        CLOSED_FORMS[name] = form  # pyright: ignore[reportArgumentType]
+        CLOSED_FORMS[name] = checked
         kinds = ((OF_NUMBERS, of_numbers), (KINKED_AT_EXPIRY, kinked_at_expiry), (SMOOTH, smooth))
         for names, holds in kinds:
             names.discard(name)
             if holds:
                 names.add(name)
         if arguments_of is not None:
-            form.__signature__ = inspect.signature(arguments_of)  # pyright: ignore[reportFunctionMemberAccess]
-        return form
+            checked.__signature__ = inspect.signature(arguments_of)
+        return cast(Form, checked)
 
     return enter

@@ -14,6 +14,7 @@ from simkit.errors import InputError, MissingFileError, OutputError
 from simkit.suggestions import shown
 
 MAX_BYTES = 1_000_000
+DATASETS = (".zarr", ".nc")
 
 
 @dataclasses.dataclass
@@ -49,6 +50,8 @@ def read_document(source: str | os.PathLike | Mapping[str, Any]) -> Document:
             f"an experiment is the path of a YAML file, its text or a dictionary, not a value of type {kind}"
         )
     path = Path(source)
+    if path.suffix in DATASETS and path.exists():
+        raise InputError(f"{path}: is a dataset, not an experiment; `simkit plot {path}` draws it")
     document = parse_text(_decoded(_content(path), str(path)), str(path))
     document.folder = path.parent
     return document

@@ -29,6 +29,9 @@ def plain_mapping(mapping: Mapping, path: KeyPath, diagnostics: list[Diagnostic]
             message = f"must be a number, text, list or dict, got a value of type {kind}"
             if (*path, key) in (("model",), ("solver",)):
                 message += f"; give it by name: {{type: {kind}, ...}}"
+            elif hasattr(item, "tolist"):
+                message += "; write its .tolist()"
+                message += ", as {values: […]} for one value for each path" * (path == ("initial",))
             diagnostics.append(((0, 0), (*path, key), message))
     return data
 

@@ -44,7 +44,10 @@ def simulation_of(document: Document) -> Simulation:
     """The simulation of a document without variants. Raises `InputError` that lists every error."""
     diagnostics = Diagnostics(document)
     if is_particles(document.data):
-        message = "molecular dynamics has no paths of a model; take `simkit run`, or simkit.run from Python"
+        message = (
+            "molecular dynamics has no paths of a model; `simkit run`, or simkit.run from Python, runs it "
+            "and says where it fails, `simkit run --dry-run` how large it is"
+        )
         diagnostics.add((SYSTEM,), message, at_key=True)
         diagnostics.raise_if_any()
     experiment = with_curve_numbers(read_experiment(diagnostics), diagnostics)

@@ -109,7 +109,8 @@ def _written_out(
     if not isinstance(value, list):
         return dict.fromkeys(names, value)
     if not names:
-        raise SettingError(place, "must be a single value: a list is for numbered names")
+        per_path = "; write {values: […]} for one value for each path" if place[0] == "initial" else ""
+        raise SettingError(place, f"must be a single value: a list is for numbered names{per_path}")
     if any(isinstance(each, list) for each in value):
         raise SettingError(place, "must be one value, or a list of values")
     if len(value) != len(names):

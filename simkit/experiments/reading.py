@@ -49,9 +49,10 @@ def read_experiment(diagnostics: Diagnostics) -> Experiment:
     """The experiment in a document, whose sections are `None` where they cannot be read."""
     data, reading = diagnostics.document.data, _Reading(diagnostics)
     model = diagnostics.written("model")
-    written = [key for key in ("sde", "ode", "hamiltonian", "reactions") if key in model]
-    if "type" in model and written:  # which would be wrong in many ways
-        diagnostics.add(("model", written[0]), f"give type or {written[0]}, not both", at_key=True)
+    written = [key for key in ("type", "sde", "ode", "hamiltonian", "reactions") if key in model]
+    if len(written) > 1:  # which would be wrong in many ways
+        message = f"give {written[0]} or {written[1]}, not both"
+        diagnostics.add(("model", written[1]), message, at_key=True)
         data = {key: value for key, value in data.items() if key != "model"}
     try:
         experiment = with_defaults(Experiment.model_validate(data))

@@ -40,7 +40,7 @@ from simkit.expressions.tree import (
     names_in,
 )
 from simkit.functionals import FUNCTIONALS
-from simkit.suggestions import did_you_mean, shown
+from simkit.suggestions import did_you_mean, of_your_own, shown
 
 MAX_INTEGER_POWER = 1000
 SHOWN = 12  # names in a message
@@ -206,7 +206,9 @@ class _Translation:
         if name in (self.names or ()) or name in NUMBERS:
             raise ExpressionError(f"{name} is not a function {where}; write {name}*(…) for a product")
         known = [*NUMERIC, "where", *(FUNCTIONALS if self.functionals else ()), *self.closed_forms]
-        hint = f"; did you mean {_ELSEWHERE[name]!r}?" if name in _ELSEWHERE else did_you_mean(name, known)
+        hint = of_your_own(name, known, "functions")
+        if name in _ELSEWHERE:
+            hint = f"; did you mean {_ELSEWHERE[name]!r}?"
         raise ExpressionError(f"unknown function {shown(name)} {where}{hint}")
 
     def functional(self, node: ast.Call, name: str) -> FunctionalCall:

@@ -5,13 +5,16 @@ Conditions, and what is computed of them, are booleans until a `Call` of `as_num
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, SupportsFloat
+
+import numpy as np
 
 from simkit.closed_forms import OF_NUMBERS
 from simkit.closed_forms.numbers import is_plain
 from simkit.expressions.functions import both
 from simkit.expressions.tokens import ExpressionError
 from simkit.functionals.functional import AbstractFunctional
+from simkit.suggestions import shown
 
 Environment = Mapping[Any, Any]
 
@@ -114,11 +117,20 @@ class ClosedFormCall:
         if not is_plain(*values.values()):
             if self.name in OF_NUMBERS:
                 raise ExpressionError(f"{self.name} {NO_DERIVATIVE}")
-            return self.form(**values)
+            return self.value(values)
+        number = self.value(values)
+        if np.ndim(number) or np.iscomplexobj(number) or not isinstance(number, SupportsFloat):
+            raise ExpressionError(f"{self.name}: must return a real number, got {shown(number)}")
+        return float(number)
+
+    def value(self, arguments: dict[str, Any]) -> Any:
+        """The closed form's value. It may be one of the user's own, which raises anything."""
         try:
-            return float(self.form(**values))
+            return self.form(**arguments)
         except (ValueError, ArithmeticError) as error:
             raise ExpressionError(f"{self.name}: {error}") from error
+        except Exception as error:
+            raise ExpressionError(f"{self.name}: {type(error).__name__}: {error}") from error
 
 
 Node = Number | Name | Call | Chain | Comparison | FunctionalCall | ClosedFormCall

@@ -146,7 +146,7 @@ def _cache() -> Check:
         return Check("compiled programs", f"not stored: {folder} {fault}", "warning")
     files = [path for path in folder.rglob("*") if path.is_file()]
     size = sum(path.stat().st_size for path in files) / 2**20
-    return Check("compiled programs", f"{size:.0f} MiB in {folder}; {VARIABLE}=off keeps none")
+    return Check("compiled programs", f"{size:.{int(size < 10)}f} MiB in {folder}; {VARIABLE}=off keeps none")
 
 
 def _threads() -> Check:

@@ -16,7 +16,7 @@ from simkit.config.settings.values import number, whole_number
 from simkit.experiments.constants import Constants
 from simkit.experiments.sections.curve_plan import CurvePlan
 from simkit.md.simulation import PlannedStage
-from simkit.suggestions import did_you_mean, shown
+from simkit.suggestions import did_you_mean, of_your_own, shown
 
 T = TypeVar("T")
 ROUNDING = 1e-9
@@ -95,7 +95,7 @@ class _Methods:
         name, diagnostics = section.type, self.diagnostics
         cls = PARTICLE_METHODS.get(name)
         if cls is None:
-            hint = did_you_mean(name, PARTICLE_METHODS)
+            hint = of_your_own(name, PARTICLE_METHODS, "methods")
             diagnostics.add((*path, "type"), f"unknown method {shown(name)} of molecular dynamics{hint}")
             return None
         specs, before = parameters_of(cls), len(diagnostics.entries)

@@ -21,7 +21,7 @@ from simkit.config.settings.values import number
 from simkit.experiments.constants import Constants
 from simkit.expressions import Expression
 from simkit.md.method_plan import checked_at
-from simkit.suggestions import did_you_mean, shown
+from simkit.suggestions import did_you_mean, of_your_own, shown
 
 DISTANCE, ENERGY = "r", "u"  # in expressions, and the columns of a file
 TABULATED = "Tabulated"
@@ -124,7 +124,7 @@ class _Pairs:
             self.diagnostics.add(("potential", "file"), message, at_key=True)
         cls = POTENTIALS.get(section.type or "")
         if cls is None:
-            hint = did_you_mean(str(section.type), [*POTENTIALS, TABULATED])
+            hint = of_your_own(str(section.type), [*POTENTIALS, TABULATED], "potentials")
             reason = f"unknown potential {shown(section.type)}{hint}"
             raise SettingError(("potential", "type"), reason)
         if section.parameters:

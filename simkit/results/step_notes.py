@@ -1,5 +1,6 @@
 """Lines below a table that name the numbers made doubtful by steps or too few paths, and the remedy."""
 
+import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 IMPLICIT = {"ode": "Rodas5P", "sde": "DriftImplicitEuler"}
+ABSURD = 100  # times as many steps, which another solver would not need
 
 
 def by_quantity(dataset: "xr.Dataset", attribute: str) -> dict[str, int]:
@@ -63,6 +65,11 @@ def _keeps_unresolved(dataset: "xr.Dataset") -> bool:
 
 def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
     noticeable = by_quantity(dataset, "noticeable_bias")
+    unsure = {name: _unsure(dataset, name) for name in noticeable}
+    for name, known in unsure.items():
+        if known:
+            yield f"! {name}{which}: {known}; {more_steps(dataset, {name: noticeable[name]})}"
+    noticeable = {name: steps for name, steps in noticeable.items() if not unsure[name]}
     if noticeable:
         yield f"! {', '.join(noticeable)}{which}: the step bias matters; {more_steps(dataset, noticeable)}"
     names = [*dataset.attrs["observables"].split(), *dataset.attrs["state_variables"].split()]
@@ -95,8 +102,22 @@ def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
         )
 
 
+def _unsure(dataset: "xr.Dataset", name: str) -> str:
+    """How well a step bias is known where its error is larger than itself; nothing where it is not."""
+    value, bias, error = (
+        float(np.atleast_1d(dataset.get(f"{name}_{key}", np.nan))[-1])
+        for key in ("mean", "bias", "bias_stderr")
+    )
+    if not error > abs(bias):
+        return ""
+    part = f", {100 * error / abs(value):.2g} % of the value" if value else ""
+    return f"the step bias is known only to ± {error:.2g}{part}"
+
+
 def _no_estimate(dataset: "xr.Dataset", of: str) -> str:
     """What to say of step biases that have a bound alone."""
+    if dataset.attrs.get("kind") != "ode" and dataset.attrs["paths"] == 1:
+        return f"no estimate of the step bias{of}: one path shows no order; take more paths"
     bound = "at any order; the table gives a lower bound"
     if "dt" in dataset.attrs:
         return f"the steps are too long for an estimate of the step bias{of}: it does not decrease {bound}"
@@ -168,30 +189,34 @@ def more_steps(dataset: "xr.Dataset", wanted: dict[str, int]) -> str:
     Steps beyond the stability of a solver blow up as a power of their number. A solution of an ordinary
     equation that changes with each length of step and shows no order is chaotic rather than stiff.
     """
-    kind, solver, times = (
-        str(dataset.attrs.get("kind")),
-        str(dataset.attrs.get("solver")),
-        max(wanted.values()),
-    )
+    kind, times = str(dataset.attrs.get("kind")), max(wanted.values())
     if kind == "jump":
         return f"use an epsilon {times:,} times as small, or DirectMethod"
     adaptive = "rtol" in dataset.attrs
     smaller = f"use tolerances {times:,} times as small, or smaller ones"
     text = smaller if adaptive else f"use {times:,} steps or more"
+    other = _other_solver(dataset)
+    if times >= ABSURD * dataset.attrs.get("steps", math.inf):
+        return f"these steps would have to be {times:,}; use another solver{other and f', such as {other}'}"
     if kind == "ode" and any(_has_no_order(dataset, name) for name in wanted):
         return f"{text}, or an earlier time.t1 if the solution is chaotic: errors grow exponentially there"
-    other = IMPLICIT.get(kind)
-    if adaptive or other is None or _is_stable(solver):
-        return text
-    return f"{text}, or {other} if the problem is stiff"
+    return f"{text}, or {other}" if other and not adaptive else text
 
 
-def _is_stable(solver: str) -> bool:
-    """Whether a solver is stable at any length of step, so that stiffness is no reason for errors."""
-    from simkit_solvers import SOLVERS
+def _other_solver(dataset: "xr.Dataset") -> str:
+    """A solver that may need fewer steps, and when; nothing where the run has one of its kind."""
+    from simkit_physics import MODELS
+    from simkit_solvers import SOLVERS, AbstractUnderdampedLangevin
 
-    info = SOLVERS.get(solver)
-    return info is not None and (info.stiff or info.exact)
+    info, model = (
+        known.get(dataset.attrs.get(key)) for known, key in ((SOLVERS, "solver"), (MODELS, "model"))
+    )
+    if info is not None and (info.stiff or info.exact or info.langevin or info.overdamped):
+        return ""
+    if model is not None and issubclass(model, AbstractUnderdampedLangevin):
+        return "BAOAB"
+    other = IMPLICIT.get(dataset.attrs.get("kind"))
+    return f"{other} if the problem is stiff" if other else ""
 
 
 def _has_no_order(dataset: "xr.Dataset", name: str) -> bool:

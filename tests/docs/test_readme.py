@@ -5,9 +5,11 @@ import re
 import pytest
 import yaml
 from checkout import ROOT
+from command import simkit_command
 
 import simkit
 from simkit.cli.app import app
+from simkit.cli.completion import template_names
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 YAML = re.findall(r"```yaml\n# (\S+)\n(.*?)```", README, flags=re.DOTALL)
@@ -40,3 +42,21 @@ def test_the_table_of_commands_names_each_one():
     shown = set(re.findall(r"`simkit (\w+)", rows))
     commands = {command.name or command.callback.__name__ for command in app.registered_commands}
     assert shown == commands
+
+
+def test_the_templates_and_tutorials_of_the_readme_are_those_there():
+    (row,) = (line for line in README.splitlines() if line.startswith("| `simkit new TEMPLATE`"))
+    assert sorted(re.findall(r"`(\w+)`", row)) == template_names()
+    count = ["no", "one", "two", "three", "four", "five", "six"][len(list(ROOT.glob("docs/tutorials/*.md")))]
+    assert f"a ten-minute tutorial, {count} longer ones" in README
+
+
+def test_what_simkit_is_for_is_said_alike_everywhere():
+    summaries = {
+        "README.md": README.partition("```")[0],
+        "docs/index.md": (ROOT / "docs/index.md").read_text("utf-8").partition("|")[0],
+        "CITATION.cff": yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))["abstract"],
+        "--help": simkit_command("--help").stdout.partition("Start with")[0],
+    }
+    for field in ("ordinary differential equations", "reaction networks", "molecular dynamics"):
+        assert all(field in " ".join(text.split()) for text in summaries.values()), field

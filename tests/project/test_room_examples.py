@@ -1,7 +1,10 @@
 """The examples in the READMEs of rooms: one more closed form, statistic, observable, command, solver, …"""
 
 import math
+import os
 import re
+import shutil
+import subprocess
 import sys
 from typing import ClassVar
 from unittest import mock
@@ -25,17 +28,37 @@ from simkit.expressions.functions import NUMERIC, Function
 from simkit.results.statistics_csv import write_statistics
 
 
-def block(readme: str) -> str:
-    """The Python block of a README."""
-    (result,) = re.findall(r"```python\n(.*?)```", (ROOT / readme).read_text("utf-8"), re.S)
-    return result
+def blocks(readme: str) -> list[str]:
+    """The Python blocks of a README."""
+    return re.findall(r"```python\n(.*?)```", (ROOT / readme).read_text("utf-8"), re.S)
 
 
 def defined_by(readme: str) -> dict:
-    """What that block defines."""
+    """What those blocks define."""
     names: dict = {"__name__": "example"}
-    exec(compile(block(readme), readme, "exec"), names)
+    exec(compile("\n".join(blocks(readme)), readme, "exec"), names)
     return names
+
+
+@pytest.mark.parametrize(
+    ("room", "folder", "imported", "entered"),
+    [
+        ("closed_forms", "closed_forms", "gbm_second_moment", "CLOSED_FORMS"),
+        ("functionals", "functionals", "SquaredIncrements", "FUNCTIONALS"),
+        ("ensemble", "ensemble/reducers", "Negative", "STATISTICS"),
+    ],
+)
+def test_the_first_block_of_an_example_works_as_a_file_of_its_room(room, folder, imported, entered, tmp_path):
+    copy = shutil.copytree(ROOT / "simkit", tmp_path / "simkit", ignore=shutil.ignore_patterns("__pycache__"))
+    (copy / folder / "example.py").write_text(blocks(f"simkit/{room}/README.md")[0], "utf-8")
+    module, init = f"simkit.{folder.replace('/', '.')}", copy / folder / "__init__.py"
+    own = f"\nfrom {module}.example import {imported}"
+    init.write_text(init.read_text("utf-8").replace("\nfrom ", f"{own}\nfrom ", 1), "utf-8")
+    code = f"import {module} as room; assert room.{imported} in room.{entered}.values(); print(room.__file__)"
+    packages = {"PYTHONPATH": os.pathsep.join(map(str, [tmp_path, ROOT / "solvers", ROOT / "physics"]))}
+    command = [sys.executable, "-c", code]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=os.environ | packages)
+    assert run.stdout.strip() == str(init), run.stderr
 
 
 def test_a_closed_form_of_ones_own_is_the_exact_value_of_a_run():
@@ -49,7 +72,7 @@ def test_a_closed_form_of_ones_own_is_the_exact_value_of_a_run():
 def test_a_command_of_ones_own_runs_and_reports_errors(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    (tmp_path / "command_of_ones_own.py").write_text(block("simkit/cli/README.md"), "utf-8")
+    (tmp_path / "command_of_ones_own.py").write_text(blocks("simkit/cli/README.md")[0], "utf-8")
     with mock.patch.object(app, "registered_commands", [*app.registered_commands]):
         command = ["--import", "command_of_ones_own", "steps"]
         result = CliRunner().invoke(app, [*command, str(ROOT / "examples/gbm.yaml")])

@@ -109,7 +109,10 @@ def test_the_readme_of_a_room_names_all_its_files_and_no_others(room):
     assert "Not here: " in text
     named = re.findall(r"^\| `([^`]+\.py)` \| [^\s|]", text, re.M)
     files = {str(file.relative_to(room)) for file in room.rglob("*.py")} - {"__init__.py"}
-    assert sorted(named) == sorted(name for name in files if not name.endswith("/__init__.py"))
+    files = {name for name in files if not name.endswith("/__init__.py")}
+    readme = (room / "README.md").relative_to(ROOT)
+    assert not files - {*named}, f"add a row for {', '.join(sorted(files - {*named}))} to {readme}"
+    assert sorted(named) == sorted(files), f"take rows without a file out of {readme}"
 
 
 def stated(text: str) -> str:
@@ -123,7 +126,7 @@ def test_the_readme_of_a_room_says_what_its_files_say_of_themselves(room):
     assert rows
     docstrings = {name: ast.get_docstring(ast.parse((room / name).read_text("utf-8"))) for name, _ in rows}
     wrong = {name: row for name, row in rows if stated(row) != stated(docstrings[name] or "")}
-    assert not wrong
+    assert not wrong, "these rows differ from the first paragraphs of the docstrings of the files"
 
 
 def public_names(package: str) -> set[str]:

@@ -29,12 +29,13 @@ EXPLAINED = 3
 class DebugReport:
     """The results of debugging.
 
-    `screened` paths were run, of which those in `failed` keep something that is not finite; `findings`
-    explain the first of them, `traces` are the rows of the requested paths, and `keys` says whether
-    random words are used twice, None where that was not checked.
+    `screened` of the `paths` of the ensemble were run, of which those in `failed` keep something that is not
+    finite; `findings` explain the first of them, `traces` are the rows of the requested paths, and `keys`
+    says whether random words are used twice, None where that was not checked.
     """
 
     screened: int
+    paths: int
     failed: tuple[int, ...]
     findings: tuple[Finding, ...]
     traces: tuple[Trace, ...]
@@ -86,7 +87,7 @@ def debug(
     findings = tuple(each for each in results if each is not None)
     failed = failed or tuple(each.path for each in findings)
     report = check_keys(simulation) if keys else None
-    return DebugReport(screened, failed, findings, tuple(shown), report)
+    return DebugReport(screened, simulation.paths, failed, findings, tuple(shown), report)
 
 
 def failed_among(simulation: Simulation, paths: int) -> tuple[int, ...]:

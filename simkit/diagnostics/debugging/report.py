@@ -19,6 +19,7 @@ def as_dict(report: DebugReport) -> dict[str, Any]:
     return {
         "sound": report.sound,
         "screened": report.screened,
+        "paths": report.paths,
         "failed": list(report.failed),
         "findings": [_plain(finding) for finding in report.findings],
         "traces": [
@@ -54,6 +55,8 @@ def text(report: DebugReport) -> str:
         numbers = ", ".join(map(str, report.failed[:LISTED])) + (", …" if len(report.failed) > LISTED else "")
         blocks.append(f"{len(report.failed):,} of {paths} not finite: {numbers}")
     else:
+        if report.screened < report.paths:
+            paths = f"{report.screened:,} of {counted(report.paths, 'path')}"
         blocks.append(f"{paths}: all saved values are finite")
     if report.keys is not None:
         blocks.append(

@@ -44,10 +44,10 @@ def resolution(error: StepError | None, size: float, spread: float, stderr: floa
         return Resolution("unresolved", MORE * steps)
     wanted = max(stderr, GOOD * larger)
     times = (bias / wanted) ** (1 / error.order) if estimated and wanted > 0 else MORE
-    return Resolution("noticeable", _rounded_up(steps * max(times, 1.5)))
+    return Resolution("noticeable", steps * _rounded_up(max(times, 1.5)))
 
 
-def _rounded_up(steps: float) -> int:
-    """Rounded up to two digits."""
-    unit = 10 ** max(int(math.log10(steps)) - 1, 0)
-    return math.ceil(steps / unit) * unit
+def _rounded_up(times: float) -> int:
+    """A whole number of two digits and zeros: what divides the steps also divides so many times as many."""
+    unit = 10 ** max(int(math.log10(times)) - 1, 0)
+    return math.ceil(times / unit) * unit

@@ -14,7 +14,7 @@ from simkit.config.settings import NamedModel
 from simkit.experiments.constants import Constants
 from simkit.experiments.indexed_names import pair_names, places, turned_pairs, written_out
 from simkit.expressions import Expression
-from simkit.suggestions import did_you_mean, shown
+from simkit.suggestions import did_you_mean, of_your_own, shown
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,9 +130,8 @@ def plan_named(section: NamedModel, constants: Constants) -> ModelPlan | None:
     diagnostics = constants.diagnostics
     cls: Any = MODELS.get(section.type)
     if cls is None:
-        hint = did_you_mean(section.type, MODELS)
-        own = "; `simkit --import MODULE run ...` enters your own"
-        raise SettingError(("model", "type"), f"unknown model {shown(section.type)}{hint or own}")
+        hint = of_your_own(section.type, MODELS, "models")
+        raise SettingError(("model", "type"), f"unknown model {shown(section.type)}{hint}")
     given = dict(section.__pydantic_extra__ or {})
     if "size" in given and is_sized(cls):
         cls = _sized(cls, given.pop("size"))

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from simkit_physics import MODELS
-from simkit_solvers.methods.registry import REFUSED, SOLVERS, make_solver
+from simkit_solvers.methods.registry import REFUSED, SOLVERS, make_solver, solver_elsewhere
 from simkit_solvers.methods.solver_check import check_solver
 from simkit_solvers.problems.calculus import in_calculus
 from simkit_solvers.problems.langevin import AbstractUnderdampedLangevin
@@ -18,7 +18,7 @@ from simkit.ensemble.initial import fixed_value
 from simkit.experiments.constants import Constants
 from simkit.experiments.sections.initial_plan import InitialValue
 from simkit.experiments.sections.model_plan import ModelPlan
-from simkit.suggestions import did_you_mean, shown
+from simkit.suggestions import of_your_own, shown
 
 
 def model_class(model: Model | None) -> type | None:
@@ -62,10 +62,12 @@ def plan_solver(
         return None
     name, options = section.type, dict(section.__pydantic_extra__ or {})
     if name not in SOLVERS:
+        other = solver_elsewhere(name)
+        hint = f"; use {other}" if other else of_your_own(name, SOLVERS, "solvers")
         reason = (
             f"{name} does not run on a fixed grid: {REFUSED[name]}"
             if name in REFUSED
-            else f"unknown solver {shown(name)}{did_you_mean(name, SOLVERS)}"
+            else f"unknown solver {shown(name)}{hint}"
         )
         raise SettingError(("solver", "type"), reason)
     sound = {}

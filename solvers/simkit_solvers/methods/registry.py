@@ -48,6 +48,10 @@ SOLVERS: dict[str, SolverInfo] = {
     if isinstance(info, SolverInfo)
 }
 
+ELSEWHERE = {"rk4": "Tsit5", "rk45": "Dopri5", "ode45": "Dopri5", "lsoda": "Rodas5P", "bdf": "Rodas5P"}
+ELSEWHERE |= {"radau": "Rodas5P", "verlet": "Leapfrog", "velocityverlet": "Leapfrog"}
+ELSEWHERE |= {"gillespie": "DirectMethod", "ssa": "DirectMethod"}
+
 CALCULI = {"ito": "Itô", "stratonovich": "Stratonovich"}
 
 REFUSED = {
@@ -181,6 +185,11 @@ def _check_option(info: SolverInfo, key: str, value) -> None:
     if isinstance(value, bool) or not isinstance(value, int if whole else int | float) or not value > 0:
         wanted = "a positive whole number" if whole else "a positive number"
         raise ValueError(f"solver {info.name}: {key} must be {wanted}, got {value!r}")
+
+
+def solver_elsewhere(name: str) -> str | None:
+    """The solver here for which other programs have this name."""
+    return ELSEWHERE.get(name.casefold())
 
 
 def _suggestion(given: str, known) -> str:

@@ -126,8 +126,9 @@ class SolverInfo:
 
     @property
     def origin(self) -> str:
-        """The package that it comes from."""
-        return "diffrax" if self.cls.__module__.partition(".")[0] == "diffrax" else "simkit"
+        """The package that it comes from: simkit, diffrax or one's own."""
+        package = self.cls.__module__.partition(".")[0]
+        return "simkit" if package == "simkit_solvers" else package
 
     @property
     def stiff(self) -> bool:

@@ -15,14 +15,16 @@ import time
 from pathlib import Path
 from unittest import mock
 
+import diffrax
 import numpy as np
 import pytest
 import typer
 import xarray as xr
 import yaml
+from checkout import ROOT
 from command import simkit_command
 from simkit_physics import MODELS, POTENTIALS
-from simkit_solvers import PARTICLE_METHODS, SOLVERS
+from simkit_solvers import PARTICLE_METHODS, SOLVERS, SolverInfo
 
 import simkit
 import simkit.api
@@ -30,12 +32,14 @@ import simkit.ensemble.sizes
 import simkit.machine.doctor
 import simkit.pictures
 from simkit import CLOSED_FORMS, OutputError, experiment_schema, load
-from simkit.cli import main
+from simkit.cli import app, main
 from simkit.cli.catalogue import KINDS, first_sentence
 from simkit.cli.completion import template_names
 from simkit.cli.failures import reported
+from simkit.cli.typer_app import ELSEWHERE
 from simkit.config.settings import Experiment, ParticleExperiment
 from simkit.expressions import function_summaries
+from simkit.md.functions import FUNCTIONS
 from simkit.md.quantities import QUANTITIES
 
 EXPERIMENT = """\
@@ -59,7 +63,7 @@ LONG_SENSITIVITY = ["sensitivity", *LONG_RUN[1:], "--wrt", "sigma"]
 LONG_STUDY = ["uncertainty", "small.yaml", "--set", "model.sigma={uniform: [0.1, 0.3]}"]
 LONG_STUDY += ["--set", "uncertainty.points=524288", "--set", "time.steps=4000"]
 KEYS = list(dict.fromkeys([*Experiment.model_fields, *ParticleExperiment.model_fields]))
-PARTICLES = [*POTENTIALS, *PARTICLE_METHODS, *QUANTITIES]
+PARTICLES = [*POTENTIALS, "Tabulated", *PARTICLE_METHODS, *QUANTITIES, *FUNCTIONS]
 NAMES = list(dict.fromkeys([*MODELS, *SOLVERS, *CLOSED_FORMS, *function_summaries(), *KEYS, *PARTICLES]))
 
 
@@ -113,7 +117,8 @@ def test_a_module_enters_a_model_of_its_own(folder, monkeypatch):
     )
     refused = simkit_command("validate", "evaporation.yaml")
     assert refused.exit_code == 2
-    assert "unknown model 'Evaporation'; `simkit --import MODULE run ...` enters your own" in refused.stderr
+    own = "`simkit list models` shows all; `simkit --import MODULE run ...` enters your own"
+    assert f"unknown model 'Evaporation'; {own}" in refused.stderr
     with mock.patch.dict(MODELS):
         taken = simkit_command("--import", "my_own_models", "validate", "evaporation.yaml")
         assert taken.stdout == "evaporation.yaml: valid (Evaporation, Tsit5, 1 path, 10 steps)\n"
@@ -249,6 +254,14 @@ class TestFailures:
             assert error["problems"] == result.stderr.splitlines()
             assert error["message"] == "\n".join(error["problems"])
         assert files_in(folder) == {"small.yaml"}
+
+    def test_a_command_by_its_name_elsewhere_is_led_to_simkits(self):
+        result = simkit_command("check", "small.yaml")
+        assert result.exit_code == 2
+        assert "No such command 'check'. Did you mean 'validate'?" in result.stderr
+        assert {*ELSEWHERE.values()} <= {
+            command.name or command.callback.__name__ for command in app.registered_commands
+        }
 
     def test_a_set_that_cannot_be_read_exits_with_2(self, folder):
         result = simkit_command("run", "small.yaml", "--set", "paths")
@@ -458,6 +471,10 @@ class TestOtherCommands:
             "nothing is called 'GMB'",
             "nothing is called 'time.step'",
         ]
+        assert result.stdout == simkit_command("describe", "GBM").stdout
+        as_json = simkit_command("describe", "GBM", "GMB", "--json")
+        assert as_json.exit_code == 2
+        assert json.loads(as_json.stdout)["error"]["problems"] == result.stderr.splitlines()[:1]
 
     def test_describe_of_a_key_inside_a_section_is_its_line(self):
         page = simkit_command("describe", "time.steps").stdout
@@ -539,6 +556,38 @@ class TestOtherCommands:
                 assert row["description"][:20] in page
         if content["yaml"]:
             assert set(yaml.safe_load(content["yaml"])) == {name}
+
+    def test_describe_says_whose_each_meaning_of_a_parameter_is(self):
+        page = simkit_command("describe", "solver").stdout
+        first, second = re.search(
+            r"^  friction +(BAOAB: rate .+\.)\n +(BrownianDynamics: rate .+)$", page, re.MULTILINE
+        ).groups()
+        assert first == "BAOAB: rate at which velocities are forgotten."
+        assert second.startswith("BrownianDynamics: rate at which velocities would be")
+        assert not re.search(r": (of|in|that) ", page.partition("In molecular dynamics")[2])
+
+    @pytest.mark.parametrize("name", ["Yukawa", "Buckingham", "BornMayer"])
+    def test_describe_leaves_no_marks_of_bold_words(self, name):
+        assert "Collapses" in simkit_command("describe", name).stdout
+        assert "**" not in simkit_command("describe", name).stdout
+
+    def test_describe_of_a_function_of_molecular_dynamics_shows_its_keys(self):
+        page = simkit_command("describe", "rdf").stdout
+        assert page.startswith("rdf: function of molecular dynamics\n\nThe radial distribution function g(r)")
+        assert re.search(r"^  max +required +The largest distance", page, re.MULTILINE)
+        assert "  observe: {x: {rdf: {bins: 200, max: 3.0}}}" in page
+
+    def test_describe_says_where_a_solver_of_ones_own_is_from(self):
+        own = type("Own", (diffrax.Euler,), {"__module__": "mine.solvers", "__doc__": "A step of one's own."})
+        with mock.patch.dict(SOLVERS, {"Own": SolverInfo(own, "one's own", order=1)}):
+            page = simkit_command("describe", "Own").stdout
+        assert re.search(r"^  from +mine$", page, re.MULTILINE)
+        assert "A step of one's own." in page
+
+    def test_a_template_is_listed_by_a_whole_sentence(self):
+        templates = json.loads(simkit_command("list", "templates", "--json").stdout)["templates"]
+        assert templates["adaptive_sde"].endswith(": a price that is calm except for a day of news")
+        assert templates["ode"].endswith(": Lorenz's weather")
 
     def test_describe_of_a_key_without_its_section_names_both(self):
         result = simkit_command("describe", "discrete")
@@ -633,8 +682,17 @@ def test_help_names_every_command():
         assert f" {command} " in result.stdout
         page = simkit_command(command, "--help")
         assert page.exit_code == 0
-        flags = [line for line in page.stdout.splitlines() if "--help" not in line]
-        assert "<bool>" not in "".join(flags), "a flag takes no value"
+        assert "<bool>" not in result.stdout + page.stdout, "a flag takes no value"
+
+
+def test_help_has_the_exit_codes_of_the_reference_in_short_lines():
+    reference = (ROOT / "docs/reference/command_line.md").read_text("utf-8")
+    lines = simkit_command("--help").stdout.partition("Exit codes: ")[2].partition("\n \n")[0]
+    said = lines.partition("╭")[0]
+    assert re.findall(r"(?:^|, |^ )(\d+) ", said, re.MULTILINE) == re.findall(
+        r"^\| (\d+) \|", reference, re.MULTILINE
+    )
+    assert all(len(line.split()) > 1 for line in said.strip().splitlines())
 
 
 def test_a_terminal_without_greek_gets_question_marks(monkeypatch):

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +12,7 @@ from derivative_examples import LIMIT, derivative
 
 import simkit
 from simkit import CLOSED_FORMS, InputError, load
-from simkit.closed_forms import OF_NUMBERS
+from simkit.closed_forms import OF_NUMBERS, closed_form
 
 MARKET = {"S": 100.0, "r": 0.03, "q": 0.01}
 ARGUMENTS = {
@@ -179,3 +180,40 @@ def test_arbitrage_in_constants_is_an_error_of_the_file():
         InputError, match=r"constants\.quoted: implied_volatility: price: no volatility gives 200"
     ):
         load({**RUN, "constants": {**RUN["constants"], "P": 200}})
+
+
+def raising(*, x):
+    return {}["missing"]
+
+
+@pytest.mark.parametrize(
+    ("form", "reason"),
+    [
+        (lambda *, x: complex(0, x), "own: must return a real number, got 2j"),
+        (lambda *, x: np.complex128(x), "own: must return a real number, got "),
+        (lambda *, x: None, "own: must return a real number, got nothing"),
+        (lambda *, x: np.ones(2), "own: must return a real number, got array([1., 1.])"),
+        (raising, "own: KeyError: 'missing'"),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_a_closed_form_of_ones_own_that_fails_is_named_with_its_key(form, reason):
+    form.__name__ = "own"
+    model = {"ode": {"x": "-a*x"}, "parameters": {"a": "c"}}
+    content = {"constants": {"c": "own(x=2)"}, "model": model, "initial": {"x": 1.0}}
+    with mock.patch.dict(CLOSED_FORMS):
+        closed_form()(form)
+        with pytest.raises(InputError) as raised:
+            load(content | {"time": {"t1": 1.0, "steps": 2}})
+    assert str(raised.value).startswith(f"constants.c: {reason}")
+
+
+def test_numbers_that_are_not_finite_are_refused_without_a_word_in_the_closed_form():
+    with mock.patch.dict(CLOSED_FORMS):
+
+        @closed_form()
+        def own(*, x):
+            return 0 * x
+
+        with pytest.raises(ValueError, match=r"^x: must be a finite number, got inf$"):
+            own(x=math.inf)

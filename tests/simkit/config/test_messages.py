@@ -5,6 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from simkit_physics import GBM
+from simkit_solvers import SOLVERS
+from simkit_solvers.methods.registry import ELSEWHERE, solver_elsewhere
 
 from simkit import InputError, OutputError, load
 from simkit.config.diagnostics import placed
@@ -168,6 +170,35 @@ CASES = {
             "{type: Euler, ...}"
         ],
     ),
+    "a solver by its name elsewhere": (
+        PRICE | {"solver": "LSODA"},
+        ["solver: unknown solver 'LSODA'; use Rodas5P"],
+    ),
+    "a solver that nobody knows": (
+        PRICE | {"solver": "Qqq"},
+        [
+            "solver: unknown solver 'Qqq'; `simkit list solvers` shows all; `simkit --import MODULE run ...` "
+            "enters your own"
+        ],
+    ),
+    "a model of two kinds": (
+        PRICE | {"model": {"sde": {"S": {"drift": "S"}}, "ode": {"S": "S"}}},
+        ["model.ode: give sde or ode, not both"],
+    ),
+    "a list of initial values": (
+        PRICE | {"initial": {"S": [99.0, 101.0]}},
+        [
+            "initial.S: must be a single value: a list is for numbered names; write {values: […]} for one "
+            "value for each path"
+        ],
+    ),
+    "an array of initial values": (
+        PRICE | {"initial": {"S": np.array([99.0, 101.0])}},
+        [
+            "initial.S: must be a number, text, list or dict, got a value of type ndarray; write its "
+            ".tolist(), as {values: […]} for one value for each path"
+        ],
+    ),
     "a solver of networks for another model": (
         PRICE | {"solver": "TauLeaping", "save": {"every": 2}, "observe": {"top": "max(S)"}},
         ["solver: solver TauLeaping is for reaction networks, and GBM is not one; use EulerMaruyama"],
@@ -325,3 +356,18 @@ def test_the_size_of_a_study_is_named_by_its_own_argument():
         "replicate: no such argument; did you mean 'replicates'?",
         "walks: no such argument; the size of this study is points",
     ]
+
+
+@pytest.mark.parametrize("name", ["gbm.zarr", "gbm.nc"])
+def test_a_dataset_is_no_experiment_and_has_a_command(tmp_path, name):
+    (tmp_path / name).touch()
+    with pytest.raises(
+        InputError, match=rf"{name}: is a dataset, not an experiment; `simkit plot .*{name}` draws"
+    ):
+        load(tmp_path / name)
+
+
+def test_whoever_knows_a_solver_by_another_name_finds_one_of_simkit():
+    assert {*ELSEWHERE.values()} <= {*SOLVERS}
+    assert not {*ELSEWHERE} & {name.casefold() for name in SOLVERS}
+    assert solver_elsewhere("Gillespie") == "DirectMethod"

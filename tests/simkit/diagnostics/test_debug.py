@@ -19,6 +19,7 @@ from simkit.cli import app
 from simkit.diagnostics.debugging.cause import bad_operation, bad_part
 from simkit.diagnostics.debugging.finding import find
 from simkit.diagnostics.debugging.random_words import following
+from simkit.diagnostics.debugging.report import as_dict, text
 from simkit.ensemble import failures
 from simkit.ensemble.programs import compiled
 from simkit.ensemble.run import chunk_plan, chunk_requests
@@ -287,3 +288,12 @@ def test_the_command_says_where_and_exits_with_3(tmp_path):
     assert "x = inf at t = 11 (step 11 of 100)" in shown.stdout
     assert "cause: drift of x: x ** 2 = inf" in shown.stdout
     assert shown.stdout.startswith("path 0\nstep")
+
+
+def test_a_report_says_how_many_of_all_paths_were_run():
+    experiment = {"model": {"type": "GBM", "mu": 0.05, "sigma": 0.2}, "initial": {"S": 100.0}}
+    experiment |= {"time": {"t1": 1.0, "steps": 2}, "ensemble": {"paths": 12_000}}
+    assert text(simkit.debug(experiment, paths=16)) == "16 of 12,000 paths: all saved values are finite"
+    report = simkit.debug(experiment | {"ensemble": {"paths": 16}})
+    assert text(report) == "16 paths: all saved values are finite"
+    assert as_dict(report)["paths"] == 16

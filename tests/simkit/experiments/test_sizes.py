@@ -153,7 +153,10 @@ def test_one_value_or_a_list_stands_for_numbered_names():
         (lorenz({"x": 1}, size=4.5), r"^model\.size: must be a whole number from 4 to 64, got 4\.5$"),
         (lorenz({"x": 1}, size=[4]), r"^model\.size: must be a whole number from 4 to 64, got \[4\]$"),
         (lorenz({"x": [1, 2]}), r"^initial\.x: has 2 values, and there are 8, x1 to x8$"),
-        (lorenz({"x": 1, "x1": [1]}), r"^initial\.x1: must be a single value: a list is for numbered names$"),
+        (
+            lorenz({"x": 1, "x1": [1]}),
+            r"^initial\.x1: must be a single value: a list is for numbered names; write",
+        ),
         (lorenz({"x": 1, "x9": 1}), r"^initial\.x9: unknown variable of the model"),
         (lorenz({"x": 1}, F=[1, 2]), r"model\.F: must be a single value"),
         (

@@ -181,7 +181,8 @@ REFUSED = {
     "foo(S)": "unknown function 'foo' (column 1 of the expression); did you mean 'floor'?",
     "maxium(S, 1)": "unknown function 'maxium' (column 1 of the expression); did you mean 'maximum'?",
     "ln(S)": "unknown function 'ln' (column 1 of the expression); did you mean 'log'?",
-    "eval(S)": "unknown function 'eval' (column 1 of the expression)",
+    "eval(S)": "unknown function 'eval' (column 1 of the expression); `simkit list functions` shows all; "
+    "`simkit --import MODULE run ...` enters your own",
     "X": "unknown name 'X' (column 1 of the expression); known: S, sigma, pi, e",
     "1 + sigm*2": "unknown name 'sigm' (column 5 of the expression); did you mean 'sigma'?",
     "__builtins__": "unknown name '__builtins__' (column 1 of the expression); known: S, sigma, pi, e",

@@ -19,10 +19,10 @@ README = (ROOT / "simkit/functionals/README.md").read_text("utf-8")
 @pytest.fixture
 def example():
     """What the example of the README defines."""
-    (block,) = re.findall(r"```python\n(.*?)```", README, re.S)
+    blocks = re.findall(r"```python\n(.*?)```", README, re.S)
     names: dict = {}
     with mock.patch.dict(FUNCTIONALS):
-        exec(compile(block, "simkit/functionals/README.md", "exec"), names)
+        exec(compile("\n".join(blocks), "simkit/functionals/README.md", "exec"), names)
         yield names
 
 

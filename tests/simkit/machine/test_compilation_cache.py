@@ -57,6 +57,14 @@ def test_a_new_folder_is_private(before_jax):
     assert str(before_jax) in _cache().value
 
 
+@pytest.mark.parametrize(("kib", "shown"), [(512, "0.5 MiB"), (12_800, "12 MiB")])
+def test_a_small_folder_is_not_of_no_size(before_jax, kib, shown):
+    before_jax.mkdir(parents=True, mode=0o700)
+    with (before_jax / "program").open("wb") as file:
+        file.truncate(kib * 1024)
+    assert _cache().value.startswith(f"{shown} in ")
+
+
 @pytest.mark.parametrize("mode", [0o770, 0o702])
 def test_a_folder_that_others_may_write_to_is_refused(before_jax, mode):
     before_jax.mkdir(parents=True)

@@ -5,9 +5,10 @@ import xarray as xr
 from simkit_solvers import SOLVERS
 
 from simkit import load
+from simkit.ensemble.step_bias.resolution import resolution
 from simkit.ensemble.step_bias.step_error import StepError
 from simkit.results.dataset_errors import resolution_of
-from simkit.results.step_notes import more_steps
+from simkit.results.step_notes import more_steps, step_notes
 
 STABLE = {name for name, info in SOLVERS.items() if "ode" in info.problem and info.stiff}
 
@@ -44,3 +45,61 @@ def test_stiff_solvers_are_those_that_solve_equations():
         "Sil3",
     }
     assert implicit | {"Rodas5P", "Rosenbrock23"} == STABLE
+
+
+def notes(variables=None, **attributes):
+    """The lines below the table of a run of 200 steps whose quantity x has these figures."""
+    run = {"kind": "sde", "solver": "EulerMaruyama", "model": "GBM", "steps": 200, "dt": 0.1, "paths": 1000}
+    run |= {"observables": "x", "state_variables": ""}
+    return step_notes(xr.Dataset(variables or {}, attrs=run | attributes))
+
+
+@pytest.mark.parametrize(
+    ("model", "solver", "advice"),
+    [
+        ("GBM", "EulerMaruyama", "use 600 steps or more, or DriftImplicitEuler if the problem is stiff"),
+        ("DoubleWellLangevin", "EulerMaruyama", "use 600 steps or more, or BAOAB"),
+        ("DoubleWellLangevin", "BAOAB", "use 600 steps or more"),
+        ("DoubleWell", "LeimkuhlerMatthews", "use 600 steps or more"),
+    ],
+)
+def test_particles_with_friction_are_advised_a_solver_of_their_kind(model, solver, advice):
+    assert notes(noticeable_bias="x 600", model=model, solver=solver) == [
+        f"! x: the step bias matters; {advice}"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("solver", "other"), [("EulerMaruyama", ", such as DriftImplicitEuler"), ("BAOAB", "")]
+)
+def test_a_hundred_times_as_many_steps_are_no_remedy(solver, other):
+    (few,) = notes(noticeable_bias="x 19800", solver=solver)
+    assert "use 19,800 steps or more" in few
+    (many,) = notes(noticeable_bias="x 20000", solver=solver)
+    assert f"these steps would have to be 20,000; use another solver{other}" in many
+
+
+def test_a_step_bias_that_is_not_known_is_not_said_to_matter():
+    """Nothing is known of it but that it may be 0.028."""
+    figures = {"x_mean": ("time", [0.0, 0.4486]), "x_bias": 0.0003, "x_bias_stderr": 0.0276}
+    (line,) = notes(figures, noticeable_bias="x 600", solver="BAOAB")
+    expected = "! x: the step bias is known only to ± 0.028, 6.2 % of the value; use 600 steps or more"
+    assert line == expected
+    (line,) = notes(figures | {"x_bias": 0.05}, noticeable_bias="x 600", solver="BAOAB")
+    assert line == "! x: the step bias matters; use 600 steps or more"
+
+
+def test_one_random_path_shows_no_order_whatever_its_steps():
+    bound = {"x_mean": ("time", [0.5]), "x_bias_bound": 0.1}
+    assert notes(bound, paths=1) == [
+        "no estimate of the step bias (x): one path shows no order; take more paths"
+    ]
+    assert "the steps are too long for an estimate" in notes(bound, paths=2)[0]
+    assert "the steps are too long for an estimate" in notes(bound, paths=1, kind="ode")[0]
+
+
+@pytest.mark.parametrize(("steps", "times"), [(200, 3), (50, 3), (7, 3)])
+def test_as_many_steps_are_recommended_as_the_dates_of_the_run_divide(steps, times):
+    """To make 1 % of 2.4 % takes 2.4 times as many at first order, and thrice as many will do."""
+    judged = resolution(StepError(0.24, 0.001, 0.001, "estimate", 1.0), 10.0, 1.0, 0.001, steps)
+    assert (judged.kind, judged.steps) == ("noticeable", times * steps)

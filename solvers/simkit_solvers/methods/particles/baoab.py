@@ -38,7 +38,9 @@ class ParticleBAOAB(AbstractParticleMethod):
     ensemble: ClassVar = "NVT"
     random: ClassVar = True
 
-    temperature: Scalar | AbstractTimeFunction = option("temperature", "of the heat bath", above=0)
+    temperature: Scalar | AbstractTimeFunction = option(
+        "temperature", "temperature of the heat bath", above=0
+    )
     friction: Scalar = option("1/time", "rate at which velocities are forgotten", at_least=0)
 
     def init(self, particles: Particles, units: MotionUnits) -> Float[Array, ""]:

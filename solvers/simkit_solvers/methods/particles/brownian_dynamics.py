@@ -28,8 +28,12 @@ class BrownianDynamics(AbstractParticleMethod):
     ensemble: ClassVar = "configurations"
     random: ClassVar = True
 
-    temperature: Scalar | AbstractTimeFunction = option("temperature", "of the heat bath", above=0)
-    friction: Scalar = option("1/time", "rate at which velocities would be forgotten", above=0)
+    temperature: Scalar | AbstractTimeFunction = option(
+        "temperature", "temperature of the heat bath", above=0
+    )
+    friction: Scalar = option(
+        "1/time", "rate at which velocities would be forgotten, which sets the diffusion", above=0
+    )
 
     def init(self, particles: Particles, units: MotionUnits) -> PyTree:
         return ()

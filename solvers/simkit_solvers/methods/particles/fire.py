@@ -40,14 +40,14 @@ class FIRE(AbstractParticleMethod):
 
     ensemble: ClassVar = "none"
 
-    furthest: Scalar = option("length", "that a particle may go in one step", jnp.inf, above=0)
-    growth: Scalar = option("", "factor of the step length", 1.1, at_least=1)
+    furthest: Scalar = option("length", "longest way of a particle in one step", jnp.inf, above=0)
+    growth: Scalar = option("", "factor of the step length after a step downhill", 1.1, at_least=1)
     cut: Scalar = option("", "factor of the step length when the energy rises", 0.5, above=0, below=1)
-    weight: Scalar = option("", "of the direction of the force at first", 0.25, above=0, at_most=1)
-    fall: Scalar = option("", "factor of that weight", 0.99, above=0, at_most=1)
-    delay: int = option("", "steps downhill before the step length grows", 20, at_least=0)
-    longest: Scalar = option("", "step length over dt", 10.0, at_least=1)
-    shortest: Scalar = option("", "step length over dt", 0.02, above=0, at_most=1)
+    weight: Scalar = option("", "weight of the direction of the force at first", 0.25, above=0, at_most=1)
+    fall: Scalar = option("", "factor of that weight after a step downhill", 0.99, above=0, at_most=1)
+    delay: int = option("", "number of steps downhill before the step length grows", 20, at_least=0)
+    longest: Scalar = option("", "longest step over dt", 10.0, at_least=1)
+    shortest: Scalar = option("", "shortest step over dt", 0.02, above=0, at_most=1)
 
     def init(self, particles: Particles, units: MotionUnits) -> Descent:
         dtype = particles.position.x.dtype

@@ -50,10 +50,12 @@ class NoseHooverChains(AbstractParticleMethod):
 
     ensemble: ClassVar = "NVT"
 
-    temperature: Scalar | AbstractTimeFunction = option("temperature", "of the heat bath", above=0)
-    relaxation_time: Scalar = option("time", "of the thermostats", above=0)
-    thermostats: int = option("", "in the chain", 3, at_least=1)
-    substeps: int = option("", "in which the chain moves for half a step", 1, at_least=1)
+    temperature: Scalar | AbstractTimeFunction = option(
+        "temperature", "temperature of the heat bath", above=0
+    )
+    relaxation_time: Scalar = option("time", "time in which the thermostats relax", above=0)
+    thermostats: int = option("", "number of thermostats in the chain", 3, at_least=1)
+    substeps: int = option("", "number of substeps of the chain in half a step", 1, at_least=1)
     momentum_is_conserved: bool = option("", "whether forces act between particles only", True)
 
     def init(self, particles: Particles, units: MotionUnits) -> Chain:

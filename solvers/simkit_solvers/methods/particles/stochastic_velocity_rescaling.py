@@ -41,8 +41,10 @@ class StochasticVelocityRescaling(AbstractParticleMethod):
     ensemble: ClassVar = "NVT"
     random: ClassVar = True
 
-    temperature: Scalar | AbstractTimeFunction = option("temperature", "of the heat bath", above=0)
-    relaxation_time: Scalar = option("time", "of the kinetic energy", above=0)
+    temperature: Scalar | AbstractTimeFunction = option(
+        "temperature", "temperature of the heat bath", above=0
+    )
+    relaxation_time: Scalar = option("time", "time in which the kinetic energy relaxes", above=0)
     momentum_is_conserved: bool = option("", "whether forces act between particles only", True)
 
     def init(self, particles: Particles, units: MotionUnits) -> Float[Array, ""]:
