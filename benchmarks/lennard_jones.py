@@ -30,7 +30,7 @@ import dataclasses
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from report import Finding, by_jax, options, report
+from report import Measurement, by_jax, parse_arguments, report
 from rounds import Timing, timed
 from simkit_physics import LennardJones, Plain, enlarged, forces_for, lattice, with_velocities
 from simkit_solvers import ParticleDynamics, Vector, VelocityVerlet, seed_key, simulate_particles
@@ -170,8 +170,8 @@ def processor_seconds() -> float:
 
 
 def main():
-    asked = options(__doc__)
-    cells, steps, rounds = (10, 40, 2) if asked.small else (20, 100, 5)
+    arguments = parse_arguments(__doc__)
+    cells, steps, rounds = (10, 40, 2) if arguments.small else (20, 100, 5)
     atoms = 4 * cells**3
     program = shutil.which("lmp")
     if program is None:
@@ -188,15 +188,15 @@ def main():
             programs[f"LAMMPS {name}, kernel"] = functools.partial(of, way="kernel", skin=0.3)
             programs[f"LAMMPS {name}, product, skin {best}"] = functools.partial(of, way="product", skin=best)
         work |= dict.fromkeys(programs, atoms * steps)
-        if not asked.small:
+        if not arguments.small:
             for n, count in ((10, 200), (40, 10)):
                 programs[f"kernel, float64, {4 * n**3} atoms"] = unchecked(n, max(count, 20), "float64")
                 work[f"kernel, float64, {4 * n**3} atoms"] = 4 * n**3 * max(count, 20)
-        systems, count = (64, 20) if asked.small else (1000, 20)
+        systems, count = (64, 20) if arguments.small else (1000, 20)
         programs["systems of 256 atoms, float64"] = many_systems(systems, count, "float64")
         work["systems of 256 atoms, float64"] = systems * 256 * (count + 1)
         result = timed(programs, rounds)
-    report("lennard_jones", list(findings(result, work)), result, work, asked)
+    report("lennard_jones", list(findings(result, work)), result, work, arguments)
 
 
 def findings(result: dict[str, Timing], work: dict[str, float]):
@@ -210,14 +210,14 @@ def findings(result: dict[str, Timing], work: dict[str, float]):
                 if name.startswith("LAMMPS") and way in name:
                     kind = name.split(",")[0]
                     target = by_jax(old, new) if kind == "LAMMPS plain" else None
-                    yield Finding(
+                    yield Measurement(
                         f"{way}, {precision}, one core, over {kind}", ours / rate(name), target=target
                     )
     large = rate("kernel, float64")
     for name in result:
         if name.startswith("kernel, float64,"):
-            yield Finding(f"{name}, time an atom-step", large / rate(name), target=1.3, wanted="at most")
-    yield Finding(
+            yield Measurement(f"{name}, time an atom-step", large / rate(name), target=1.3, wanted="at most")
+    yield Measurement(
         "systems of 256 atoms, rate over the large system's",
         rate("systems of 256 atoms, float64") / large,
         target=0.7,
