@@ -12,6 +12,8 @@ import simkit
 from simkit.derivatives.particles.study import find_derivatives
 from simkit.md.experiment import load_particles
 
+pytestmark = pytest.mark.more
+
 BATH = {"type": "BAOAB", "temperature": 1.4, "friction": 1.0}
 SPHERES = fluid(
     system={"lattice": {"type": "fcc", "cells": 2, "density": 0.5}},
@@ -115,7 +117,6 @@ def spring(tmp_path, **changes: Any) -> dict[str, Any]:
     return experiment
 
 
-@pytest.mark.more
 def test_errors_are_those_of_independent_runs(tmp_path):
     r"""Two particles on a spring: $\langle U\rangle = \frac32 kT$ whatever its strength, $K$ with 6 degrees
     of freedom; the second moment of $U$ over the stiffness has another explicit term.
@@ -201,7 +202,7 @@ MIXED = fluid(
 NUMBERS = ["sigma.A", "epsilon.B", "pairs.A-B.epsilon", "cutoff"]
 
 
-@pytest.mark.parametrize("count", [0, pytest.param(600, marks=pytest.mark.more)])
+@pytest.mark.parametrize("count", [0, 600])
 @pytest.mark.parametrize("precision", ["float64", "mixed"])
 def test_slopes_of_energy_and_pressure_are_those_of_single_points(precision, count, monkeypatch):
     """By numbers of species and of pairs, over lists and over all pairs, at the first positions."""

@@ -20,6 +20,8 @@ from simkit.md.files.run_dataset import without_states
 from simkit.md.table import print_table
 from simkit.results.variants import one_variant
 
+pytestmark = pytest.mark.more
+
 BATH = {"type": "BAOAB", "temperature": 1.2, "friction": 2.0}
 OBSERVE = {
     "T": "temperature",
