@@ -51,8 +51,10 @@ def find_derivatives(
             _refuse_jumps(simulation, quantities, target, change)
         potential, changes = _in_one_shape(simulation.system.potential, [change for _, change in found])
     system = dataclasses.replace(simulation.system, potential=potential)
+    # Nothing is written, and no function such as g(r) is measured.
+    run = dataclasses.replace(simulation, system=system, functions={}, trajectory=None, end=None)
     moving = [change.potential for change in changes if _moves(change.potential)]
-    result = run_particles(dataclasses.replace(simulation, system=system), progress, moving)
+    result = run_particles(run, progress, moving)
     slopes = iter(_slopes(result, len(moving)))
     with jax.enable_x64(True):
         each = [
