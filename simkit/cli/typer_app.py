@@ -45,8 +45,10 @@ class Commands(TyperGroup):
 class App(typer.Typer):
     """The command line."""
 
-    def command(self, name: str | None = None, **options: Any) -> Callable:
-        return super().command(name, **{"cls": Command} | options)
+    def command(
+        self, name: str | None = None, *, cls: type[TyperCommand] | None = Command, **options: Any
+    ) -> Callable:
+        return super().command(name, cls=cls, **options)
 
 
 app = App(

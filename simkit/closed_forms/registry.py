@@ -31,7 +31,7 @@ def closed_form(
 
     def enter(form: Form) -> Form:
         @functools.wraps(form)
-        def checked(**arguments):
+        def checked(**arguments: Any) -> Any:
             finite(**arguments)
             return form(**arguments)
 
@@ -43,7 +43,7 @@ def closed_form(
             if holds:
                 names.add(name)
         if arguments_of is not None:
-            checked.__signature__ = inspect.signature(arguments_of)
+            checked.__signature__ = inspect.signature(arguments_of)  # pyright: ignore[reportAttributeAccessIssue]
         return cast(Form, checked)
 
     return enter

@@ -208,14 +208,13 @@ def _other_solver(dataset: "xr.Dataset") -> str:
     from simkit_physics import MODELS
     from simkit_solvers import SOLVERS, AbstractUnderdampedLangevin
 
-    info, model = (
-        known.get(dataset.attrs.get(key)) for known, key in ((SOLVERS, "solver"), (MODELS, "model"))
-    )
+    kind, solver, model = (str(dataset.attrs.get(key)) for key in ("kind", "solver", "model"))
+    info, cls = SOLVERS.get(solver), MODELS.get(model)
     if info is not None and (info.stiff or info.exact or info.langevin or info.overdamped):
         return ""
-    if model is not None and issubclass(model, AbstractUnderdampedLangevin):
+    if cls is not None and issubclass(cls, AbstractUnderdampedLangevin):
         return "BAOAB"
-    other = IMPLICIT.get(dataset.attrs.get("kind"))
+    other = IMPLICIT.get(kind)
     return f"{other} if the problem is stiff" if other else ""
 
 
