@@ -34,7 +34,6 @@ from simkit_physics import (
     forces_for,
     lattice,
 )
-from simkit_physics.particles import choice
 from simkit_solvers import Particles, Vector
 
 # Energies as the papers write them.

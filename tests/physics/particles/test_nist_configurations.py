@@ -1,9 +1,9 @@
 """Energies and virials of NIST's Lennard-Jones configurations, doi:10.18434/T4M88Q.
 
-`data/nist_lennard_jones.npz` has their positions: four in cubes of the sides below, and one in a triclinic box.
-NIST gives five digits of the energy U and of the virial W = sum of r.f, for a plain cutoff (with the tail
-correction as a number of its own) and for the shifted force. Further digits are those of sums over pairs by
-others: of FEASST for the triclinic box.
+`data/nist_lennard_jones.npz` has their positions: four in cubes of the sides below, and one in a triclinic
+box. NIST gives five digits of the energy U and of the virial W = sum of r.f, for a plain cutoff (the tail
+correction as a number of its own) and for the shifted force. Further digits of the cubes are those of a plain
+sum over pairs; the energies in the triclinic box are those of FEASST, NIST's program.
 """
 
 from pathlib import Path
