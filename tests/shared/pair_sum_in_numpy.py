@@ -1,6 +1,7 @@
 """Sums over pairs and images in plain NumPy, and configurations of every density to compare with."""
 
 import itertools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -53,18 +54,44 @@ def edges(box) -> np.ndarray | None:
     return matrix
 
 
-def plain_sums(
-    rows: np.ndarray, box, species=None, cutoff: float | None = None, some: np.ndarray | None = None
-) -> PlainSums:
-    """Lennard-Jones sums over all pairs and images; forces of `some` particles only, if they are given.
+class Law(NamedTuple):
+    """What pairs of species do: their cutoffs, (species, species), and energy and its derivative by r."""
 
-    Pairs within 1e-9 of a cutoff, where rounding decides, are refused.
+    cutoffs: np.ndarray
+    of: Callable[[np.ndarray, int, np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+def lennard_jones(cutoffs: np.ndarray, epsilon: np.ndarray, sigma: np.ndarray) -> Law:
+    def of(r, a, b):
+        e, x = epsilon[a, b], (sigma[a, b] / r) ** 6
+        return 4 * e * (x**2 - x), -24 * e * (2 * x**2 - x) / r
+
+    return Law(cutoffs, of)
+
+
+def plain_sums(
+    rows: np.ndarray,
+    box,
+    species=None,
+    cutoff: float | None = None,
+    some: np.ndarray | None = None,
+    law: Law | None = None,
+) -> PlainSums:
+    """Sums over all pairs and images; forces of `some` particles only, if they are given.
+
+    Without a `law` those of Lennard-Jones, of one species with a `cutoff`, else of the three above. Pairs
+    within 1e-9 of a cutoff, where rounding decides, are refused.
     """
     species = np.zeros(len(rows), int) if species is None else np.asarray(species)
     matrix = edges(box)
-    cutoffs = CUTOFFS if cutoff is None else np.full((1, 1), cutoff)
-    epsilon, sigma = (EPSILON, SIGMA) if cutoff is None else (np.ones((1, 1)), np.ones((1, 1)))
-    shifts = _shifts(matrix, cutoffs.max())
+    if law is None:
+        one = np.ones((1, 1))
+        law = (
+            lennard_jones(CUTOFFS, EPSILON, SIGMA)
+            if cutoff is None
+            else lennard_jones(cutoff * one, one, one)
+        )
+    shifts = _shifts(matrix, law.cutoffs.max())
     some = np.arange(len(rows)) if some is None else some
     force, force_terms = np.zeros((len(some), 3)), np.zeros((len(some), 3))
     energy, virial, energy_terms, virial_terms = 0.0, np.zeros(6), 0.0, np.zeros(6)
@@ -72,18 +99,17 @@ def plain_sums(
         near = rows[i] - rows
         if matrix is not None:
             near = near - np.round(near @ np.linalg.inv(matrix)) @ matrix
-        e, s, rc = (t[species[i], species] for t in (epsilon, sigma, cutoffs))
+        rc = law.cutoffs[species[i], species]
         for shift in shifts:
             d = near + shift
-            r2 = (d**2).sum(1)
+            r = np.sqrt((d**2).sum(1))
             if not shift.any():
-                r2[i] = np.inf
-            r = np.sqrt(r2)
+                r[i] = np.inf
             assert np.abs(r - rc).min() > 1e-9
             inside = r < rc
-            d, x = d[inside], (s[inside] ** 2 / r2[inside]) ** 3
-            u = 4 * e[inside] * (x**2 - x)
-            f = (24 * e[inside] * (2 * x**2 - x) / r2[inside])[:, None] * d
+            d, r = d[inside], r[inside]
+            u, slope = law.of(r, species[i], species[inside])
+            f = (-slope / r)[:, None] * d
             force[k] += f.sum(0)
             force_terms[k] += np.abs(f).sum(0)
             energy += 0.5 * u.sum()

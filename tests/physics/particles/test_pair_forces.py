@@ -1,7 +1,6 @@
 """Forces, energies and virials over lists and over all pairs, against plain sums over pairs and images."""
 
 import dataclasses
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -165,21 +164,6 @@ def test_lattice_has_the_published_energy_and_pressure():
     assert float(totals.energy) / count + kinetic2 / 2 == pytest.approx(-4.613435553253, rel=1e-12)
     pressure = 0.8442 * (kinetic2 + float(totals.virial.trace) / count) / 3
     assert pressure == pytest.approx(-5.019707259086, rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("cutoff", "energy", "virial"),
-    [(3.0, -16.7903213046, -46.2491967463), (4.0, -17.0604532203, -47.8688281911)],
-)
-def test_nist_configuration(cutoff, energy, virial):
-    """NIST's fourth Lennard-Jones configuration, 30 particles: doi:10.18434/T4M88Q."""
-    lines = (Path(__file__).parent / "data/nist_lennard_jones_4.txt").read_text().splitlines()
-    rows = np.array([line.split()[1:] for line in lines[2:]], float)
-    forces, particles = forces_for(Particles.of(rows), cube(8.0), one_species(cutoff))
-    particles, listed = arranged(forces, particles)
-    _, totals = totals_of(forces, particles, listed)
-    assert float(totals.energy) == pytest.approx(energy, abs=1e-10)
-    assert float(totals.virial.trace) == pytest.approx(virial, abs=1e-10)
 
 
 @pytest.mark.more

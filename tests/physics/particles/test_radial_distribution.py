@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.spatial import cKDTree
 from simkit_physics import (
     FreeBox,
     OrthorhombicBox,
@@ -76,6 +77,16 @@ def test_counts_are_those_of_a_plain_sum(box, places):
     particles = particles.moved(particles.position.plus(1, Vector.of(jnp.asarray(turns))))
     result = counts_of(box, particles, largest, 40, 3)
     np.testing.assert_array_equal(result, plain_counts(box, rows, species, largest, 40, 3))
+
+
+def test_counts_of_many_particles_are_those_of_a_tree():
+    """At distances to which some blocks of particles reach and others do not."""
+    side, largest, bins = 16.0, 4.6, 23
+    rows = uniform(cube(side), 4096)
+    tree = cKDTree(rows, boxsize=side)
+    within = tree.count_neighbors(tree, np.linspace(0, largest, bins + 1))
+    result = counts_of(cube(side), Particles.of(jnp.asarray(rows)), largest, bins)
+    np.testing.assert_array_equal(result[0], np.diff(within) // 2)
 
 
 def test_shells_of_a_face_centred_lattice_hold_their_neighbours():

@@ -30,10 +30,10 @@ FAR = 5.2  # standard errors: once in five million
 
 
 class Thermal(AbstractParticleObserver):
-    r"""Twice the kinetic energy, and $|\nabla U|^2 - k_B T\,\nabla^2 U$, of mean 0, where $k_B T = 1$."""
+    r"""Twice the kinetic energy, $|\nabla U|^2$ and $\nabla^2 U$: at $k_B T = 1$ their means are equal."""
 
     def init(self, particles):
-        return jnp.int32(0), jnp.zeros((ROWS, 2))
+        return jnp.int32(0), jnp.zeros((ROWS, 3))
 
     def due(self, step):
         return (step > BURN_IN) & (step % EVERY == 0)
@@ -48,15 +48,15 @@ class Thermal(AbstractParticleObserver):
         slope, second = -40 / CUTOFF**2 * near**3, 120 / CUTOFF**4 * near**2
         force = -2 * jnp.sum(slope[:, :, None] * d, axis=1)
         laplacian = jnp.sum(4 * jnp.sum(d * d, axis=2) * second + 6 * slope)
-        here = jnp.stack([2 * totals.kinetic_energy, jnp.sum(force**2) - laplacian])
+        here = jnp.stack([2 * totals.kinetic_energy, jnp.sum(force**2), laplacian])
         return row + 1, rows.at[row].set(here)
 
 
 @eqx.filter_jit
-def thermal_samples(method, dt):
-    """Samples of `Thermal` of each replica, (replicas, rows, 2)."""
+def thermal_samples(method, dt, replicas=REPLICAS):
+    """Samples of `Thermal` of each replica, (replicas, rows, 3)."""
     lattice = (np.indices((2, 2, 2)).reshape(3, -1).T + 0.5) * SIDE / 2
-    momenta = np.random.default_rng(3).standard_normal((REPLICAS, COUNT, 3))
+    momenta = np.random.default_rng(3).standard_normal((replicas, COUNT, 3))
     momenta -= momenta.mean(1, keepdims=True)
     forces = SoftSpheres(jnp.asarray(SIDE), jnp.asarray(CUTOFF))
 
@@ -67,7 +67,7 @@ def thermal_samples(method, dt):
         steps = BURN_IN + ROWS * EVERY
         return run_chunk(setting, state, steps, observer, observer.init(state.particles))[1]
 
-    seen, rows = jax.vmap(replica)(jnp.arange(REPLICAS, dtype=jnp.uint32), jnp.asarray(momenta))
+    seen, rows = jax.vmap(replica)(jnp.arange(replicas, dtype=jnp.uint32), jnp.asarray(momenta))
     return seen, rows
 
 
@@ -75,8 +75,8 @@ def thermal_scores(method, f) -> tuple[float, float, float]:
     """z-scores of the mean and the variance of 2K/kT, and of the configurational temperature."""
     seen, rows = thermal_samples(method, jnp.asarray(0.02))
     assert set(np.asarray(seen).tolist()) == {ROWS}
-    twice_K, configuration = np.moveaxis(np.asarray(rows), 2, 0)
-    means = [x.mean(1) for x in (twice_K, (twice_K - f) ** 2, configuration)]
+    twice_K, force2, laplacian = np.moveaxis(np.asarray(rows), 2, 0)
+    means = [x.mean(1) for x in (twice_K, (twice_K - f) ** 2, force2 - laplacian)]
     return tuple(z_score(x, expected) for x, expected in zip(means, (f, 2 * f, 0), strict=True))
 
 
@@ -93,6 +93,40 @@ def test_kinetic_energy_follows_the_chi_square_law_and_configurations_have_the_s
     f = 3 * COUNT if name == "BAOAB" else 3 * COUNT - 3
     assert method.degrees_of_freedom(COUNT) == f
     assert max(map(abs, thermal_scores(method, f))) < FAR
+
+
+STEPS = np.array([0.12, 0.085, 0.06])
+
+
+def temperature_errors(method, f, dt) -> np.ndarray:
+    """By how much the kinetic and the configurational temperature are off, and their standard errors."""
+    _, rows = thermal_samples(method, jnp.asarray(dt), MANY)
+    twice_K, force2, laplacian = np.moveaxis(np.asarray(rows).mean(1), 1, 0)
+    both = twice_K / f - 1, (force2 - laplacian) / laplacian.mean()
+    return np.array([(x.mean(), x.std(ddof=1) / np.sqrt(MANY)) for x in both])
+
+
+@pytest.mark.user_code
+@pytest.mark.parametrize("name", THERMOSTATS)
+def test_temperatures_extrapolate_to_that_of_the_bath_with_the_square_of_the_step(name):
+    r"""Errors at three steps are $b h^2 + c h^4$: nothing is left at $h = 0$, and b is not 0.
+
+    The two thermostats that act on the kinetic energy itself leave only the configurations an error.
+    """
+    method = THERMOSTATS[name]
+    errors = np.array([temperature_errors(method, method.degrees_of_freedom(COUNT), dt) for dt in STEPS])
+    at_zero = np.linalg.inv(np.vander(STEPS**2, 3, increasing=True))[0]
+    through_zero = np.vander(STEPS**2, 3, increasing=True)[:, 1:]
+    for kind, (error, stderr) in zip(("kinetic", "configurational"), errors.transpose(1, 2, 0), strict=True):
+        uncertainty = np.linalg.norm(at_zero * stderr)
+        assert uncertainty < 0.015
+        assert abs(at_zero @ error) < 4.5 * uncertainty, kind
+        square = np.linalg.pinv(through_zero / stderr[:, None])[0] / stderr
+        significance = abs(square @ error) / np.linalg.norm(square * stderr)
+        if kind == "configurational" or name == "BAOAB":
+            assert significance > 5, kind
+        else:
+            assert np.abs(error / stderr).max() < 4.5
 
 
 MANY = 4096
