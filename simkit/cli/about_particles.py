@@ -72,7 +72,7 @@ def about_function(name: str) -> dict[str, Any]:
     from simkit.schema import particle_schema
 
     section = function_sections()[name]
-    example = ParticleObservable.model_fields[name].examples[0]
+    (example, *_) = ParticleObservable.model_fields[name].examples or [{}]
     return {
         "name": name,
         "kind": "function of molecular dynamics",
