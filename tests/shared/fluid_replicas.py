@@ -12,11 +12,11 @@ from simkit_solvers import (
     ParticleDynamics,
     ParticleNoise,
     Particles,
+    ParticleState,
     Vector,
     run_chunk,
     seed_key,
 )
-from simkit_solvers.loops.two_level import ParticleState
 
 from simkit.md.observables import Measurements, one_by_one
 

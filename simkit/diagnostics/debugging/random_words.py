@@ -9,7 +9,7 @@ from jaxtyping import PyTree
 
 from simkit.diagnostics.inspection.flat import Operation, flat, nothing, union
 
-CIPHER = "threefry2x32"
+CIPHER = "threefry2x32_rounds"
 Word = tuple[int, int, int, int, int]  # key, counter, and which of the two words
 
 

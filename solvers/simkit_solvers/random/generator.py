@@ -54,10 +54,11 @@ def threefry2x32(key: Words, counter: Words) -> Words:
     if any(isinstance(word, jax.Array) for word in (*key, *counter)):
         return _traced_rounds(key, counter)
     with np.errstate(over="ignore"):
-        return _rounds(key, counter)
+        return threefry2x32_rounds(key, counter)
 
 
-def _rounds(key: Words, counter: Words) -> Words:
+def threefry2x32_rounds(key: Words, counter: Words) -> Words:
+    """The cipher on arrays of either kind, under the name that programs have for it."""
     keys = (key.a, key.b, key.a ^ key.b ^ np.uint32(_PARITY))
     a, b = counter.a + keys[0], counter.b + keys[1]
     for i in range(5):
@@ -68,7 +69,8 @@ def _rounds(key: Words, counter: Words) -> Words:
     return Words(a, b)
 
 
-_traced_rounds = jax.jit(_rounds)  # traced once rather than at every call: most of the time to build a loop
+# Traced once rather than at every call, which would be most of the time to build a loop.
+_traced_rounds = jax.jit(threefry2x32_rounds)
 
 
 def seed_key(seed: int) -> Words:

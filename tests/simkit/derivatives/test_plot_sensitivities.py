@@ -29,6 +29,7 @@ def sensitivities(values=(2.5, 3.0), mean=100.0, unit="people"):
     }
     attributes = {
         "simkit_kind": "sensitivity",
+        "kind": "ode",
         "quantities": "ill",
         "model": "SEIR",
         "solver": "Tsit5",

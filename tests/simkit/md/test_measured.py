@@ -145,6 +145,7 @@ def test_a_longest_time_that_leaves_no_lags_to_fit_is_refused():
 def test_a_drift_without_an_error_says_so_with_the_reason():
     about = {"units": "E/t", "stderr_unknown": "9 autocorrelation times of data"}
     attributes = {
+        "functions": "",
         "observables": "",
         "numbers": "",
         "paths": 1,
