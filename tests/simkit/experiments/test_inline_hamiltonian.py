@@ -140,7 +140,7 @@ def changed(path, value):
             "model.parameters.energy: 'energy' is the name of a part of a model; choose another",
         ),
         ("model.parameters.p", 1.0, "model.parameters.p: p is a state variable; choose another name"),
-        ("model.ode", {"x": "v"}, "model.hamiltonian: unknown key"),
+        ("model.ode", {"x": "v"}, "model.hamiltonian: give ode or hamiltonian, not both"),
         ("initial.p", None, "initial.p: is missing; the value of p at t0"),
         ("constants.m", 2.0, "model.hamiltonian.kinetic: m is a constant and also a parameter of the model"),
     ],
