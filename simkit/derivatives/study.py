@@ -25,8 +25,15 @@ from simkit.derivatives.tails import FAULTS
 from simkit.derivatives.targets import find_target, program_of, shifted
 from simkit.ensemble.early_exercise.longstaff_schwartz import independent_policies
 from simkit.ensemble.programs import Request, compiled
+from simkit.ensemble.run import mean_steps_of_few
 from simkit.ensemble.simulation import Simulation
-from simkit.ensemble.step_bias.coupled_steps import approximate_means, bias_run, unknown_errors
+from simkit.ensemble.step_bias.coupled_steps import (
+    approximate_means,
+    bias_run,
+    may_be_capped,
+    steps_are_capped,
+    unknown_errors,
+)
 from simkit.experiments.sensitivity_names import named_pairs
 from simkit.garbage import seldom_collected
 from simkit.observe.exercise import POLICIES
@@ -75,24 +82,30 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
     biases = unknown_errors(simulation).errors
     collected = Collected(run, others, parts, section.method == "auto", progress, biases)
     collected.run(bias)
+    capped = may_be_capped(simulation) and steps_are_capped(simulation, mean_steps_of_few(simulation))
+    if capped:  # what other tolerances say of the means is nothing
+        collected.biases = unknown_errors(simulation).errors
     compile_s += collected.compile_s
     elapsed = time.perf_counter() - start - collected.compile_s
-    derivatives = tuple(_finished(collected, choice) for choice in choices)
+    derivatives = tuple(_finished(collected, choice, capped) for choice in choices)
     means = {name: collected.means[name] for name in quantities}
     values = {name: (result.mean[i], result.stderr[i]) for name, (result, i) in means.items()}
     sizes = simulation.paths, len(collected.failed), elapsed, compile_s
     return EstimatedSensitivities(tuple(run.targets), derivatives, values, *sizes, collected.biases)
 
 
-def _finished(collected: Collected, choice: Selection) -> EstimatedDerivative:
-    """The derivative with its step error, its tail, its check and what its reason should say."""
+def _finished(collected: Collected, choice: Selection, capped: bool) -> EstimatedDerivative:
+    """The derivative with its step error, its tail, its check and what its reason should say.
+
+    The step error is unknown where steps are `capped`, so that other tolerances do not show it.
+    """
     run = collected.differentiated
     derivative = collected.derivatives[collected.replaced.get(choice, choice)]
     values = collected.level_values[derivative.choice]
-    steps = error_of_derivative(run.simulation, choice.quantity, values)
+    steps = None if capped else error_of_derivative(run.simulation, choice.quantity, values)
     check = None if _differs(derivative.choice) else collected.derivatives.get(_check_of(choice))
     derivative = dataclasses.replace(derivative, steps=steps, tail=values.tail, check=check)
-    selected = dataclasses.replace(derivative.choice, reason=_reason(run, derivative))
+    selected = dataclasses.replace(derivative.choice, reason=_reason(run, derivative, capped))
     return dataclasses.replace(derivative, choice=selected)
 
 
@@ -105,7 +118,7 @@ def _differs(choice: Selection) -> bool:
     return choice.estimator is DIFFERENCES
 
 
-def _reason(run: DifferentiatedRun, derivative: EstimatedDerivative) -> str:
+def _reason(run: DifferentiatedRun, derivative: EstimatedDerivative, capped: bool) -> str:
     """Why this estimator, or what to know first: there is no result, it is 0 on every path, or a step error
     is not measured."""
     simulation, choice = run.simulation, derivative.choice
@@ -116,6 +129,8 @@ def _reason(run: DifferentiatedRun, derivative: EstimatedDerivative) -> str:
         reason = _reason_for_zero(run, choice)
     exact = choice.quantity not in approximate_means(simulation)
     ordinary = not isinstance(simulation.problem, AbstractSDE)  # or jumps, whose leaps are compared
+    if capped:
+        return f"{reason}; step error unknown: most steps are as long as first_step or the saved times allow"
     unmeasured = "" if exact or ordinary or run.levels else "; the error of the steps is not measured"
     return f"{reason}{unmeasured}"
 

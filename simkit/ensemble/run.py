@@ -29,6 +29,7 @@ from simkit.ensemble.work import devices_of, in_order, workers_of
 from simkit.errors import NumericalError
 
 Progress = Callable[[int, int], None]
+COUNTED_PATHS = 256  # for the mean number of adaptive steps
 
 
 def default_reducers(
@@ -61,6 +62,19 @@ def chunk_plan(simulation: Simulation) -> Chunks:
     values = sum(quantity_rows(simulation).values())
     steps = planned_steps(simulation.grid)
     return plan_chunks(simulation.paths, steps, values, len(workers_of(simulation)), simulation.chunk)
+
+
+def mean_steps_of_few(simulation: Simulation) -> float:
+    """The steps of a path whose tolerances choose them, refused ones too: the mean of the first few paths.
+
+    Observables with early exercise must have their policies.
+    """
+    few = dataclasses.replace(simulation, paths=min(simulation.paths, COUNTED_PATHS))
+    plan = chunk_plan(few)
+    request, _ = chunk_requests(few, plan)
+    (program,), _ = compiled(request)
+    _, counts = program(request.arguments[0], plan.ids(0))
+    return float(sum(np.ravel(counts[name])[: few.paths].mean() for name in (ACCEPTED, REJECTED)))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -446,6 +446,19 @@ def test_runs_that_are_not_finite_are_named():
         uncertainty(GROWTH, overrides={"model.parameters.mu": "{uniform: [0, 1e60]}"})
 
 
+def test_the_first_run_that_is_not_finite_is_named_by_its_parameters():
+    """All four paths of a point, where a is negative."""
+    experiment = {
+        "model": {"sde": {"x": {"drift": "sqrt(a)", "noise": {"W": 0.1}}}, "parameters": {"a": 1.0}},
+        "initial": {"x": 0.0},
+        "time": {"t1": 1.0, "steps": 2},
+        "uncertainty": {"method": "rank", "points": 64, "paths": 4, "seed": 1},
+    }
+    law = {"model.parameters.a": "{uniform: [-0.02, 1]}"}
+    with pytest.raises(NumericalError, match=r"x is nan in \d+ of 2,048 runs, first at a = -0\.\d+; choose"):
+        uncertainty(experiment, overrides=law)
+
+
 def test_early_exercise_is_refused():
     put = "{value: maximum(1 - x, 0), early_exercise: {dates: 2, paths: 64}}"
     with pytest.raises(InputError, match="early exercise finds a policy for one set of parameters"):
