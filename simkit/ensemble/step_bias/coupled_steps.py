@@ -138,7 +138,7 @@ def step_errors(
 
     `simulate` gives paths on each level of the bias run.
     """
-    if steps_are_capped(finished.simulation, finished.steps):
+    if steps_are_capped(finished.simulation, lambda: finished.steps):
         return StepErrors(dict.fromkeys(bias.orders, UNKNOWN), {}), 0.0
     result = _by_levels(finished, bias, simulate)
     matters = {name: OF_VALUE * _Last.of(name, finished.moments).size for name in bias.orders}
@@ -159,17 +159,14 @@ def step_errors(
     return StepErrors(result.errors | errors, left_out, result.variances | variances), compile_s
 
 
-def may_be_capped(simulation: Simulation) -> bool:
-    """Whether tolerances choose the steps of stochastic paths, as far as the grid allows."""
-    return isinstance(simulation.problem, AbstractSDE) and isinstance(simulation.grid, AdaptiveGrid)
+def steps_are_capped(simulation: Simulation, steps: Callable[[], float]) -> bool:
+    """Whether most adaptive steps of stochastic paths are as long as the grid allows.
 
-
-def steps_are_capped(simulation: Simulation, steps: float) -> bool:
-    """Whether most adaptive steps of stochastic paths, `steps` of a path, are as long as the grid allows.
-
-    Other tolerances would not change these steps, nor show the error that they make.
+    Other tolerances would not change these steps, nor show the error that they make. `steps` gives those of a
+    path; it is not called for other grids.
     """
-    return may_be_capped(simulation) and steps < 2 * simulation.grid.fewest_steps
+    grid, stochastic = simulation.grid, isinstance(simulation.problem, AbstractSDE)
+    return stochastic and isinstance(grid, AdaptiveGrid) and steps() < 2 * grid.fewest_steps
 
 
 def _by_levels(finished: FinishedRun, bias: BiasRun, simulate: Sequence[Callable]) -> StepErrors:
