@@ -72,7 +72,7 @@ class Diagnostics:
 
     def at_or_below(self, path: KeyPath) -> bool:
         """Whether anything is known to be wrong at a path or inside it."""
-        return any(result[: len(path)] == path for result, _, _ in self.entries)
+        return any(known[: len(path)] == path for known, _, _ in self.entries)
 
     def raise_if_any(self) -> None:
         """Raise one `InputError` with every error, in the order of the file."""

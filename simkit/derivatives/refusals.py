@@ -53,8 +53,8 @@ def refuse_moved_policy(run: DifferentiatedRun, quantity: str, pair: tuple[int, 
     if observable is None or observable.exercise is None:
         return
     moves = [run.moves[target] for target in pair]
-    numbers = [run.moved_names(target) & observable.names for target in pair]
-    if all(result or jax.tree.leaves(move.problem) for result, move in zip(numbers, moves, strict=True)):
+    moved = [run.moved_names(target) & observable.names for target in pair]
+    if all(names or jax.tree.leaves(move.problem) for names, move in zip(moved, moves, strict=True)):
         labels = " and ".join(dict.fromkeys(run.targets[target].label for target in pair))
         raise InputError(
             f"sensitivity.second: {quantity} is exercised early, and its best policy moves with "

@@ -51,7 +51,7 @@ class Monitor:
         return self.functional.held(state, Moment(values, dtype))
 
     def _where_due(self, new: tuple, state: tuple, k) -> tuple:
-        """The new where a step is monitored, and otherwise what was state."""
+        """The new state where the step is monitored, otherwise the old one."""
         if self.date is not None:
             due = k <= jnp.uint32(self.date)
         elif self.every > 1:
