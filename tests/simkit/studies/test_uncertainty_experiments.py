@@ -459,6 +459,13 @@ def test_the_first_run_that_is_not_finite_is_named_by_its_parameters():
         uncertainty(experiment, overrides=law)
 
 
+def test_derivatives_that_are_not_finite_are_named_where_values_are_finite():
+    """The root of what is always 0 has an infinite slope."""
+    changes = {"uncertainty.method": "derivatives", "observe.y": "(x - x)**0.5"}
+    with pytest.raises(NumericalError, match=r"the derivative of y is (nan|inf) in "):
+        uncertainty(NOISY, overrides=changes)
+
+
 def test_early_exercise_is_refused():
     put = "{value: maximum(1 - x, 0), early_exercise: {dates: 2, paths: 64}}"
     with pytest.raises(InputError, match="early exercise finds a policy for one set of parameters"):
