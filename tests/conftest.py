@@ -50,3 +50,19 @@ def pytest_collection_finish():
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)
+
+
+MOST_MAPPINGS = 20_000  # of memory; Linux allows a process 65 530, and XLA crashes where it gets no more
+
+
+def pytest_runtest_teardown(item, nextitem):
+    """Forget compiled programs between modules where there are many: each has mappings of its own."""
+    if nextitem is None or nextitem.path == item.path or not os.path.exists("/proc/self/maps"):
+        return
+    with open("/proc/self/maps") as maps:
+        mappings = sum(1 for _ in maps)
+    if mappings > MOST_MAPPINGS:
+        for _, cache in (QUICK, USERS):
+            cache.clear()
+        jax.clear_caches()
+        gc.collect()
