@@ -1,6 +1,7 @@
 """The derivatives of the averages of a run of particles: what is refused, the run, and the estimates."""
 
 import dataclasses
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -74,8 +75,8 @@ def _moves(change: Any) -> bool:
 
 def _slopes(result: ParticleResult, count: int) -> list[Any]:
     """The derivatives of energy and virial along each change of the potential, arrays (paths, rows)."""
-    own = [replica.totals.changes for replica in result.replicas]
-    return [jax.tree.map(lambda *rows: np.stack(rows)[..., i], *own) for i in range(count)]  # noqa: B023
+    together = jax.tree.map(lambda *rows: np.stack(rows), *(each.totals.changes for each in result.replicas))
+    return [jax.tree.map(operator.itemgetter((..., i)), together) for i in range(count)]
 
 
 def _in_one_shape(potential: Any, changes: list[RunNumbers]) -> tuple[Any, list[RunNumbers]]:

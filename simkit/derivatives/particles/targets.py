@@ -21,7 +21,7 @@ from simkit.md.sensitivity_plan import target_name, targets_of
 from simkit.md.simulation import ParticleSimulation
 
 STEP = 1e-4  # of differences between files, relative to the number that is moved
-# The second one-sided stencils are for a number at the end of its range.
+# The one-sided ones are for a number at the end of its range.
 STENCILS = (
     ((-1, 1), (-0.5, 0.5)),
     ((0, 1, 2), (-1.5, 2.0, -0.5)),

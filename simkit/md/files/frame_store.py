@@ -16,6 +16,11 @@ from simkit.results.storage import put_in_place
 from simkit.results.variables import Variables
 
 AXES = ("path", "time", "particle", "axis")
+LONG_NAMES = {
+    "position": "position in the box",
+    "image": "box vectors to add for the position on the path without the box",
+    "velocity": "velocity",
+}
 
 
 class FrameStore:
@@ -82,10 +87,3 @@ def frame_store(
         if isinstance(error, OutputError):
             raise
         raise OutputError(f"{file}: could not be written: {error.strerror or error}") from error
-
-
-LONG_NAMES = {
-    "position": "position in the box",
-    "image": "box vectors to add for the position on the path without the box",
-    "velocity": "velocity",
-}
