@@ -143,8 +143,8 @@ def with_velocities(
     total = jnp.sum(jnp.where(real, mass, 0))
     p = Vector(*(jnp.where(real, c - mass / total * jnp.sum(c), 0) for c in drawn))
     twice_kinetic = units.kinetic * jnp.sum(p.dot(p) / mass)
-    wanted = (3 * particles.count - 3) * units.boltzmann * temperature
-    return particles.pushed(p.times(jnp.sqrt(wanted / twice_kinetic).astype(dtype)))
+    wanted = jnp.asarray((3 * particles.count - 3) * units.boltzmann * temperature)
+    return particles.pushed(p.times(jnp.sqrt(wanted.astype(dtype) / twice_kinetic)))
 
 
 def _numbers(particles: Particles) -> Array:

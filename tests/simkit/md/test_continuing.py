@@ -122,6 +122,7 @@ def test_new_lists_change_a_run_by_round_off_only(tmp_path):
 
 
 @pytest.mark.more
+@pytest.mark.user_code
 def test_stages_may_start_from_a_saved_state_and_observables_begin_with_the_run(tmp_path):
     file = tmp_path / "half.zarr"
     stages = {"warm": {"solver": CHAINS, "steps": 20}}

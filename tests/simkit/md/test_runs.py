@@ -180,7 +180,7 @@ WITH_MORE = {
 
 @pytest.mark.parametrize("more", [{}, pytest.param(WITH_MORE, marks=pytest.mark.more)])
 @pytest.mark.more
-@pytest.mark.user_code  # code that is made in less time has other bits in a step that begins a chunk
+@pytest.mark.user_code  # in quick code some normals, which are float32, have another last bit
 def test_a_run_has_the_same_bits_in_chunks_of_any_length(monkeypatch, more):
     whole = simkit.run(CHUNKED | more)
     monkeypatch.setattr(replicas, "ROWS", 3)
