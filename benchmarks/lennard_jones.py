@@ -4,9 +4,11 @@ Two comparisons with LAMMPS as packaged (`apt install lammps`), plain and with i
 skin 0.3 and a new list every 20 steps, unchecked on both sides, as in.lj has it; fast atoms cross half the
 skin long before, so that pairs may be missed. *Product*: lists are renewed before an atom has moved half the
 skin, each side at its best skin. Both by processor time. Without LAMMPS, only simkit is measured. Besides:
-the rate of 4000 and of 256 000 atoms, and of 1000 systems of 256 atoms in one program.
+forces alone against `lennard_jones.c` on the same list, the rate of 4000 and of 256 000 atoms, and of 1000
+systems of 256 atoms in one program.
 """
 
+import ctypes
 import functools
 import os
 import re
@@ -30,12 +32,15 @@ import dataclasses
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+from in_c import compiled
 from report import Measurement, by_jax, parse_arguments, report
 from rounds import Timing, timed
 from simkit_physics import LennardJones, Plain, enlarged, forces_for, lattice, with_velocities
 from simkit_solvers import ParticleDynamics, Vector, VelocityVerlet, seed_key, simulate_particles
 
 DENSITY, TEMPERATURE, CUTOFF, DT = 0.8442, 1.44, 2.5, 0.005
+EVALUATIONS = 20
 SKINS = (0.3, 0.4, 0.5, 0.6)
 INPUT = """
 units lj
@@ -109,6 +114,60 @@ def unchecked(cells: int, steps: int, precision: str, every: int = 20):
     def seconds() -> float:
         begin = processor_seconds()
         jax.block_until_ready(with_lists(forces, particles))
+        return processor_seconds() - begin
+
+    return seconds
+
+
+def forces_alone(cells: int, library: ctypes.CDLL | None):
+    """The forces of a melt of some steps on one list of skin 0.3: simkit's, and those of C where there is a
+    compiler. Seconds of processor time of `EVALUATIONS` each."""
+    forces, particles = melt(cells, "float64", 0.3)
+    dynamics = ParticleDynamics(forces, VelocityVerlet(), DT)
+    run = simulate_particles(dynamics, dynamics.start(particles), 50, enlarge=enlarged)
+    forces = run.dynamics.forces
+    particles, listed = forces.arranged(run.state.particles)
+    evaluate = eqx.filter_jit(lambda forces, particles, listed: forces.forces(particles, listed))
+
+    def by_cluster(vector: Vector) -> np.ndarray:
+        """An array (cluster, component, member), aligned to vectors."""
+        own = np.stack([np.asarray(c).reshape(-1, 8, 64).swapaxes(1, 2).reshape(-1, 8) for c in vector], 1)
+        space = np.empty(own.size + 8)
+        start = -space.ctypes.data // 8 % 8
+        space[start : start + own.size] = own.ravel()
+        return space[start : start + own.size].reshape(own.shape)
+
+    def in_xla():
+        return jax.block_until_ready(evaluate(forces, particles, listed))
+
+    if library is None:
+        return {"forces, float64": times(in_xla)}
+    # Places are (chunk, member, cluster of the chunk); C numbers members of a cluster one after the other.
+    members = np.asarray(listed.members).transpose(0, 3, 1, 2).reshape(-1, 8 * listed.members.shape[1])
+    there = members < forces.grid.places
+    chunk, member, cluster = members // 512, members % 512 // 64, members % 64
+    neighbours = ((64 * chunk + cluster) * 8 + member)[there].astype(np.int32)
+    first = np.concatenate([[0], np.cumsum(there.sum(1))]).astype(np.int64)
+    position = by_cluster(Vector(*(jnp.where(particles.real, c, jnp.nan) for c in particles.position)))
+    result, expected = by_cluster(particles.position), by_cluster(in_xla())
+    library.forces.argtypes = [ctypes.c_long, *[ctypes.c_void_p] * 4, *[ctypes.c_double] * 2]
+
+    def in_c():
+        arrays = (a.ctypes.data for a in (first, neighbours, position, result))
+        library.forces(len(position), *arrays, float(forces.box.widths.x), CUTOFF)
+
+    in_c()
+    error = np.abs(result - expected)[np.isfinite(position)].max()
+    if not error < 1e-10:
+        sys.exit(f"lennard_jones.c: a force differs by {error:.2g}")
+    return {"forces, float64": times(in_xla), "forces in C": times(in_c)}
+
+
+def times(evaluate):
+    def seconds() -> float:
+        begin = processor_seconds()
+        for _ in range(EVALUATIONS):
+            evaluate()
         return processor_seconds() - begin
 
     return seconds
@@ -195,6 +254,10 @@ def main():
         systems, count = (64, 20) if arguments.small else (1000, 20)
         programs["systems of 256 atoms, float64"] = many_systems(systems, count, "float64")
         work["systems of 256 atoms, float64"] = systems * 256 * (count + 1)
+        with tempfile.TemporaryDirectory() as folder:
+            alone = forces_alone(cells, compiled("lennard_jones", Path(folder)))
+        programs |= alone
+        work |= dict.fromkeys(alone, atoms * EVALUATIONS)
         result = timed(programs, rounds)
     report("lennard_jones", list(findings(result, work)), result, work, arguments)
 
@@ -213,6 +276,9 @@ def findings(result: dict[str, Timing], work: dict[str, float]):
                     yield Measurement(
                         f"{way}, {precision}, one core, over {kind}", ours / rate(name), target=target
                     )
+    if "forces in C" in result:
+        share = rate("forces, float64") / rate("forces in C")
+        yield Measurement("forces alone, float64, over C", share, target=0.6)
     large = rate("kernel, float64")
     for name in result:
         if name.startswith("kernel, float64,"):

@@ -8,7 +8,6 @@ systems than Linux, it is left out.
 import ctypes
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ if not tune_process():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
 
 import numpy as np
+from in_c import compiled
 from report import Measurement, parse_arguments, report
 from rounds import Timing, ratio, timed, waited_for
 
@@ -67,7 +67,6 @@ PROBLEMS = {
     "Sobol study of an epidemic": (EPIDEMIC | {"time": {"t1": 100.0, "steps": 1000}}, 1, 1),
 }
 CHILD = "--runs"  # of experiments on standard input, one JSON a line; seconds on standard output
-FLAGS = ["-O3", "-march=native", "-mprefer-vector-width=512", "-ffast-math", "-fopenmp", "-shared", "-fPIC"]
 
 
 class Process:
@@ -103,14 +102,10 @@ def runs(threads: int) -> None:
 
 def gbm_in_c(folder: Path, paths: int, steps: int):
     """The last values of all paths by C on all cores; None without a compiler."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        print("no C compiler: GBM is not compared with C", file=sys.stderr)
+    library = compiled("gbm", folder)
+    if library is None:
         return None
-    library = folder / "gbm.so"
-    source = Path(__file__).with_name("gbm.c")
-    subprocess.run([compiler, *FLAGS, str(source), "-o", str(library), "-lm"], check=True)
-    gbm = ctypes.CDLL(str(library)).gbm
+    gbm = library.gbm
     numbers = [ctypes.c_float] * 3
     gbm.argtypes = [ctypes.c_long, ctypes.c_long, *numbers, ctypes.c_uint32, ctypes.c_void_p]
     last = np.empty(paths, np.float32)
