@@ -24,7 +24,7 @@ from report import Measurement, parse_arguments, report
 from rounds import by_the_clock, timed
 from simkit_solvers import AbstractODE, AdaptiveGrid, Scalar, Tolerances
 
-from simkit.ensemble import Distribution
+from simkit.distributions import Uniform
 
 RTOL, ATOL, T1 = 1e-6, 1e-9, 10.0
 FAST, SHARE = 100.0, 1e-3
@@ -74,7 +74,7 @@ def by_diffrax(points):
 def main():
     arguments = parse_arguments(__doc__)
     members, rounds = (2048, 2) if arguments.small else (8192, 3)
-    initial = {"x": 1.0, "v": 0.0, "u": Distribution("uniform", 0.0, 1.0)}
+    initial = {"x": 1.0, "v": 0.0, "u": Uniform(0.0, 1.0)}
     fixed = experiment(Oscillator(), diffrax.Tsit5(), initial, 1, T1, members, "float64")
     adaptive = dataclasses.replace(fixed, grid=AdaptiveGrid(0.0, T1, Tolerances(RTOL, ATOL)))
     points = bare_loop(adaptive)()["u"].reshape(-1)

@@ -22,7 +22,7 @@ from report import Measurement, parse_arguments, report
 from rounds import timed, waited_for
 from simkit_solvers import AbstractODE, Scalar, parameter
 
-from simkit.ensemble import Distribution
+from simkit.distributions import Normal
 
 SIGMA, RHO, BETA = 10.0, 28.0, 8 / 3
 DT = 0.005
@@ -85,9 +85,7 @@ def by_diffrax(members: int, steps: int, precision: str):
 
 def by_simkit(members: int, steps: int, precision: str):
     """simkit's ensemble from the same distribution of initial values."""
-    initial = {
-        name: Distribution("normal", mean, 0.5) for name, mean in (("x", 1.0), ("y", 1.0), ("z", 20.0))
-    }
+    initial = {name: Normal(mean, 0.5) for name, mean in (("x", 1.0), ("y", 1.0), ("z", 20.0))}
     model = Lorenz(SIGMA, RHO, BETA)
     return whole_run(experiment(model, diffrax.Tsit5(), initial, steps, steps * DT, members, precision))
 

@@ -154,8 +154,8 @@ def _model_schema(name: str, model, about: str) -> dict[str, Any]:
 
 
 def _distribution_schema() -> dict[str, Any]:
-    from simkit.studies.distributions import BY_KEY
-    from simkit.studies.plain_distributions import keys_of
+    from simkit.distributions.distribution import BY_KEY
+    from simkit.distributions.plain import keys_of
 
     properties = {}
     for name, kind in BY_KEY.items():

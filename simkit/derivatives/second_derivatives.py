@@ -10,7 +10,7 @@ from simkit_solvers.problems.directions import Direction, Release
 
 from simkit.derivatives.derivative_program import Contribution, DerivativeProgram, Estimate, Moves, Rows, plus
 from simkit.derivatives.path_derivatives import directions_of, run_and_directions
-from simkit.ensemble.initial import Distribution
+from simkit.distributions.distribution import AbstractDrawn
 from simkit.ensemble.paths import PathProgram
 from simkit.ensemble.simulation import Run
 
@@ -80,7 +80,7 @@ class SmoothedSecondProgram:
             inputs, direction = plus(moves.inputs, moves.first[j], step), plus(moves.first[i], both, step)
             problem = self.paths.combined(inputs).problem
             moved = self.paths.start_moved(inputs, direction, problem, path)
-            return {name: x for name, x in moved.items() if isinstance(inputs.initial[name], Distribution)}
+            return {name: x for name, x in moved.items() if isinstance(inputs.initial[name], AbstractDrawn)}
 
         zero = jnp.zeros((), self.paths.precision)
         (direction,) = directions_of(self.paths, moves.inputs, (both,), path)

@@ -12,7 +12,7 @@ from simkit_solvers.problems.schedule import schedule_of
 from simkit.derivatives.derivative_program import like
 from simkit.derivatives.differentiated_run import DifferentiatedRun
 from simkit.derivatives.moved import draws_words, moves_intensity
-from simkit.ensemble.initial import Distribution
+from simkit.distributions.distribution import AbstractDrawn
 
 EXERCISE = "the date of exercise jumps"
 RATE = "the rate decides how many jumps a path has"
@@ -124,7 +124,7 @@ def discontinuity_at_start(run: DifferentiatedRun, quantity: str, target: int, k
     driven.
     """
     observable, schedule = run.observable(quantity), schedule_of(run.simulation.problem)
-    drawn = frozenset(n for n, x in run.simulation.initial.items() if isinstance(x, Distribution))
+    drawn = frozenset(n for n, x in run.simulation.initial.items() if isinstance(x, AbstractDrawn))
     if observable is None or not drawn:
         return None
     initial = run.moves[target].initial

@@ -2,7 +2,6 @@ from .chunk_program import ChunkProgram as ChunkProgram
 from .chunks import LEAF as LEAF
 from .chunks import lanes_for as lanes_for
 from .chunks import path_ids as path_ids
-from .initial import Distribution as Distribution
 from .paths import path_program as path_program
 from .programs import Request as Request
 from .programs import compiled as compiled

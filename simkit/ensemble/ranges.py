@@ -7,7 +7,8 @@ from simkit_solvers.problems.problem import AbstractODE, AbstractSDE, Parameter,
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 from simkit_solvers.problems.schedule import model_of
 
-from simkit.ensemble.initial import Distribution, numbers_of
+from simkit.distributions.distribution import AbstractDrawn
+from simkit.ensemble.initial import numbers_of
 from simkit.ensemble.simulation import Run
 
 CORRELATIONS = "the least eigenvalue of the correlations"
@@ -35,7 +36,7 @@ def ranges_of(problem: AbstractODE) -> dict[str, Parameter]:
 def ranged_values(run: Run) -> dict[str, Any]:
     """The values of a run that have ranges, traced ones too; of initial values the least.
 
-    A normal distribution, which has no least value, is left out.
+    A distribution without a least value is left out.
     """
     model, initial = model_of(run.problem), numbers_of(run.initial)
     values = {}
@@ -48,10 +49,10 @@ def ranged_values(run: Run) -> dict[str, Any]:
             continue
         section, key = name.split(".", 1)
         value = getattr(model, key) if section == "model" else initial[key]
-        if isinstance(value, Distribution):
-            if value.kind != "uniform":
+        if isinstance(value, AbstractDrawn):
+            value = value.least
+            if value is None:
                 continue
-            value = value.a
         values[name] = jnp.min(jnp.asarray(value, jnp.float64))
     return values
 

@@ -6,15 +6,15 @@ All take the `Options` of a study in addition to their own.
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
+from simkit.distributions.distribution import AbstractContinuousDistribution, AbstractDistribution
+from simkit.distributions.plain import distribution_of
 from simkit.errors import InputError
 from simkit.studies.dataset import to_dataset
-from simkit.studies.distributions import AbstractContinuousDistribution, AbstractDistribution
 from simkit.studies.estimators import ESTIMATORS, Estimator
 from simkit.studies.functions import evaluate_function, function_of
 from simkit.studies.jumps import check_jumps
 from simkit.studies.method import AbstractMethod
 from simkit.studies.methods import Derivatives, Morris, Propagate, Rank, Sobol
-from simkit.studies.plain_distributions import distribution_of
 from simkit.studies.study import BUDGET, Plan, check_budget, run_study
 from simkit.suggestions import did_you_mean, shown
 

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from simkit.distributions.plain import distribution_text
 from simkit.ensemble.step_bias.step_error import StepError
 from simkit.results.variables import Variables, variable, with_stderr
 from simkit.studies.method import AbstractMethod
 from simkit.studies.methods import MEANINGS, QUANTILES
-from simkit.studies.plain_distributions import distribution_text
 from simkit.studies.study import Plan, Study
 
 FORMAT = 1

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import stats
 
+from simkit.distributions.distribution import AbstractDistribution
 from simkit.errors import InputError
-from simkit.studies.distributions import AbstractDistribution
 from simkit.studies.functions import FunctionOfParameters, in_blocks
 
 BATCHES = 16

@@ -6,8 +6,8 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from simkit.distributions.distribution import AbstractDistribution
 from simkit.studies.designs import Design, plain_design, scrambled_sobol
-from simkit.studies.distributions import AbstractDistribution
 from simkit.studies.replicates import Measure
 from simkit.studies.values import Values
 

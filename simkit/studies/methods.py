@@ -5,9 +5,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from simkit.distributions.distribution import AbstractContinuousDistribution
 from simkit.results.number_text import rounding_in
 from simkit.studies.designs import Design, morris_walks, saltelli_design, walk_design
-from simkit.studies.distributions import AbstractContinuousDistribution
 from simkit.studies.estimators import (
     Estimator,
     Evaluated,

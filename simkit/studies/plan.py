@@ -8,14 +8,14 @@ from simkit.config.diagnostics import Diagnostics, placed
 from simkit.config.documents import Document, KeyPath, read_document
 from simkit.config.overrides import Overrides, apply_overrides
 from simkit.config.settings import DISTRIBUTIONS, Uncertainty
+from simkit.distributions.distribution import AbstractContinuousDistribution, AbstractDistribution
+from simkit.distributions.plain import distribution_of, plain
 from simkit.ensemble.simulation import Simulation, experiment_of
 from simkit.errors import InputError
 from simkit.experiments.constants import Constants
 from simkit.experiments.experiment import VARIANTS, simulation_of
-from simkit.studies.distributions import AbstractContinuousDistribution, AbstractDistribution
 from simkit.studies.limits import beyond_a_study
 from simkit.studies.methods import METHODS, OWNERS
-from simkit.studies.plain_distributions import distribution_of, plain
 from simkit.suggestions import did_you_mean, shown
 
 

@@ -26,6 +26,7 @@ ROOMS = {
             "functionals",
             "expressions",
             "config",
+            "distributions",
             "observe",
             "ensemble",
             "results",

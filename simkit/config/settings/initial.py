@@ -5,17 +5,28 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Field, Tag
 
 from simkit.config.settings.tags import FROM_FILE, LISTED, PER_PATH, PLAIN, RANDOM
-from simkit.config.settings.values import Number, Pair, Section, Text, list_of, plain_number
+from simkit.config.settings.values import ByPlaceOrName, Number, Section, Text, list_of, plain_number
 
 
 class RandomValue(Section):
-    """An initial value drawn for each path; exactly one key."""
+    """An initial value drawn for each path; exactly one key, with its numbers in this order as a list or by
+    name as a mapping."""
 
-    normal: Pair | None = Field(None, description="Mean and standard deviation.", examples=[[100, 1]])
-    lognormal: Pair | None = Field(
-        None, description="Mean and standard deviation of the logarithm.", examples=[[4.6, 0.1]]
+    normal: ByPlaceOrName | None = Field(
+        None, description="mean and sd, the standard deviation.", examples=[[100, 1]]
     )
-    uniform: Pair | None = Field(None, description="Lower and upper end.", examples=[[0, 1]])
+    lognormal: ByPlaceOrName | None = Field(
+        None, description="mean and sd of the logarithm.", examples=[[4.6, 0.1]]
+    )
+    uniform: ByPlaceOrName | None = Field(None, description="low and high.", examples=[[0, 1]])
+    triangular: ByPlaceOrName | None = Field(
+        None, description="low, mode (where the density peaks) and high.", examples=[[0, 0.2, 1]]
+    )
+    truncated_normal: ByPlaceOrName | None = Field(
+        None,
+        description="mean and sd of a normal distribution, and low and high, the ends it is cut off at.",
+        examples=[{"mean": 0.04, "sd": 0.02, "low": 0, "high": 0.2}],
+    )
 
 
 class PerPath(Section):

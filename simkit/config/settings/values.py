@@ -172,10 +172,12 @@ def list_of_names(value: Any) -> list[str]:
     return value
 
 
-def _pair(value: Any) -> list[float | str]:
-    if not isinstance(value, list) or len(value) != 2:
-        raise wrong(f"must be a list of two numbers, got {shown(value)}")
-    return [number(x) for x in value]
+def _by_place_or_name(value: Any) -> list[float | str] | dict[str, float | str]:
+    if isinstance(value, dict) and value:
+        return {name: number(x) for name, x in value.items()}
+    if isinstance(value, list) and value:
+        return [number(x) for x in value]
+    raise wrong(f"must be a list of numbers such as [0, 1], or their names and values, got {shown(value)}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -225,9 +227,17 @@ Text = Annotated[str, *checked(text, {"type": "string"})]
 DatasetName = Annotated[str, *checked(_dataset_name, {"type": "string", "pattern": "\\.(zarr|nc|csv)$"})]
 
 
-Pair = Annotated[
-    list[float | str],
-    *checked(_pair, {"type": "array", "items": EXPRESSION_SCHEMA, "minItems": 2, "maxItems": 2}),
+ByPlaceOrName = Annotated[
+    list[float | str] | dict[str, float | str],
+    *checked(
+        _by_place_or_name,
+        {
+            "anyOf": [
+                {"type": "array", "items": EXPRESSION_SCHEMA, "minItems": 1},
+                {"type": "object", "additionalProperties": EXPRESSION_SCHEMA},
+            ]
+        },
+    ),
 ]
 
 

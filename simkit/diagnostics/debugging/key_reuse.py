@@ -20,7 +20,8 @@ from simkit_solvers.random.noise import AbstractNoise, CounterNoise, Purpose
 from simkit.diagnostics.debugging.random_words import Word, draws, following
 from simkit.diagnostics.inspection.flat import Operation, nothing, traced, union
 from simkit.diagnostics.inspection.operation_graph import step_of
-from simkit.ensemble.initial import Distribution, draw_initial, fixed_value
+from simkit.distributions.distribution import AbstractDrawn
+from simkit.ensemble.initial import draw_initial, fixed_value
 from simkit.ensemble.simulation import Simulation
 
 PATHS = (0, 1, 2, 65_537)
@@ -87,7 +88,7 @@ Kind = tuple[Callable[..., list[str]], Callable[..., Any], list[tuple[int, ...]]
 
 def _initial(simulation: Simulation) -> Kind:
     start = {
-        name: x if isinstance(x, Distribution) else fixed_value(x) for name, x in simulation.initial.items()
+        name: x if isinstance(x, AbstractDrawn) else fixed_value(x) for name, x in simulation.initial.items()
     }
     float64_normals, dtype = simulation.normals == "float64", jnp.dtype(simulation.precision)
 

@@ -4,14 +4,16 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from simkit.config.diagnostics import Diagnostics, SettingError
 from simkit.config.documents import Document, KeyPath
 from simkit.config.settings import Ensemble, FromFile, Initial, PerPath, RandomValue
-from simkit.ensemble.initial import Distribution, Kind, PathValues
+from simkit.distributions.distribution import DRAWN, AbstractDrawn
+from simkit.distributions.plain import by_name
+from simkit.ensemble.initial import PathValues
 from simkit.experiments.constants import Constants
 from simkit.experiments.indexed_names import places, written_out
 from simkit.experiments.sections.model_plan import ModelPlan
@@ -34,19 +36,23 @@ class Origin:
 
 @dataclasses.dataclass(frozen=True)
 class InitialValue:
-    """An initial value: one number, the two of a distribution, or one for each path."""
+    """An initial value: one number, those of a distribution by name, or one for each path.
 
-    kind: Kind | None
+    `places` are where the numbers of a distribution stand in the file.
+    """
+
+    kind: type[AbstractDrawn] | None
     numbers: tuple[Expression, ...]
     rows: PathValues | None = None
     origin: Origin | None = None
+    places: Mapping[str, KeyPath] = dataclasses.field(default_factory=dict)
 
     def bound(self, constants: Mapping[str, Any]) -> Any:
         """The number or distribution for other constants."""
         if self.rows is not None:
             return self.rows
         values = [number(constants) for number in self.numbers]
-        return Distribution(self.kind, *values) if self.kind else values[0]
+        return self.kind(*values) if self.kind else values[0]
 
     def place(self, row: int) -> str:
         """Where a row's number stands in a file, to begin a message with."""
@@ -203,23 +209,31 @@ def _initial_value(
     if isinstance(value, PerPath):
         return _of_rows(np.asarray(value.values), None)
     if isinstance(value, RandomValue):
-        given = {kind: pair for kind, pair in value if pair is not None}
-        if len(given) != 1:
-            constants.diagnostics.add_missing(path, "must have exactly one of normal, lognormal and uniform")
-            return None
-        ((kind, texts),) = given.items()
-        places = [(*path, kind, i) for i in range(len(texts))]
-    else:
-        kind, texts, places = None, [value], [path]
-    numbers = [constants.number(place, text) for place, text in zip(places, texts, strict=True)]
-    expressions = tuple(number[0] for number in numbers if number is not None)
-    if len(expressions) < len(numbers):
+        return _drawn(value, path, constants)
+    number = constants.number(path, value)
+    return None if number is None else InitialValue(None, (number[0],))
+
+
+def _drawn(section: RandomValue, path: KeyPath, constants: Constants) -> InitialValue | None:
+    given = {key: numbers for key, numbers in section if numbers is not None}
+    if len(given) != 1:
+        *others, last = type(section).model_fields
+        constants.diagnostics.add_missing(path, f"must have exactly one of {', '.join(others)} and {last}")
         return None
-    initial = InitialValue(cast(Kind | None, kind), expressions)
+    ((key, written),) = given.items()
+    path = (*path, key)
     try:
+        texts = by_name(key, written)
+        listed = isinstance(written, list)
+        places: dict[str, KeyPath] = {x: (*path, i if listed else x) for i, x in enumerate(texts)}
+        numbers = [constants.number(places[name], text) for name, text in texts.items()]
+        expressions = tuple(number[0] for number in numbers if number is not None)
+        if len(expressions) < len(numbers):
+            return None
+        initial = InitialValue(DRAWN[key], expressions, places=places)
         initial.bound(constants.values)
     except ValueError as error:
-        raise SettingError((*path, kind or ""), str(error).removeprefix(f"{kind}: ")) from error
+        raise SettingError(path, str(error).removeprefix(f"{key}: ")) from error
     return initial
 
 

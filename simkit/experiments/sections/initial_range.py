@@ -8,7 +8,8 @@ from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 from simkit_solvers.problems.schedule import model_of
 
 from simkit.config.documents import KeyPath
-from simkit.ensemble.initial import Distribution, PathValues
+from simkit.distributions.distribution import AbstractDrawn
+from simkit.ensemble.initial import PathValues
 from simkit.experiments.constants import Constants
 from simkit.experiments.sections.initial_plan import InitialValue
 
@@ -20,7 +21,7 @@ def refuse_out_of_range(
 ) -> None:
     """Values below the least that a variable may have at t0; of a distribution with bounds, its lower one.
 
-    The species of a reaction network have at least 0. A normal distribution has no bounds, and passes.
+    The species of a reaction network have at least 0. A normal distribution has none, and passes.
     """
     if problem is None:
         return
@@ -32,10 +33,10 @@ def refuse_out_of_range(
         value = initial[name]
         bound = value.bound(constants.values)
         path: KeyPath = ("initial", name)
-        if isinstance(bound, Distribution):
-            if bound.kind != "uniform":
+        if isinstance(bound, AbstractDrawn):
+            if bound.least is None:
                 continue
-            path, bound = (*path, "uniform", 0), bound.a
+            path, bound = value.places["low"], bound.least
         numbers = np.atleast_1d(bound.numbers if isinstance(bound, PathValues) else bound)
         below = np.flatnonzero(numbers < least)
         if len(below):

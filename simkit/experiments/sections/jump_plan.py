@@ -12,7 +12,8 @@ from simkit_solvers.problems.reaction_network import AbstractReactionNetwork, Ch
 
 from simkit.config.diagnostics import Diagnostics
 from simkit.config.settings import ObservableSettings, Save, Solver, Time
-from simkit.ensemble.initial import Distribution, PathValues
+from simkit.distributions.distribution import AbstractDrawn
+from simkit.ensemble.initial import PathValues
 from simkit.experiments.constants import Constants
 from simkit.experiments.sections.adaptive_plan import MakeGrid, given_keys
 from simkit.experiments.sections.initial_plan import InitialValue
@@ -88,7 +89,7 @@ def refuse_jumps(
     for name, value in initial.items():
         bound = value.bound(constants.values)
         path = ("initial", name)
-        if isinstance(bound, Distribution):
+        if isinstance(bound, AbstractDrawn):
             diagnostics.add(
                 path, "must be a whole number of molecules, but these distributions are continuous"
             )

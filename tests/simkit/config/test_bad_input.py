@@ -150,13 +150,25 @@ CASES = [
     ),
     (
         {"initial": "{S: {normal: [1, -2]}}"},
-        "3:23: initial.S.normal: the standard deviation must be >= 0, got -2",
+        "3:23: initial.S.normal: sd must be >= 0, got -2",
     ),
-    ({"initial": "{S: {normal: 1}}"}, "3:23: initial.S.normal: must be a list of two numbers, got 1"),
+    (
+        {"initial": "{S: {normal: 1}}"},
+        "3:23: initial.S.normal: must be a list of numbers such as [0, 1], or their names and values, got 1",
+    ),
+    (
+        {"initial": "{S: {normal: [1]}}"},
+        "3:23: initial.S.normal: sd is missing; write normal: {mean: …, sd: …}",
+    ),
+    (
+        {"initial": "{S: {truncated_normal: {mean: 1, sd: 1, lo: 0, high: 2}}}"},
+        "3:33: initial.S.truncated_normal: truncated_normal has no 'lo'; did you mean 'low'?",
+    ),
     ({"initial": "{S: {norml: [1, 2]}}"}, "3:15: initial.S.norml: unknown key; did you mean 'normal'?"),
     (
         {"initial": "{S: {normal: [1, 2], uniform: [1, 2]}}"},
-        "3:11: initial.S: must have exactly one of normal, lognormal and uniform",
+        "3:11: initial.S: must have exactly one of normal, lognormal, uniform, triangular and "
+        "truncated_normal",
     ),
     # times
     ({"time": "{t0: 1, t1: 1.0, steps: 252}"}, "5:19: time.t1: must be after t0 = 1, got 1"),

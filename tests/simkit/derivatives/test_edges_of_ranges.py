@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import norm, truncnorm
 
 import simkit
 from simkit import InputError, sensitivity, uncertainty
@@ -76,6 +76,30 @@ def test_second_derivatives_see_how_a_distribution_bends():
 
     wanted = (above(0.71) - 2 * above(0.7) + above(0.69)) / 1e-4
     assert abs(result["above_second"].item() - wanted) < LIMIT * result["above_second_stderr"].item()
+
+
+@pytest.mark.more
+def test_the_mean_of_a_truncated_start_has_first_and_second_derivatives():
+    numbers = {"m": 0.3, "s": 0.5, "low": 0.1, "high": 1.0}
+    experiment = {
+        **OU,
+        "constants": numbers,
+        "initial": {"X": {"truncated_normal": [*numbers]}},
+        "ensemble": {"paths": 40_000, "seed": 1},
+        "sensitivity": {"wrt": [*numbers], "second": [*numbers], "of": ["end"]},
+    }
+    result = sensitivity(experiment)
+
+    def end(**changes):
+        mean, sd, low, high = (numbers | changes).values()
+        return DECAY * truncnorm.mean((low - mean) / sd, (high - mean) / sd, mean, sd)
+
+    for i, (name, value) in enumerate(numbers.items()):
+        up, middle, down = (end(**{name: value + step}) for step in (1e-3, 0.0, -1e-3))
+        wanted = {"derivative": (up - down) / 2e-3, "second": (up - 2 * middle + down) / 1e-6}
+        for kind, exact in wanted.items():
+            found, error = (float(result[f"end_{kind}{part}"][i]) for part in ("", "_stderr"))
+            assert abs(found - exact) < LIMIT * error < 0.2 * max(abs(exact), 0.01)
 
 
 DISTRIBUTION = """\

@@ -17,8 +17,8 @@ from simkit_solvers.random.normal import standard_normal_float64
 
 import simkit
 from simkit import NumericalError, load
+from simkit.distributions import LogNormal, Normal, Uniform
 from simkit.ensemble.chunks import LEAF, plan_chunks
-from simkit.ensemble.initial import Distribution
 from simkit.ensemble.run import run_ensemble
 
 
@@ -301,7 +301,7 @@ def test_an_ordinary_problem_needs_one_path_and_has_no_error():
 
 
 def test_random_initial_values_have_their_distribution():
-    simulation = gbm(40_000, 1, initial={"S": Distribution("normal", 100.0, 2.0)})
+    simulation = gbm(40_000, 1, initial={"S": Normal(100.0, 2.0)})
     moments = run_ensemble(simulation).statistics["moments"]
     assert abs(moments["S_mean"][0] - 100) < 5 * 2 / math.sqrt(40_000)
     assert moments["S_variance"][0] == pytest.approx(4.0, rel=0.04)
@@ -316,7 +316,7 @@ def test_failures_stop_with_id_value_and_time():
 
 @pytest.mark.more
 def test_excluded_failures_are_counted_and_leave_no_trace():
-    distribution = Distribution("uniform", 0.0, 2.0)
+    distribution = Uniform(0.0, 2.0)
     simulation = gbm(4000, 8, problem=Threshold(), initial={"x": distribution}, stored_paths=4000)
     result = run_ensemble(dataclasses.replace(simulation, failures="exclude"))
     good = np.isfinite(result.stored["x"]).all(axis=1)
@@ -331,7 +331,7 @@ def test_excluded_failures_are_counted_and_leave_no_trace():
 
 
 def test_a_failure_in_a_later_chunk_has_its_own_id_and_time():
-    distribution = Distribution("uniform", 0.0, 1.5003)  # with this seed no path of the first chunk fails
+    distribution = Uniform(0.0, 1.5003)  # with this seed no path of the first chunk fails
     simulation = gbm(3 * LEAF, 8, problem=Threshold(), initial={"x": distribution}, seed=5, chunk=LEAF)
     excluding = dataclasses.replace(simulation, failures="exclude", stored_paths=3 * LEAF)
     states = run_ensemble(excluding).stored["x"]
@@ -369,7 +369,7 @@ def test_as_many_paths_are_stored_as_requested(wanted, kept):
 
 
 def test_wild_paths_leave_the_step_bias_without_a_warning():
-    simulation = gbm(500, 8, problem=Explosion(), initial={"x": Distribution("lognormal", 300.0, 200.0)})
+    simulation = gbm(500, 8, problem=Explosion(), initial={"x": LogNormal(300.0, 200.0)})
     result = run_ensemble(dataclasses.replace(simulation, failures="exclude"))
     assert 0 < result.failed < 500
     assert "x" in result.bias

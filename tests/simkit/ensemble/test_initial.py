@@ -1,5 +1,6 @@
 """Random initial values follow their distribution, and belong to their path alone."""
 
+import dataclasses
 import functools
 import math
 
@@ -9,21 +10,31 @@ import numpy as np
 import pytest
 from scipy import stats
 from simkit_solvers import CounterNoise, Stream, block, seed_key, standard_normal, stream_key
+from simkit_solvers.random.normal import uniform
 from user_code import user_jit
 
-from simkit.ensemble.initial import Distribution, draw_initial
+from simkit.distributions import LogNormal, Normal, Triangular, TruncatedNormal, Uniform
+from simkit.ensemble.initial import draw_initial
 
 INITIAL = {
-    "S": Distribution("lognormal", 4.6, 0.3),
+    "S": LogNormal(4.6, 0.3),
     "fixed": 2.5,
-    "v": Distribution("normal", -1.0, 2.0),
-    "u": Distribution("uniform", -3.0, 5.0),
-    "again": Distribution("normal", -1.0, 2.0),
+    "v": Normal(-1.0, 2.0),
+    "u": Uniform(-3.0, 5.0),
+    "again": Normal(-1.0, 2.0),
+    "t": Triangular(-1.0, 0.5, 2.0),
+    "edge": Triangular(1.0, 1.0, 3.0),
+    "cut": TruncatedNormal(0.04, 0.05, 0.0, 0.2),
+    "tail": TruncatedNormal(0.0, 1.0, 6.0, 9.0),
 }
 DISTRIBUTIONS = {
     "S": stats.lognorm(0.3, scale=math.exp(4.6)),
     "v": stats.norm(-1, 2),
     "u": stats.uniform(-3, 8),
+    "t": stats.triang(0.5, -1, 3),
+    "edge": stats.triang(0, 1, 2),
+    "cut": stats.truncnorm(-0.8, 3.2, 0.04, 0.05),
+    "tail": stats.truncnorm(6, 9),
 }
 PATHS = 2**17
 
@@ -110,7 +121,7 @@ def test_wide_and_narrow_precision_agree():
 
 
 def test_no_spread_is_a_number():
-    constant = {"S": Distribution("lognormal", 0.5, 0.0), "v": Distribution("normal", 7.0, 0.0)}
+    constant = {"S": LogNormal(0.5, 0.0), "v": Normal(7.0, 0.0)}
     for path in (0, 1):
         result = draw_initial(constant, seed_key(3), path, jnp.float64, False)
         assert float(result["S"]) == pytest.approx(math.exp(0.5), rel=1e-15)
@@ -118,18 +129,52 @@ def test_no_spread_is_a_number():
 
 
 @pytest.mark.parametrize(
-    ("kind", "a", "b", "message"),
+    ("kind", "numbers", "message"),
     [
-        ("normal", 0.0, -1.0, r"normal: the standard deviation must be >= 0, got -1"),
-        ("lognormal", 0.0, -0.5, r"lognormal: the standard deviation must be >= 0, got -0\.5"),
-        ("uniform", 2.0, 1.0, r"uniform: the lower end must be below the upper, got \[2, 1\]"),
-        ("uniform", 1.0, 1.0, r"uniform: the lower end must be below the upper, got \[1, 1\]"),
-        ("normal", math.nan, 1.0, r"normal: both parameters must be finite, got \[nan, 1\]"),
-        ("lognormal", 0.0, math.inf, r"lognormal: both parameters must be finite, got \[0, inf\]"),
-        ("uniform", -math.inf, 0.0, r"uniform: both parameters must be finite, got \[-inf, 0\]"),
-        ("gamma", 1.0, 2.0, r"gamma: unknown distribution; choose one of normal, lognormal, uniform"),
+        (Normal, (0.0, -1.0), r"sd must be >= 0, got -1"),
+        (LogNormal, (0.0, -0.5), r"sd must be >= 0, got -0\.5"),
+        (Uniform, (2.0, 1.0), r"low must be below high, got 2 and 1"),
+        (Uniform, (1.0, 1.0), r"low must be below high, got 1 and 1"),
+        (Normal, (math.nan, 1.0), r"mean must be finite, got nan"),
+        (LogNormal, (0.0, math.inf), r"sd must be finite, got inf"),
+        (Uniform, (-math.inf, 0.0), r"low must be finite, got -inf"),
+        (
+            TruncatedNormal,
+            (0.0, 0.0, -1.0, 1.0),
+            r"sd must be > 0, got 0; a value that is known .*",
+        ),
+        (Triangular, (0.0, 2.0, 1.0), r"mode must lie between low and high, got 2"),
     ],
 )
-def test_parameters_without_a_distribution_are_refused(kind, a, b, message):
+def test_parameters_without_a_distribution_are_refused(kind, numbers, message):
     with pytest.raises(ValueError, match=f"^{message}$"):
-        Distribution(kind, a, b)
+        kind(*numbers)
+
+
+def slopes_of(own):
+    """The derivatives of a draw in the numbers of its distribution, and the probability at the draw."""
+    words = block(stream_key(seed_key(3), jnp.uint32(7), Stream.INITIAL), jnp.uint32(0), 2)
+    draw = jax.grad(lambda own: own.draw(words, jnp.float64, False))
+    return draw(jax.tree.map(jnp.asarray, own)), np.asarray(uniform(words))
+
+
+@pytest.mark.parametrize("name", ["u", "t", "cut", "tail"])
+def test_draws_move_with_the_numbers_of_their_distribution(name):
+    """As the quantile at the same probability does, by differences on the host."""
+    own, step = INITIAL[name], 1e-6
+    slopes, u = slopes_of(own)
+    for field in dataclasses.fields(own):
+        up, down = (
+            float(dataclasses.replace(own, **{field.name: getattr(own, field.name) + move}).quantile(u))
+            for move in (step, -step)
+        )
+        assert float(getattr(slopes, field.name)) == pytest.approx(
+            (up - down) / (2 * step), rel=1e-5, abs=1e-6
+        )
+
+
+@pytest.mark.parametrize("mode", [1.0, 3.0])
+def test_a_side_without_length_leaves_derivatives_finite(mode):
+    """They add up to 1, as a distribution that moves as a whole moves its draws."""
+    slopes, _ = slopes_of(Triangular(1.0, mode, 3.0))
+    assert float(slopes.low + slopes.mode + slopes.high) == pytest.approx(1, rel=1e-12)

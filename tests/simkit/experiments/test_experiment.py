@@ -17,7 +17,7 @@ from simkit import InputError, experiment_schema, load
 from simkit.config.documents import read_document
 from simkit.config.settings import Ensemble
 from simkit.derivatives.chunks import chunks_of
-from simkit.ensemble.initial import Distribution
+from simkit.distributions import Normal
 from simkit.ensemble.run import chunk_plan
 from simkit.experiments import assembly
 from simkit.experiments.indexed_names import indexed_names, pair_names
@@ -224,7 +224,7 @@ def test_constants_may_be_used_everywhere():
     )
     built = load(source)
     assert (built.problem.mu, built.problem.sigma) == (-0.5, 0.5)
-    assert built.initial == {"S": Distribution("normal", 20.0, 0.5)}
+    assert built.initial == {"S": Normal(20.0, 0.5)}
     assert (built.grid.t0, built.grid.dt) == (-2.0, 1.0)
     assert built.observables["x"].exact == 2 * built.constants["c"]
 

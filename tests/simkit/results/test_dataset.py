@@ -9,7 +9,7 @@ from dataset_examples import LEVELS, PROVENANCE, gbm, gbm_dataset, one_curve_dat
 
 import simkit
 from simkit import InputError, load, read_dataset, sensitivity
-from simkit.ensemble.initial import Distribution
+from simkit.distributions import Normal
 from simkit.results.dataset import to_dataset
 from simkit.results.result_names import clash
 
@@ -79,7 +79,7 @@ def test_exact_moments_count_time_from_the_start():
 
 def test_a_random_start_has_no_exact_moments():
     simulation, result = gbm()
-    simulation = dataclasses.replace(simulation, initial={"S": Distribution("normal", 100.0, 1.0)})
+    simulation = dataclasses.replace(simulation, initial={"S": Normal(100.0, 1.0)})
     dataset = to_dataset(simulation, result, {})
     assert "S_exact" not in dataset
     assert "S_z" not in dataset

@@ -14,15 +14,7 @@ from pictures import assert_nothing_overlaps
 from scipy import stats
 
 from simkit import InputError, NumericalError
-from simkit.studies import (
-    derivative_measures,
-    elementary_effects,
-    propagate,
-    rank_correlations,
-    sobol_indices,
-)
-from simkit.studies.designs import scrambled_sobol
-from simkit.studies.distributions import (
+from simkit.distributions.distribution import (
     BY_KEY,
     Beta,
     Discrete,
@@ -32,6 +24,15 @@ from simkit.studies.distributions import (
     TruncatedNormal,
     Uniform,
 )
+from simkit.distributions.plain import distribution_of, plain
+from simkit.studies import (
+    derivative_measures,
+    elementary_effects,
+    propagate,
+    rank_correlations,
+    sobol_indices,
+)
+from simkit.studies.designs import scrambled_sobol
 from simkit.studies.estimators import Evaluated, first_order, second_order, variance
 from simkit.studies.method import DesignRows
 from simkit.studies.methods import (
@@ -43,7 +44,6 @@ from simkit.studies.methods import (
     Rank,
     Sobol,
 )
-from simkit.studies.plain_distributions import distribution_of, plain
 from simkit.studies.plot import plot_study
 from simkit.studies.replicates import Measure
 from simkit.studies.study import Plan, run_study
@@ -585,7 +585,8 @@ def test_the_numbers_of_a_distribution_may_be_expressions():
     [
         ({"uniform": ["-q", 1]}, r"uniform: low must be a number, or an expression of .*unknown name 'q'"),
         ({"uniform": [0, "1/0"]}, r"uniform: high must be finite, got inf"),
-        ({"normal": [0, -1]}, r"normal: sd must be > 0, got -1"),
+        ({"normal": [0, -1]}, r"normal: sd must be >= 0, got -1"),
+        ({"normal": [0, 0]}, r"normal: sd must be > 0, got 0; a value that is known is a plain number"),
         ({"normal": {"mean": 0}}, r"normal: sd is missing; write normal: {mean: …, sd: …}"),
         ({"normal": {"mean": 0, "sdd": 1}}, r"normal has no 'sdd'; did you mean 'sd'\?"),
         ({"normal": [0, 1, 2]}, r"normal takes mean, sd, got 3 numbers"),

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 import simkit
 from simkit import InputError, NumericalError, OutputError, load, uncertainty
 from simkit.cli import app
+from simkit.distributions.distribution import Normal, Uniform
 from simkit.studies import simulations
-from simkit.studies.distributions import Normal, Uniform
 from simkit.studies.experiments import UNUSED
 from simkit.studies.methods import NEVER_CHANGES, NO_INFLUENCE, ONLY_NOISE
 from simkit.studies.plan import load_uncertain
@@ -336,7 +336,7 @@ def test_a_distribution_may_use_constants_that_are_not_uncertain():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"constants.theta": "{normal: [0, -1]}"}, r"constants.theta: normal: sd must be > 0, got -1"),
+        ({"constants.theta": "{normal: [0, -1]}"}, r"constants.theta: normal: sd must be >= 0, got -1"),
         (
             {"constants.theta": "{norml: [0, 1]}"},
             r"constants.theta: unknown distribution 'norml'; did you mean",

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from simkit.config.settings.values import NUMBER_TEXT
+from simkit.distributions.distribution import BY_KEY, KNOWN, AbstractDistribution, AbstractOfNormal
 from simkit.expressions import ExpressionError, compile_expression
-from simkit.studies.distributions import BY_KEY, AbstractDistribution
 from simkit.suggestions import did_you_mean, shown
 
 LISTS = ("values", "probabilities")
@@ -25,9 +25,27 @@ def distribution_of(
     ((key, numbers),) = given.items()
     if key not in BY_KEY:
         raise ValueError(f"unknown distribution {shown(key)}{did_you_mean(str(key), BY_KEY)}")
-    fields = dataclasses.fields(BY_KEY[key])
+    named = by_name(key, numbers)
+    try:
+        values = {name: _numbers(name, value, constants or {}) for name, value in named.items()}
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}; {_usage(key)}") from None
+    try:
+        result = BY_KEY[key](**values)
+        if isinstance(result, AbstractOfNormal) and not result.sd:
+            raise ValueError(f"sd must be > 0, got 0; {KNOWN}")
+        return result
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}") from error
+
+
+def by_name(key: str, numbers: Any) -> dict[str, Any]:
+    """The numbers of a distribution, a list or a mapping, as a mapping in the order of its fields.
+
+    Raises `ValueError` with what is wrong and what is expected.
+    """
+    fields, usage = dataclasses.fields(BY_KEY[key]), _usage(key)
     names = [field.name for field in fields]
-    usage = f"write {key}: {{{', '.join(f'{name}: …' for name in names)}}}"
     if isinstance(numbers, list) and key == "discrete":
         numbers = {"values": numbers}
     if isinstance(numbers, list):
@@ -38,18 +56,15 @@ def distribution_of(
         raise ValueError(f"{key}: must be its numbers, got {shown(numbers)}; {usage}")
     for name in numbers:
         if name not in names:
-            raise ValueError(f"{key} has no {shown(name)}{did_you_mean(str(name), names)}; {usage}")
+            raise ValueError(f"{key} has no {shown(name)}{did_you_mean(str(name), names)}")
     for field in fields:
         if field.name not in numbers and field.default is dataclasses.MISSING:
             raise ValueError(f"{key}: {field.name} is missing; {usage}")
-    try:
-        values = {name: _numbers(name, value, constants or {}) for name, value in numbers.items()}
-    except ValueError as error:
-        raise ValueError(f"{key}: {error}; {usage}") from None
-    try:
-        return BY_KEY[key](**values)
-    except ValueError as error:
-        raise ValueError(f"{key}: {error}") from error
+    return {name: numbers[name] for name in names if name in numbers}
+
+
+def _usage(key: str) -> str:
+    return f"write {key}: {{{', '.join(f'{name}: …' for name in keys_of(BY_KEY[key]))}}}"
 
 
 def keys_of(kind: type[AbstractDistribution]) -> dict[str, bool]:
