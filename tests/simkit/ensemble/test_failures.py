@@ -1,5 +1,6 @@
 """What the message says of each kind of failing path: which paths, when, where, why and what to do."""
 
+import dataclasses
 import re
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from simkit import load
 from simkit.ensemble.failures import Failure, _texts, failed_paths
+from simkit.ensemble.initial import PathValues
 
 EXCLUDE = ", or set `ensemble: {failures: exclude}` to leave such paths out and have them counted"
 DEBUG = ". `simkit debug FILE` shows which part of which equation it was"
@@ -19,6 +21,7 @@ SQUARE = {
     "time": {"t1": 20.0, "steps": 8},
     "ensemble": {"paths": 5000},
 }
+TOLERANT = SQUARE | {"time": {"t1": 2.0, "rtol": 1e-6, "atol": 1e-6}}
 WALK = {
     "model": {"sde": {"x": {"drift": 0.0, "noise": {"W": 1.0}}}},
     "initial": {"x": 0.0},
@@ -60,7 +63,7 @@ CASES = {
     ),
     "nothing that a replay shows": (WALK, "not finite", "", STEPS + EXCLUDE + DEBUG),
     "tolerances": (
-        SQUARE | {"time": {"t1": 2.0, "rtol": 1e-6, "atol": 1e-6}},
+        TOLERANT,
         "stopped at t = 1.000000975 of 2",
         ": the tolerances required a step too short for the clock; the solution may be infinite there",
         "Use another solver, other tolerances or a larger time.max_steps" + EXCLUDE + DEBUG,
@@ -83,9 +86,13 @@ def test_the_message_of_paths_that_fail_alike(case):
     assert str(failed_paths(load(given), IDS)) == f"{places}{more}{reason}. {remedy}"
 
 
-def test_paths_of_a_later_block_are_named_by_their_ids():
-    message = str(failed_paths(load(SQUARE), IDS[-1:]))
-    assert message == f"path 3000: x = inf at t = 5 (step 2 of 8). {STEPS}{EXCLUDE}{DEBUG}"
+def test_a_path_is_replayed_by_its_id():
+    """From x, the solution is infinite after a time 1/x; 3000 = 4 modulo 7."""
+    starts = PathValues(np.array([1.0, 1.0, 1.0, 1.0, 2.0, 1.0, 1.0]))
+    simulation = dataclasses.replace(load(TOLERANT), initial={"x": starts})
+    for path, ends in ((3000, "0.5"), (3001, "1.0")):
+        message = str(failed_paths(simulation, np.array([path])))
+        assert re.match(rf"path {path}: stopped at t = {ends}0000\d+ of 2: ", message)
 
 
 def test_a_count_below_zero_is_named_with_its_reaction_and_needs_no_debugger():
