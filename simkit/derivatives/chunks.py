@@ -1,10 +1,8 @@
 """In which chunks the paths of a study run, and how many of them run on other steps too."""
 
-import numpy as np
-
 from simkit.derivatives.moments import SAMPLE
 from simkit.ensemble.chunk_program import quantity_rows
-from simkit.ensemble.chunks import LEAF, MOST_PATHS, Chunks, leaf_ids, plan_chunks, planned_steps
+from simkit.ensemble.chunks import LEAF, MOST_PATHS, Chunks, plan_chunks
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.coupled_steps import BIAS_PATHS, PART_OF_WORK
 from simkit.ensemble.work import workers_of, workers_on
@@ -16,11 +14,9 @@ IN_CACHE = 32 * LEAF
 
 def chunks_of(simulation: Simulation) -> Chunks:
     """The chunks in which derivatives are estimated."""
-    workers = workers_of(simulation)
-    values = 4 * sum(quantity_rows(simulation).values())
-    steps = 4 * planned_steps(simulation.grid)
-    most = MOST_PATHS if workers[0].platform != "cpu" else IN_CACHE
-    return plan_chunks(simulation.paths, steps, values, len(workers), simulation.chunk, most)
+    values = sum(quantity_rows(simulation).values())
+    most = MOST_PATHS if workers_of(simulation)[0].platform != "cpu" else IN_CACHE
+    return plan_chunks(simulation, simulation.paths, values, most, weight=4)
 
 
 def affordable_paths(paths: int, cost: float) -> int:
@@ -31,8 +27,3 @@ def affordable_paths(paths: int, cost: float) -> int:
 def workers_of_levels(simulation: Simulation) -> Devices:
     """The device of each thread that simulates levels."""
     return workers_on(local_devices(1), simulation.threads)
-
-
-def ids_of_level(simulation: Simulation, first: int = 0) -> np.ndarray:
-    """Some of the paths that run on steps of another length too, in a leaf like those of the run."""
-    return leaf_ids(simulation.paths, first)

@@ -12,7 +12,7 @@ from simkit.derivatives.differentiated_run import DifferentiatedRun
 from simkit.derivatives.estimates import EstimatedDerivative
 from simkit.derivatives.estimator import Errors, Part, Selection
 from simkit.derivatives.estimators import DIFFERENCES
-from simkit.derivatives.moments import Averages, MomentsReduction, average, of_paths, pooled
+from simkit.derivatives.moments import Averages, MomentsReduction, average, by_path, pooled
 from simkit.derivatives.parts import parts_of, requests_of
 from simkit.derivatives.step_errors import (
     LastRows,
@@ -22,13 +22,14 @@ from simkit.derivatives.step_errors import (
     has_means,
     values_on_levels,
 )
-from simkit.ensemble.chunks import Chunks
+from simkit.ensemble.chunks import Chunk, Chunks
 from simkit.ensemble.failures import failed_paths
+from simkit.ensemble.over_chunks import concatenated
 from simkit.ensemble.programs import compiled
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.bias_paths import BiasRun
 from simkit.ensemble.step_bias.step_error import StepError
-from simkit.ensemble.work import concatenated, workers_of
+from simkit.ensemble.work import workers_of
 from simkit.errors import NumericalError
 
 Progress = Callable[[int, int], None]
@@ -131,12 +132,12 @@ def _of_first_paths(
     simulation: Simulation, plan: Chunks, run: Callable[[np.ndarray], Sequence]
 ) -> list[np.ndarray]:
     """The arrays `(rows, paths)` of the first paths, as many for any chunks, as a part of the work allows."""
-    paths = affordable_paths(simulation.paths, BOTH)
+    few = dataclasses.replace(plan, total=affordable_paths(simulation.paths, BOTH))
 
-    def work(run: Callable, first: int) -> list[np.ndarray]:
-        return of_paths(run(plan.ids(first)), paths - first)
+    def work(run: Callable, chunk: Chunk) -> list[np.ndarray]:
+        return by_path(run(chunk.ids))
 
-    return concatenated(work, [run], range(0, paths, plan.paths), workers_of(simulation), axis=1)[0]
+    return concatenated(work, [run], few, workers_of(simulation))[0]
 
 
 def _averages(
@@ -153,11 +154,12 @@ def _averages(
     result = []
     for policy, first, count in zip(policies, ends[:-1], counts, strict=True):
 
-        def progressed(done, first=first):
+        def progressed(done, _, first=first):
             if progress is not None:
                 progress(first + done)
 
-        result.append(average(policy.ready(), reduction, count, plan, workers, progressed, first))
+        portion = dataclasses.replace(plan, first=first, total=count)
+        result.append(average(policy.ready(), reduction, portion, workers, progressed))
     return pooled(result, counts) if part.replicates else result[0]
 
 

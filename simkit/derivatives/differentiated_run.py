@@ -14,13 +14,14 @@ from simkit_solvers.problems.problem import AbstractSDE, Discontinuity
 from simkit_solvers.problems.schedule import curves_of, model_of, schedule_of
 from simkit_solvers.random.noise import CounterNoise
 
-from simkit.derivatives.chunks import chunks_of, ids_of_level
+from simkit.derivatives.chunks import chunks_of
 from simkit.derivatives.derivative_program import Rows, like
 from simkit.derivatives.differences import COUPLED, step_of
 from simkit.derivatives.moved import moved_variables
 from simkit.derivatives.other_steps import on_steps, with_half_steps
 from simkit.derivatives.targets import Target, changes, in_time, is_in_range, program_of
 from simkit.ensemble.chunk_program import quantity_rows
+from simkit.ensemble.chunks import leaf_by_leaf
 from simkit.ensemble.could_differ import observable_of
 from simkit.ensemble.paths import PathProgram
 from simkit.ensemble.simulation import Driver, Run, Simulation
@@ -115,7 +116,7 @@ class DifferentiatedRun:
     def first_ids(self) -> Any:
         """The paths of the first chunk."""
         if self.is_level:
-            return ids_of_level(self.simulation)
+            return leaf_by_leaf(self.simulation.paths).ids()
         return chunks_of((self.original or self).simulation).ids()
 
     def rows(self, quantities: Iterable[str]) -> Rows:

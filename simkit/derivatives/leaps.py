@@ -21,13 +21,13 @@ from simkit.derivatives.chunks import workers_of_levels
 from simkit.derivatives.derivative_program import Estimate, Moves
 from simkit.derivatives.differentiated_run import DifferentiatedRun
 from simkit.derivatives.network_derivatives import network_and_directions, scores
-from simkit.ensemble.chunks import leaf_ids, path_ids
+from simkit.ensemble.chunks import Chunk, Chunks, leaf_by_leaf
+from simkit.ensemble.over_chunks import concatenated
 from simkit.ensemble.paths import PathProgram, path_program
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.simulation import Run, Simulation
 from simkit.ensemble.step_bias.coupled_steps import MOST_BIAS_PATHS, PART_OF_WORK
 from simkit.ensemble.step_bias.leap_bias import LONGER, SHORTER, LeapProgram, coupled_paths
-from simkit.ensemble.work import concatenated
 from simkit.machine.on_each_device import local_devices
 
 
@@ -56,21 +56,26 @@ class Leaps:
         return coupled_paths(self.simulation.paths, self.factors, PART_OF_WORK, MOST_BIAS_PATHS)
 
     @property
+    def plan(self) -> Chunks:
+        """The chunks of these paths."""
+        return leaf_by_leaf(self.paths)
+
+    @property
     def request(self) -> Request:
         """The program, for a leaf of the paths."""
         lengths = jnp.asarray((1.0, *self.factors), jnp.float64)
-        return Request(self.program, ((self.given[0], lengths), leaf_ids(self.paths)), local_devices(1))
+        return Request(self.program, ((self.given[0], lengths), self.plan.ids()), local_devices(1))
 
     def values(self) -> list[np.ndarray]:
         """The values of each derivative's estimator."""
         (program,), _ = compiled(self.request)
-        (_, lengths), ids = self.request.arguments
+        (_, lengths), _ = self.request.arguments
 
-        def work(given: Any, first: int) -> Any:
-            return jax.tree.map(_by_path, program((given, lengths), path_ids(first, *ids.shape)))
+        def work(given: Any, chunk: Chunk) -> Any:
+            return jax.tree.map(_by_path, program((given, lengths), chunk.ids))
 
-        firsts = range(0, self.paths, ids.size)
-        return self.combined(concatenated(work, self.given, firsts, workers_of_levels(self.simulation)))
+        workers = workers_of_levels(self.simulation)
+        return self.combined(concatenated(work, self.given, self.plan, workers))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
-from simkit.ensemble.chunks import Chunks
+from simkit.ensemble.chunks import Chunk, Chunks
+from simkit.ensemble.over_chunks import Progress, over_chunks
 from simkit.ensemble.programs import Request
 from simkit.ensemble.reducers import Moments
 from simkit.ensemble.reducers.moments import MomentNodes
-from simkit.ensemble.work import in_order
 from simkit.machine.on_each_device import Devices
 
 SAMPLE = 2**16  # paths whose values are stored, to compare them with others and to measure their tails
@@ -108,9 +108,9 @@ def shapes_of(
     return tuple(jax.ShapeDtypeStruct((count, *ids), jnp.dtype(dtype)) for count in counts)
 
 
-def of_paths(arrays: Sequence, paths: int) -> list[np.ndarray]:
-    """The first paths of a chunk's arrays, `(rows, paths)`."""
-    return [np.asarray(x).reshape(len(x), -1)[:, :paths] for x in arrays]
+def by_path(arrays: Sequence) -> list[np.ndarray]:
+    """A chunk's arrays as `(rows, paths)`."""
+    return [np.asarray(x).reshape(len(x), -1) for x in arrays]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,35 +141,32 @@ class Averages:
 def average(
     simulate: Callable[[Any], Sequence[jax.Array]],
     reduction: MomentsReduction,
-    paths: int,
     plan: Chunks,
     workers: Devices,
-    progress: Callable[[int], None] | None = None,
-    begin: int = 0,
+    progress: Progress | None = None,
 ) -> Averages:
-    """Run chunks of so many paths from the id `begin`.
-
-    `simulate` gives the arrays of a chunk's ids.
-    """
-    sampled = min(paths, SAMPLE)
+    """The averages over the paths of a plan. `simulate` gives the arrays of a chunk's ids."""
+    sampled = min(plan.total, SAMPLE)
     sample: list[list[np.ndarray]] = [[] for _ in reduction.counts]
     reducer = reduction.reducer
     state = reducer.init()
     failed: list[np.ndarray] = []
 
-    def work(first: int) -> tuple:
-        arrays = tuple(simulate(plan.ids(begin + first)))
-        present = np.arange(plan.paths).reshape(plan.leaves, plan.lanes) < paths - first
-        return first, arrays, present, *reduction(arrays, present)
+    def work(chunk: Chunk) -> tuple:
+        arrays = tuple(simulate(chunk.ids))
+        present = np.arange(plan.paths).reshape(plan.leaves, plan.lanes) < chunk.count
+        return arrays, present, *reduction(arrays, present)
 
-    for first, arrays, present, partial, valid in in_order(work, range(0, paths, plan.paths), workers):
-        if first < sampled:
+    def add(chunk: Chunk, outputs: tuple) -> None:
+        nonlocal state
+        arrays, present, partial, valid = outputs
+        if chunk.first - plan.first < sampled:
             for values, array in zip(sample, arrays, strict=True):
                 values.append(np.array(array[-1]).reshape(-1))
         state = reducer.merge(state, reduction.nodes(partial))
-        failed.append(begin + first + np.flatnonzero(present & ~np.asarray(valid)[0]))
-        if progress is not None:
-            progress(min(first + plan.paths, paths))
+        failed.append(chunk.first + np.flatnonzero(present & ~np.asarray(valid)[0]))
+
+    over_chunks(plan, work, add, workers, progress)
     statistics = reducer.finish(state)
     kinds = [
         [statistics[f"{place}_{kind}"] for place in range(len(reduction.counts))]

@@ -10,7 +10,6 @@ whose programs the study needs in any case, and refused where its largest values
 """
 
 import dataclasses
-import functools
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -21,17 +20,18 @@ from simkit_solvers.methods.sde.andersen_qe import AbstractSquareRootVariance
 from simkit_solvers.problems.schedule import model_of
 
 from simkit.config.settings import MAX_PATHS
-from simkit.derivatives.chunks import chunks_of, ids_of_level, workers_of_levels
+from simkit.derivatives.chunks import chunks_of, workers_of_levels
 from simkit.derivatives.differentiated_run import DifferentiatedRun
 from simkit.derivatives.estimator import Offer, Part, Selection
 from simkit.derivatives.estimators import DIFFERENCES
 from simkit.derivatives.levels import FEW_PATH_STEPS, quickly_made
-from simkit.derivatives.moments import of_paths
+from simkit.derivatives.moments import by_path
 from simkit.derivatives.parts import parts_of
 from simkit.derivatives.tails import tail_of
-from simkit.ensemble.chunks import lanes_for, planned_steps
+from simkit.ensemble.chunks import Chunk, Chunks, lanes_for, leaf_by_leaf, planned_steps
+from simkit.ensemble.over_chunks import concatenated
 from simkit.ensemble.programs import Request, compiled
-from simkit.ensemble.work import concatenated, workers_of
+from simkit.ensemble.work import workers_of
 from simkit.machine.on_each_device import Devices
 
 PILOT = 4096  # paths, or as many as the run has
@@ -219,24 +219,24 @@ def _paths_of(run: DifferentiatedRun) -> int:
 
 def _sample(run: DifferentiatedRun, part: Part) -> list[np.ndarray]:
     """The arrays of a part over the paths of the pilot, `(rows, paths)`."""
-    plan, simulation = chunks_of(run.simulation), run.simulation
-    return _arrays(run, part, plan.ids, plan.paths, workers_of(simulation))
+    return _arrays(run, part, chunks_of(run.simulation), workers_of(run.simulation))
 
 
 def _sample_of_level(run: DifferentiatedRun, level: Part) -> list[np.ndarray]:
     """The arrays of the same paths on the steps of a level."""
-    ids = functools.partial(ids_of_level, run.simulation)
-    return _arrays(run, level, ids, ids(0).size, workers_of_levels(run.simulation))
+    plan = leaf_by_leaf(run.simulation.paths)
+    return _arrays(run, level, plan, workers_of_levels(run.simulation))
 
 
-def _arrays(run: DifferentiatedRun, part: Part, ids: Callable, size: int, workers: Devices):
-    """The arrays of a part over the paths of the pilot, so many at a time from the `ids` of a first path."""
+def _arrays(run: DifferentiatedRun, part: Part, plan: Chunks, workers: Devices):
+    """The arrays of a part over the paths of the pilot, in chunks of the size of a plan's."""
     count = _paths_of(run)
+    plan = dataclasses.replace(plan, total=count, first=MAX_PATHS - count)
 
-    def work(simulate: Callable, first: int) -> list[np.ndarray]:
-        return of_paths(simulate(ids(MAX_PATHS - count + first)), count - first)
+    def work(simulate: Callable, chunk: Chunk) -> list[np.ndarray]:
+        return by_path(simulate(chunk.ids))
 
-    (arrays,) = concatenated(work, [part.ready()], range(0, count, size), workers)
+    (arrays,) = concatenated(work, [part.ready()], plan, workers)
     return [each.astype(float) for each in arrays]
 
 

@@ -13,11 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from simkit.derivatives.chunks import affordable_paths, ids_of_level, workers_of_levels
+from simkit.derivatives.chunks import affordable_paths, workers_of_levels
 from simkit.derivatives.estimator import Part, Selection
 from simkit.derivatives.moments import Averages
 from simkit.derivatives.tails import Tail, tail_of
-from simkit.ensemble.chunks import planned_steps
+from simkit.ensemble.chunks import Chunk, leaf_by_leaf, planned_steps
+from simkit.ensemble.over_chunks import concatenated
 from simkit.ensemble.programs import compiled
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.bias_paths import BiasRun, Ends
@@ -33,7 +34,6 @@ from simkit.ensemble.step_bias.coupled_steps import (
 from simkit.ensemble.step_bias.resolution import OF_VALUE
 from simkit.ensemble.step_bias.rounding import rounding_error
 from simkit.ensemble.step_bias.step_error import StepError
-from simkit.ensemble.work import concatenated
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,17 +164,16 @@ def _values_on_levels(
     most = min(affordable_paths(simulation.paths, cost / part.cost), len(result.sample[0]))
     known = np.zeros((len(values), len(factors), 0))
     runs = list(zip(part.levels, levels, strict=True))
-    size, workers = ids_of_level(simulation).size, workers_of_levels(simulation)
+    leaves, workers = leaf_by_leaf(simulation.paths), workers_of_levels(simulation)
 
-    def work(run: tuple[Part, Callable], first: int) -> np.ndarray:
+    def work(run: tuple[Part, Callable], chunk: Chunk) -> np.ndarray:
         level, simulate = run
-        arrays = simulate(ids_of_level(simulation, first))
+        arrays = simulate(chunk.ids)
         return np.stack([np.asarray(arrays[i][-1]).reshape(-1) for _, i in level.derivatives])
 
     for batch in range(0, most, few):
-        firsts = range(batch, min(batch + few, most), size)
-        more = np.stack(concatenated(work, runs, firsts, workers), 1)
-        known = np.concatenate([known, more], 2)[..., :most]
+        plan = dataclasses.replace(leaves, total=min(few, most - batch), first=batch)
+        known = np.concatenate([known, np.stack(concatenated(work, runs, plan, workers), 1)], 2)
         for choice, there in zip(values, known, strict=True):
             own, others = (there[0], there[1:]) if factors[0] == 1 else (None, there)
             values[choice] = dataclasses.replace(

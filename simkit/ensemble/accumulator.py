@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from simkit.ensemble.chunks import Chunk
 from simkit.ensemble.failures import failed_paths
 from simkit.ensemble.reducers import AbstractReducer
 from simkit.ensemble.simulation import Simulation, StepCounts
@@ -37,24 +38,25 @@ class Accumulator:
         self._totals: dict[str, tuple[int, int]] = {}
         self.failed = 0
 
-    def add_chunk(self, first: int, values, counts, partials, broken) -> None:
-        """Add the chunk that begins with path `first`: the results of its two programs."""
+    def add_chunk(self, chunk: Chunk, outputs: tuple) -> None:
+        """Add the results of the two programs of a chunk."""
+        values, counts, partials, broken = outputs
         lost = np.asarray(broken).reshape(-1)
         bad = np.flatnonzero(lost)
         if len(bad) and self._simulation.failures == "stop":
-            raise failed_paths(self._simulation, first + bad)
+            raise failed_paths(self._simulation, chunk.first + bad)
         self.failed += len(bad)
         for name, partial in partials.items():
             self._states[name] = self._reducers[name].merge(self._states[name], partial)
-        self._count(first, counts, lost)
-        self._store(first, values)
-        self._record_ends(first, values, lost)
+        self._count(chunk, counts, lost)
+        self._store(chunk.first, values)
+        self._record_ends(chunk.first, values, lost)
 
-    def _count(self, first: int, counts, lost: np.ndarray) -> None:
+    def _count(self, chunk: Chunk, counts, lost: np.ndarray) -> None:
         waiting = {*map(waits, self._rows)}
         for name, array in counts.items():
             each = np.asarray(array).reshape(-1)
-            each = np.where(lost & (name in waiting), 0, each)[: self._simulation.paths - first]
+            each = np.where(lost & (name in waiting), 0, each)[: chunk.count]
             each = each.astype(np.int64)
             total, most = self._totals.get(name, (0, 0))
             self._totals[name] = total + int(each.sum()), max(most, int(each.max()))

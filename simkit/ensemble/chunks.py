@@ -5,13 +5,15 @@ they are merged in the order of their ids.
 """
 
 import dataclasses
+from collections.abc import Iterator
 
 import numpy as np
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.grids.jump_grid import JumpGrid
 
-from simkit.ensemble.work import most_in_memory
+from simkit.ensemble.simulation import Simulation
+from simkit.ensemble.work import most_in_memory, workers_of
 
 LEAF = 2048
 FEWEST_LANES = 64
@@ -22,25 +24,53 @@ MOST_BYTES = 512 * 2**20  # for the saved rows of all chunks in memory
 
 
 @dataclasses.dataclass(frozen=True)
-class Chunks:
-    """`count` chunks of `leaves` leaves of `lanes` paths each; the last may be partly empty."""
+class Chunk:
+    """A unit of work: `count` paths from the id `first` on, and of what `kind` they are."""
 
+    kind: int
+    first: int
     count: int
     leaves: int
     lanes: int
+
+    @property
+    def ids(self) -> np.ndarray:
+        """The path ids, `uint32` `(leaves, lanes)`; those behind the first `count` are empty lanes."""
+        return path_ids(self.first, self.leaves, self.lanes)
+
+
+@dataclasses.dataclass(frozen=True)
+class Chunks:
+    """The plan of `total` paths from the id `first` on, in chunks of `leaves` leaves of `lanes` paths each.
+
+    The last chunk may be partly empty. There may be several `kinds` of the same paths, such as levels.
+    """
+
+    total: int
+    leaves: int
+    lanes: int
+    first: int = 0
+    kinds: int = 1
 
     @property
     def paths(self) -> int:
         """Paths in one chunk, empty lanes included."""
         return self.leaves * self.lanes
 
-    def firsts(self) -> range:
-        """The first path of each chunk."""
-        return range(0, self.count * self.paths, self.paths)
+    @property
+    def count(self) -> int:
+        """How many chunks there are of a kind."""
+        return -(-self.total // self.paths)
 
-    def ids(self, first: int = 0) -> np.ndarray:
-        """The path ids of a chunk that begins with `first`, `uint32` `(leaves, lanes)`."""
-        return path_ids(first, self.leaves, self.lanes)
+    def __iter__(self) -> Iterator[Chunk]:
+        for kind in range(self.kinds):
+            for done in range(0, self.total, self.paths):
+                count = min(self.paths, self.total - done)
+                yield Chunk(kind, self.first + done, count, self.leaves, self.lanes)
+
+    def ids(self) -> np.ndarray:
+        """The path ids of the first chunk, `uint32` `(leaves, lanes)`."""
+        return path_ids(self.first, self.leaves, self.lanes)
 
 
 def path_ids(first: int, leaves: int, lanes: int) -> np.ndarray:
@@ -49,9 +79,9 @@ def path_ids(first: int, leaves: int, lanes: int) -> np.ndarray:
     return ids.astype(np.uint32).reshape(leaves, lanes)
 
 
-def leaf_ids(paths: int, first: int = 0) -> np.ndarray:
-    """The path ids `first`, … of one leaf, of as many lanes as the leaves of a run of so many paths."""
-    return path_ids(first, 1, min(LEAF, lanes_for(paths)))
+def leaf_by_leaf(paths: int) -> Chunks:
+    """The plan of so many paths in chunks of one leaf, of as many lanes as the leaves of a run of them."""
+    return Chunks(paths, 1, min(LEAF, lanes_for(paths)))
 
 
 def lanes_for(paths: int) -> int:
@@ -65,28 +95,24 @@ def planned_steps(grid: Grid | AdaptiveGrid | JumpGrid) -> int:
 
 
 def plan_chunks(
-    paths: int,
-    steps: int,
-    values_per_path: int,
-    workers: int,
-    chunk: int | None,
-    most_paths: int = MOST_PATHS,
+    simulation: Simulation, paths: int, values: int, most_paths: int = MOST_PATHS, weight: int = 1
 ) -> Chunks:
     """Chunks that take up to about a second and fit memory, or of `chunk` paths rounded up to whole leaves.
 
     Of no more than `most_paths` unless `chunk` is given, and so that workers finish at about the same time.
+    A path keeps so many `values`; time and memory are those of `weight` paths of the plain run.
 
     An ensemble smaller than a leaf gets one leaf of fewer lanes, a power of two: its sums are those of the
     full leaf without the zeros.
     """
     if paths < LEAF:
-        return Chunks(1, 1, lanes_for(paths))
-    leaves = -(-paths // LEAF)
-    if chunk:
-        each = -(-chunk // LEAF)
-        return Chunks(-(-leaves // each), each, LEAF)
+        return Chunks(paths, 1, lanes_for(paths))
+    if simulation.chunk:
+        return Chunks(paths, -(-simulation.chunk // LEAF), LEAF)
+    leaves, workers = -(-paths // LEAF), len(workers_of(simulation))
+    steps = weight * planned_steps(simulation.grid)
     timed = 1 << (max(1, TARGET_PATH_STEPS // steps).bit_length() - 1)  # few sizes, for few compilations
-    fitting = MOST_BYTES // (8 * max(1, values_per_path) * most_in_memory(workers))
+    fitting = MOST_BYTES // (8 * weight * max(1, values) * most_in_memory(workers))
     most = min(max(1, min(timed, fitting, most_paths) // LEAF), -(-leaves // workers))
     each = min(range(most, (most - 1) // 4, -1), key=lambda each: -(-leaves // (each * workers)) * each)
-    return Chunks(-(-leaves // each), each, LEAF)
+    return Chunks(paths, each, LEAF)

@@ -11,8 +11,9 @@ import numpy as np
 
 from simkit.ensemble.accumulator import Accumulator
 from simkit.ensemble.chunk_program import ChunkProgram, quantity_rows
-from simkit.ensemble.chunks import Chunks, plan_chunks, planned_steps
+from simkit.ensemble.chunks import Chunk, Chunks, plan_chunks
 from simkit.ensemble.early_exercise.longstaff_schwartz import with_policies, with_upper_bounds
+from simkit.ensemble.over_chunks import Progress, over_chunks
 from simkit.ensemble.paths import path_program, with_traced_steps
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.reducers import STATISTICS, AbstractReducer
@@ -25,10 +26,9 @@ from simkit.ensemble.step_bias.coupled_steps import (
     unknown_errors,
 )
 from simkit.ensemble.stepping import ACCEPTED, REJECTED
-from simkit.ensemble.work import devices_of, in_order, workers_of
+from simkit.ensemble.work import devices_of, workers_of
 from simkit.errors import NumericalError
 
-Progress = Callable[[int, int], None]
 COUNTED_PATHS = 256  # for the mean number of adaptive steps
 
 
@@ -59,9 +59,7 @@ def run_ensemble(
 
 def chunk_plan(simulation: Simulation) -> Chunks:
     """How `run_ensemble` would cut this ensemble."""
-    values = sum(quantity_rows(simulation).values())
-    steps = planned_steps(simulation.grid)
-    return plan_chunks(simulation.paths, steps, values, len(workers_of(simulation)), simulation.chunk)
+    return plan_chunks(simulation, simulation.paths, sum(quantity_rows(simulation).values()))
 
 
 def mean_steps_of_few(simulation: Simulation) -> float:
@@ -73,7 +71,7 @@ def mean_steps_of_few(simulation: Simulation) -> float:
     plan = chunk_plan(few)
     request, _ = chunk_requests(few, plan)
     (program,), _ = compiled(request)
-    _, counts = program(request.arguments[0], plan.ids(0))
+    _, counts = program(*request.arguments)
     return float(sum(np.ravel(counts[name])[: few.paths].mean() for name in (ACCEPTED, REJECTED)))
 
 
@@ -121,11 +119,11 @@ def _run(simulation: Simulation, progress: Progress | None, ends: int) -> Ensemb
     plan, bias = chunk_plan(simulation), bias_run(simulation)
     simulated, reduced = chunk_requests(simulation, plan)
     programs, compile_s = compiled(simulated, reduced, *(() if bias is None else bias.requests))
-    chunk, reduce = programs[:2]
+    simulate, reduce = programs[:2]
 
-    def work(first: int) -> tuple:
-        values, counts = chunk(simulated.arguments[0], plan.ids(first))
-        return first, (values, counts, *reduce(values, np.int64(simulation.paths - first)))
+    def work(chunk: Chunk) -> tuple:
+        values, counts = simulate(simulated.arguments[0], chunk.ids)
+        return values, counts, *reduce(values, np.int64(chunk.count))
 
     start = time.perf_counter()
     accumulator = _accumulated(
@@ -168,18 +166,14 @@ def _run(simulation: Simulation, progress: Progress | None, ends: int) -> Ensemb
 def _accumulated(
     simulation: Simulation,
     plan: Chunks,
-    work: Callable[[int], tuple],
+    work: Callable[[Chunk], tuple],
     ends: int,
     progress: Progress | None,
 ) -> Accumulator:
     """All chunks simulated, reduced and merged. Raises `NumericalError` where no path is finite."""
     rows, paths = quantity_rows(simulation), simulation.paths
     accumulator = Accumulator(simulation, rows, default_reducers(rows, simulation.quantiles), ends)
-    for first, outputs in in_order(work, plan.firsts(), workers_of(simulation)):
-        accumulator.add_chunk(first, *outputs)
-        del outputs  # or it would be in memory while the next one is awaited
-        if progress is not None:
-            progress(min(first + plan.paths, paths), paths)
+    over_chunks(plan, work, accumulator.add_chunk, workers_of(simulation), progress)
     if accumulator.failed == paths:
         raise NumericalError(f"none of the {paths} paths has finite values: there is nothing to average")
     return accumulator

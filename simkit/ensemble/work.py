@@ -6,13 +6,12 @@ each on paths of its own, use all of them: Python waits outside its lock.
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import jax
-import numpy as np
 
 from simkit.ensemble.simulation import Simulation
 from simkit.machine.cores import usable_cores
@@ -77,15 +76,3 @@ def in_order(work: Callable[[Unit], Result], units: Iterable[Unit], workers: Dev
             yield waiting.popleft().result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
-
-
-def concatenated(
-    work: Callable[[Unit, int], Any], kinds: Sequence[Unit], firsts: range, workers: Devices, axis: int = -1
-) -> list[Any]:
-    """For each kind the arrays that `work(kind, first)` gives for blocks of paths, concatenated.
-
-    All kinds are at work at once: the blocks of one may be too few for the workers.
-    """
-    results = in_order(lambda unit: work(*unit), itertools.product(kinds, firsts), workers)
-    by_kind = ([next(results) for _ in firsts] for _ in kinds)
-    return [jax.tree.map(lambda *blocks: np.concatenate(blocks, axis), *each) for each in by_kind]

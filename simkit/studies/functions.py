@@ -9,8 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from simkit.ensemble.chunks import Chunk, Chunks
+from simkit.ensemble.over_chunks import concatenated
 from simkit.ensemble.programs import Request, compiled
-from simkit.ensemble.work import concatenated, workers_on
+from simkit.ensemble.work import workers_on
 from simkit.errors import InputError, NumericalError
 from simkit.machine.on_each_device import local_devices
 from simkit.studies.designs import Design
@@ -90,12 +92,12 @@ def in_blocks(program: Callable, rows: Any, evaluations: int) -> Any:
                 "jax.numpy.where in place of if"
             ) from error
 
-    def work(run: Callable, start: int) -> Any:
-        some = np.minimum(np.arange(start, start + width), count - 1)
+    def work(run: Callable, chunk: Chunk) -> Any:
+        some = np.minimum(chunk.ids[0], count - 1)
         return run(jax.tree.map(lambda x: x[some], rows))
 
-    (result,) = concatenated(work, [run], range(0, count, width), workers_on(local_devices(1), None), axis=0)
-    return jax.tree.map(lambda x: x[:count], result)
+    workers = workers_on(local_devices(1), None)
+    return concatenated(work, [run], Chunks(count, 1, width), workers, axis=0)[0]
 
 
 def evaluate_function(

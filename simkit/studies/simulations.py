@@ -1,7 +1,6 @@
 """Designs evaluated on simulations: runs x paths under one `vmap`, chunk by chunk in several threads."""
 
 import dataclasses
-import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -10,12 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from simkit.ensemble.chunks import MOST_BYTES, Chunks, plan_chunks, planned_steps
+from simkit.ensemble.chunks import MOST_BYTES, Chunk, plan_chunks
 from simkit.ensemble.could_differ import is_random
+from simkit.ensemble.over_chunks import concatenated
 from simkit.ensemble.paths import PathProgram, path_program
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.simulation import Run, Simulation
-from simkit.ensemble.work import devices_of, in_order, workers_of
+from simkit.ensemble.work import devices_of, workers_of
 from simkit.errors import NumericalError
 from simkit.studies.designs import Design
 from simkit.studies.limits import check_ranges, check_streams
@@ -167,43 +167,35 @@ class SimulatedDesign:
         self, points: np.ndarray, ids: np.ndarray
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """The values of all lanes `(lanes,)`, and the derivatives `(d, lanes)`, chunk by chunk."""
-        workers = workers_of(self.simulation)
-        steps, values = planned_steps(self.simulation.grid), self.jobs.values_of_path
-        plan = plan_chunks(len(ids), steps, values, len(workers), self.simulation.chunk)
-        lanes = functools.partial(self._lanes, plan, points, ids)
-        first = lanes(0)
+        plan = plan_chunks(self.simulation, len(ids), self.jobs.values_of_path)
+        first = self._lanes(points, ids, next(iter(plan)))
         (run,), _ = compiled(Request(self.jobs, (self.inputs, first), devices_of(self.simulation)))
 
-        def work(unit: tuple[int, Lanes]):
-            result = run(self.inputs, unit[1])
-            return unit[0], jax.tree.map(lambda x: np.asarray(x, np.float64).reshape(len(x), -1), result)
+        def work(run: Callable, chunk: Chunk):
+            result = run(self.inputs, self._lanes(points, ids, chunk) if chunk.first else first)
+            return jax.tree.map(lambda x: np.asarray(x, np.float64).reshape(len(x), -1), result)
 
-        units = ((start, lanes(start) if start else first) for start in plan.firsts())
-        chunks = []
-        for start, result in in_order(work, units, workers):
-            chunks.append(result)
-            if self.progress is not None:
-                self.progress(min(start + plan.paths, len(ids)), len(ids))
-        last, slopes = jax.tree.map(lambda *each: np.concatenate(each, -1)[:, : len(ids)], *chunks)
+        workers = workers_of(self.simulation)
+        ((last, slopes),) = concatenated(work, [run], plan, workers, progress=self.progress)
         return {name: x[0] for name, x in last.items()}, slopes or {}
 
-    def _lanes(self, plan: Chunks, points: np.ndarray, ids: np.ndarray, start: int) -> Lanes:
-        """The lanes of a chunk; those beyond the last repeat it."""
-        which = np.minimum(start + np.arange(plan.paths), len(ids) - 1)
+    def _lanes(self, points: np.ndarray, ids: np.ndarray, chunk: Chunk) -> Lanes:
+        """The lanes of a chunk, whose ids are places among `ids`; those beyond the last repeat it."""
+        which = np.minimum(chunk.first + np.arange(chunk.ids.size), len(ids) - 1)
         own = np.unique(which // self.paths)
         place = np.searchsorted(own, which // self.paths)
-        repeated = np.broadcast_to(points[own[:1]], (plan.paths - len(own), points.shape[1]))
+        repeated = np.broadcast_to(points[own[:1]], (len(which) - len(own), points.shape[1]))
         padded = np.concatenate([points[own], repeated])
 
         def laid_out(x):
-            return np.asarray(x)[place].reshape(plan.leaves, plan.lanes, *x.shape[1:])
+            return np.asarray(x)[place].reshape(chunk.leaves, chunk.lanes, *x.shape[1:])
 
         numbers = [laid_out(x) for x in jax.vmap(self.bindings.numbers)(padded)]
         tangents = []
         if self.jobs.directions:
             slopes = jax.vmap(jax.jacfwd(self.bindings.numbers))(padded)
             tangents = [laid_out(np.moveaxis(np.asarray(x), -1, 1)) for x in slopes]
-        return Lanes(ids[which].reshape(plan.leaves, plan.lanes), numbers, tangents)
+        return Lanes(ids[which].reshape(chunk.leaves, chunk.lanes), numbers, tangents)
 
     def _check_finite(self, name: str, values: np.ndarray, points: np.ndarray) -> None:
         bad = np.flatnonzero(~np.isfinite(values))

@@ -1,7 +1,6 @@
 """`simkit.debug`: what went wrong in which path, and what single paths did step by step."""
 
 import dataclasses
-import itertools
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -13,11 +12,13 @@ from simkit.config.overrides import Overrides
 from simkit.diagnostics.debugging.finding import Finding, find
 from simkit.diagnostics.debugging.key_reuse import KeyReport, check_keys
 from simkit.diagnostics.debugging.trace import Trace, trace
+from simkit.ensemble.chunks import Chunk
 from simkit.ensemble.early_exercise.longstaff_schwartz import with_policies
+from simkit.ensemble.over_chunks import over_chunks
 from simkit.ensemble.programs import compiled
 from simkit.ensemble.run import chunk_plan, chunk_requests
 from simkit.ensemble.simulation import Simulation
-from simkit.ensemble.work import in_order, workers_of
+from simkit.ensemble.work import workers_of
 from simkit.errors import InputError
 from simkit.experiments.variants import load_one
 
@@ -96,13 +97,14 @@ def failed_among(simulation: Simulation, paths: int) -> tuple[int, ...]:
     with jax.enable_x64(True):
         plan = chunk_plan(simulation)
         request, _ = chunk_requests(simulation, plan)
-        (chunk,), _ = compiled(request)
+        (simulate,), _ = compiled(request)
         inputs, _ = request.arguments
+    failed: list[int] = []
 
-    def work(first: int) -> list[int]:
-        values, _ = chunk(inputs, plan.ids(first))
+    def work(chunk: Chunk) -> list[int]:
+        values, _ = simulate(inputs, chunk.ids)
         finite = np.all([np.isfinite(np.asarray(x)).all(axis=0) for x in values], axis=0).reshape(-1)
-        return (first + np.flatnonzero(~finite)).tolist()
+        return (chunk.first + np.flatnonzero(~finite[: chunk.count])).tolist()
 
-    failed = itertools.chain.from_iterable(in_order(work, plan.firsts(), workers_of(simulation)))
-    return tuple(each for each in failed if each < paths)
+    over_chunks(plan, work, lambda _, paths: failed.extend(paths), workers_of(simulation))
+    return tuple(failed)

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -12,14 +12,15 @@ from simkit_solvers.grids.grid import Grid
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problems.problem import AbstractSDE
 
-from simkit.ensemble.chunks import MOST_BYTES, Chunks, plan_chunks
+from simkit.ensemble.chunks import MOST_BYTES, Chunk, Chunks, plan_chunks
 from simkit.ensemble.early_exercise.martingale import interval_of
 from simkit.ensemble.failures import failed_paths
 from simkit.ensemble.jump_distribution import JumpDistribution, jump_distribution
+from simkit.ensemble.over_chunks import over_chunks
 from simkit.ensemble.paths import PathProgram, path_program
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.simulation import ObservableInfo, Run, Simulation
-from simkit.ensemble.work import devices_of, in_order, workers_of
+from simkit.ensemble.work import devices_of, workers_of
 from simkit.observe.exercise import MARTINGALE_PATHS, Exercise
 from simkit.observe.exercise_rows import ExerciseRows
 from simkit.observe.observable import Observable
@@ -113,8 +114,8 @@ class OptionGroup:
             paths //= 2
         return paths
 
-    def sampled(self, first: int, count: int) -> Iterator[dict[str, Sample]]:
-        """The samples of each option on so many paths from an id, by chunks.
+    def sample(self, first: int, count: int, sink: Callable[[dict[str, Sample]], None]) -> None:
+        """Give `sink` the samples of each option on so many paths from an id, chunk by chunk.
 
         Raises `NumericalError` where something is not finite and `failures` is `stop`; else such paths are
         left out.
@@ -123,18 +124,20 @@ class OptionGroup:
         (run,), _ = compiled(request)
         inputs, _ = request.arguments
 
-        def work(done: int) -> tuple[int, dict[str, np.ndarray]]:
-            result = run(inputs, plan.ids(first + done))
+        def work(chunk: Chunk) -> dict[str, np.ndarray]:
+            result = run(inputs, chunk.ids)
             flat = {name: np.asarray(x, np.float64).reshape(len(x), -1) for name, x in result.items()}
-            return done, {name: x[:, : count - done] for name, x in flat.items()}
+            return {name: x[:, : chunk.count] for name, x in flat.items()}
 
-        for done, flat in in_order(work, plan.firsts(), workers_of(self.simulation)):
+        def finite(chunk: Chunk, flat: dict[str, np.ndarray]) -> None:
             finite = np.all([np.isfinite(x).all(axis=0) for x in flat.values()], axis=0)
             if not finite.all():
                 if self.simulation.failures == "stop":
-                    raise failed_paths(self._observed, first + done + np.flatnonzero(~finite))
+                    raise failed_paths(self._observed, chunk.first + np.flatnonzero(~finite))
                 flat = {name: x[:, finite] for name, x in flat.items()}
-            yield {name: self._sample(name, flat) for name in self.parts}
+            sink({name: self._sample(name, flat) for name in self.parts})
+
+        over_chunks(dataclasses.replace(plan, first=first), work, finite, workers_of(self.simulation))
 
     def compile(self, count: int) -> float:
         """Compile what samples so many paths, and the seconds that this takes."""
@@ -171,8 +174,8 @@ class OptionGroup:
         watched = dataclasses.replace(observed, observer=rows)
         program, inputs = path_program(watched, watched.grid)
         values = sum(len(rows) for _, rows in self.rows)
-        chunk = min(self.simulation.chunk or CHUNK, CHUNK)
-        plan = plan_chunks(count, self.shared.of, values, len(workers_of(self.simulation)), chunk)
+        few = dataclasses.replace(self.simulation, chunk=min(self.simulation.chunk or CHUNK, CHUNK))
+        plan = plan_chunks(few, count, values)
         given = inputs, plan.ids()
         return Request(SampleProgram(program, self.rows), given, devices_of(self.simulation)), plan
 

@@ -109,7 +109,8 @@ def _martingales(group: OptionGroup) -> dict[str, Martingale]:
     if not group.components:
         return {}
     first, paths = MAX_PATHS - group.shared.reserved, group.martingale_paths
-    chunks = list(group.sampled(first, paths))
+    chunks: list[dict[str, Sample]] = []
+    group.sample(first, paths, chunks.append)
     result = {}
     for name, exercise in group.exercises.items():
         shape = shape_of(exercise, group.components, group.every, group.jumps is not None)
@@ -123,12 +124,15 @@ def _samples_and_gains(
 ) -> list[tuple[str, Sample, np.ndarray | None]]:
     """For each option, the values that its decisions use on these paths, and any martingale's gains."""
     result: dict[str, list[tuple[np.ndarray, ...]]] = {name: [] for name in group.parts}
-    for chunk in group.sampled(first, count):
+
+    def add(chunk: dict[str, Sample]) -> None:
         for name, sample in chunk.items():
             gains = ()
             if name in martingales:
                 gains = (gains_of(martingales[name], sample, group.ends),)
             result[name].append((sample.values, sample.basis, *gains))
+
+    group.sample(first, count, add)
     samples = []
     for name, parts in result.items():
         values, basis, *gains = (np.concatenate(arrays, axis=-1) for arrays in zip(*parts, strict=True))

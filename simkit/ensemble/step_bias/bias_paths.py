@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from simkit.ensemble.chunks import path_ids
+from simkit.ensemble.chunks import Chunk, Chunks
+from simkit.ensemble.over_chunks import concatenated
 from simkit.ensemble.programs import Request, compiled
-from simkit.ensemble.work import concatenated
 from simkit.machine.on_each_device import Devices
 
 Ends = dict[str, np.ndarray]
@@ -51,9 +51,8 @@ class BiasRun:
         """The ends of paths from `first`, on each of the levels, in as many calls as it takes."""
         ids = self.requests[0].arguments[1]
 
-        def work(simulate: Callable, start: int) -> Ends:
-            ends = self.ends(simulate(path_ids(start, *ids.shape)))
+        def work(simulate: Callable, chunk: Chunk) -> Ends:
+            ends = self.ends(simulate(chunk.ids))
             return {name: ends[name] for name in self.orders}
 
-        each = concatenated(work, levels, range(first, first + paths, ids.size), self.workers)
-        return [{name: x[:, :paths] for name, x in ends.items()} for ends in each]
+        return concatenated(work, levels, Chunks(paths, *ids.shape, first), self.workers)

@@ -16,7 +16,7 @@ from simkit_solvers.methods.registry import samples_exactly, weak_order
 from simkit_solvers.problems.problem import AbstractSDE
 
 from simkit.ensemble.chunk_program import ChunkProgram, quantity_rows
-from simkit.ensemble.chunks import lanes_for, leaf_ids
+from simkit.ensemble.chunks import lanes_for, leaf_by_leaf
 from simkit.ensemble.could_differ import could_differ, is_random, range_of
 from simkit.ensemble.paths import path_program, with_traced_steps
 from simkit.ensemble.programs import Request, compiled
@@ -80,7 +80,7 @@ def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | None:
     paths = min(simulation.paths, first) if random else 1
     most = max(paths, affordable) if random else 1
     devices = devices_of(simulation) if most > paths else local_devices(1)
-    ids = leaf_ids(paths)
+    ids = leaf_by_leaf(paths).ids()
 
     def request(other: OtherGrid) -> Request:
         there = dataclasses.replace(simulation, observer=other.observer, grid=other.grid)

@@ -11,7 +11,7 @@ import numpy as np
 from simkit_solvers.loops.coupled_leaps import coupled_leaps
 from simkit_solvers.methods.registry import info_of
 
-from simkit.ensemble.chunks import lanes_for, leaf_ids
+from simkit.ensemble.chunks import lanes_for, leaf_by_leaf
 from simkit.ensemble.paths import PathProgram, path_program
 from simkit.ensemble.programs import Request
 from simkit.ensemble.simulation import Simulation
@@ -51,7 +51,7 @@ def leap_run(simulation: Simulation, shorter: bool, part_of_work: float, most: i
     factors = SHORTER if shorter else LONGER
     paths = coupled_paths(simulation.paths, factors, part_of_work, most)
     program, inputs = path_program(simulation, simulation.grid)
-    ids = leaf_ids(paths)
+    ids = leaf_by_leaf(paths).ids()
     devices = local_devices(1)
     given = (inputs, jnp.asarray((1.0, *factors), jnp.float64)), ids
     request = Request(LeapProgram(program), given, devices)

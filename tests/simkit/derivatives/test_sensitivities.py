@@ -807,16 +807,17 @@ def test_an_extreme_is_not_smoothed_against_what_changes_with_time(changed):
 
 def test_failed_paths_are_known_by_their_ids_in_every_chunk():
     """Of three chunks of four paths, the last one partly empty; the means are those of the others."""
-    plan, reduction = Chunks(3, 1, 4), MomentsReduction((1,))
+    plan, reduction = Chunks(10, 1, 4), MomentsReduction((1,))
 
     def simulate(ids):
         value = jnp.asarray(ids, jnp.float64)
         return (jnp.where((ids % 4 == 1) | (ids == 6), jnp.nan, value)[None],)
 
-    result = average(simulate, reduction, 10, plan, workers_on(local_devices(1), 2))
+    result = average(simulate, reduction, plan, workers_on(local_devices(1), 2))
     assert list(result.failed) == [1, 5, 6, 9]
     assert result.mean[0] == pytest.approx(np.mean([0, 2, 3, 4, 7, 8]))
-    of_later_policy = average(simulate, reduction, 5, plan, workers_on(local_devices(1), 2), begin=3)
+    later = Chunks(5, 1, 4, first=3)
+    of_later_policy = average(simulate, reduction, later, workers_on(local_devices(1), 2))
     assert list(of_later_policy.failed) == [5, 6]
     assert of_later_policy.mean[0] == pytest.approx(np.mean([3, 4, 7]))
 

@@ -12,7 +12,7 @@ from user_code import user_jit
 import simkit
 from simkit import NumericalError, load
 from simkit.ensemble.accumulator import Accumulator
-from simkit.ensemble.chunks import LEAF, path_ids
+from simkit.ensemble.chunks import LEAF, Chunks, path_ids
 from simkit.ensemble.paths import path_program
 from simkit.ensemble.run import run_ensemble
 from simkit.ensemble.simulation import StepCounts
@@ -79,10 +79,11 @@ def test_what_it_took_is_reported():
 
 
 def test_the_most_steps_of_a_path_may_be_in_any_chunk():
-    """The last lane of the second chunk is none of the three paths."""
+    """The last lane of the second chunk is an empty one."""
     accumulator = Accumulator(dataclasses.replace(load(VAN_DER_POL), paths=3), {}, {}, 0)
-    for first, accepted, rejected in ((0, [4, 9], [0, 1]), (2, [5, 80], [2, 70])):
-        accumulator.add_chunk(first, (), {"taken": accepted, "refused": rejected}, {}, [False, False])
+    counts = ([4, 9], [0, 1]), ([5, 80], [2, 70])
+    for chunk, (accepted, rejected) in zip(Chunks(3, 1, 2), counts, strict=True):
+        accumulator.add_chunk(chunk, ((), {"taken": accepted, "refused": rejected}, {}, [False, False]))
     assert accumulator.step_counts("taken", "refused") == StepCounts(18 / 3, 9, 3 / 3, 2)
 
 

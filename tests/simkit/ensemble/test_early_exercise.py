@@ -12,6 +12,7 @@ from user_code import user_jit
 
 import simkit
 from simkit import InputError, NumericalError, experiment_schema, load
+from simkit.config.settings import MAX_PATHS
 from simkit.ensemble.early_exercise.longstaff_schwartz import fit_policy, with_policies
 from simkit.expressions import compile_expression
 from simkit.observe.exercise import Exercise, Policy, polynomials
@@ -373,6 +374,17 @@ def test_values_that_are_not_finite_are_not_passed_over():
     settings["time"]["steps"] = 8
     with pytest.raises(NumericalError, match=r"path 42949\d+: put = nan at t = "):
         simkit.run(settings)
+
+
+def test_a_path_that_fails_after_the_first_chunk_is_named():
+    """Of the paths for the martingale, whose first 2048 are all finite; a replay knows the path by its id."""
+    option = {"dates": 1, "paths": 2048}
+    settings = experiment(None, observe={"put": {"value": "log(x - 3.75)", "early_exercise": option}})
+    settings["ensemble"]["chunk"] = 2048
+    with pytest.raises(NumericalError, match=r"^path 42949\d+: put = nan at t = ") as error:
+        simkit.run(settings)
+    first = MAX_PATHS - Exercise((1,), 1, (), 1, 2048).reserved
+    assert int(str(error.value).split(":")[0].split()[1]) >= first + 2048
 
 
 def test_schema_has_the_section():

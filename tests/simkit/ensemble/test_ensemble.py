@@ -179,7 +179,8 @@ def test_another_seed_is_another_sample():
 def test_chunks_cover_every_path_once_and_workers_finish_together(paths, steps, values, workers, data):
     chunk = data.draw(st.none() | st.integers(1, 10**7))
     most = data.draw(st.integers(1, 64)) * LEAF
-    plan = plan_chunks(paths, steps, values, workers, chunk, most)
+    simulation = dataclasses.replace(gbm(paths, steps), threads=workers, chunk=chunk)
+    plan = plan_chunks(simulation, paths, values, most)
     assert chunk is not None or plan.paths <= most
     assert plan.count * plan.paths >= paths
     assert (plan.count - 1) * plan.paths < paths

@@ -16,7 +16,7 @@ from simkit import NumericalError
 from simkit.ensemble import work
 from simkit.ensemble.chunks import LEAF
 from simkit.ensemble.run import chunk_plan, chunk_requests, run_ensemble
-from simkit.ensemble.work import concatenated, in_order, most_in_memory, workers_of, workers_on
+from simkit.ensemble.work import in_order, most_in_memory, workers_of, workers_on
 from simkit.machine.on_each_device import local_devices
 
 CPU = local_devices(1)
@@ -31,21 +31,6 @@ def test_results_come_in_order_however_long_units_take(threads):
         return unit
 
     assert list(in_order(slow, range(20), CPU * threads)) == list(range(20))
-
-
-@pytest.mark.parametrize("axis", [0, -1])
-def test_blocks_are_joined_by_kind_in_the_order_of_their_paths(axis):
-    def work(kind: float, first: int) -> dict[str, np.ndarray]:
-        time.sleep(0.02 if first == 0 else 0)
-        ids = np.arange(first, first + 2)
-        return {"ids": kind * ids, "rows": np.stack([ids, kind - ids], 1 + axis)}
-
-    ids = np.arange(6)
-    for kind, result in zip(
-        (1.0, 10.0), concatenated(work, (1.0, 10.0), range(0, 6, 2), CPU * 3, axis), strict=True
-    ):
-        np.testing.assert_array_equal(result["ids"], kind * ids)
-        np.testing.assert_array_equal(result["rows"], np.stack([ids, kind - ids], 1 + axis))
 
 
 def test_units_run_at_the_same_time():

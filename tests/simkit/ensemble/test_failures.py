@@ -1,0 +1,122 @@
+"""What the message says of each kind of failing path: which paths, when, where, why and what to do."""
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+
+from simkit import load
+from simkit.ensemble.failures import Failure, _texts, failed_paths
+from simkit.ensemble.initial import PathValues
+
+EXCLUDE = ", or set `ensemble: {failures: exclude}` to leave such paths out and have them counted"
+DEBUG = ". `simkit debug FILE` shows which part of which equation it was"
+STEPS = "Use more steps or another solver"
+IDS = np.array([0, 1, 2, 5, 6, 3000])  # the last one is in another block
+
+SQUARE = {
+    "model": {"ode": {"x": "x**2"}},
+    "initial": {"x": 1.0},
+    "time": {"t1": 20.0, "steps": 8},
+    "ensemble": {"paths": 5000},
+}
+TOLERANT = SQUARE | {"time": {"t1": 2.0, "rtol": 1e-6, "atol": 1e-6}}
+WALK = {
+    "model": {"sde": {"x": {"drift": 0.0, "noise": {"W": 1.0}}}},
+    "initial": {"x": 0.0},
+    "time": {"t1": 1.0, "steps": 8},
+    "ensemble": {"paths": 5000},
+}
+NO_ROOT = "sqrt(-1 - x**2)"
+DEATHS = {
+    "model": {"reactions": {"death": {"equation": "X -> 0", "propensity": "1 - 0.5*X"}}},
+    "initial": {"X": 5},
+    "time": {"t1": 40.0},
+    "ensemble": {"paths": 5000},
+}
+CASES = {
+    "a state": (SQUARE, "x = inf at t = 5 (step 2 of 8)", "", STEPS + EXCLUDE + DEBUG),
+    "the only path": (
+        SQUARE | {"ensemble": {"paths": 1}},
+        "x = inf at t = 5 (step 2 of 8)",
+        "",
+        STEPS + DEBUG,
+    ),
+    "many steps, of which every fourth is a row": (
+        SQUARE | {"time": {"t1": 4.0, "steps": 40_000}},
+        "x = nan at t = 1.0004 (step 10004 of 40000)",
+        "",
+        STEPS + EXCLUDE + DEBUG,
+    ),
+    "an observable": (
+        WALK | {"observe": {"root": {"value": NO_ROOT, "at": "each"}}},
+        "root = nan at t = 0 (step 0 of 8)",
+        "",
+        "The state is finite: write the observable so that it has a value there" + EXCLUDE + DEBUG,
+    ),
+    "an observable at the end": (
+        WALK | {"observe": {"root": {"value": NO_ROOT, "at": "end"}}},
+        "root = nan at t = 1 (step 8 of 8)",
+        "",
+        "The state is finite: write the observable so that it has a value there" + EXCLUDE + DEBUG,
+    ),
+    "nothing that a replay shows": (WALK, "not finite", "", STEPS + EXCLUDE + DEBUG),
+    "tolerances": (
+        TOLERANT,
+        "stopped at t = 1.000000975 of 2",
+        ": the tolerances required a step too short for the clock; the solution may be infinite there",
+        "Use another solver, other tolerances or a larger time.max_steps" + EXCLUDE + DEBUG,
+    ),
+    "a propensity": (
+        DEATHS,
+        "stopped at t = 0 of 40",
+        ": a propensity is negative or not finite",
+        "Write propensities that are at or above zero for all counts that there may be" + EXCLUDE + DEBUG,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_message_of_paths_that_fail_alike(case):
+    """The first three are described, the others of their block counted; a common reason stands once."""
+    given, where, reason, remedy = CASES[case]
+    places = "; ".join(f"path {path}: {where}" for path in IDS[:3])
+    more = ", and 2 more in the same block of 2048 paths"
+    assert str(failed_paths(load(given), IDS)) == f"{places}{more}{reason}. {remedy}"
+
+
+def test_a_path_is_replayed_by_its_id():
+    """From x, the solution is infinite after a time 1/x; 3000 = 4 modulo 7."""
+    starts = PathValues(np.array([1.0, 1.0, 1.0, 1.0, 2.0, 1.0, 1.0]))
+    simulation = dataclasses.replace(load(TOLERANT), initial={"x": starts})
+    for path, ends in ((3000, "0.5"), (3001, "1.0")):
+        message = str(failed_paths(simulation, np.array([path])))
+        assert re.match(rf"path {path}: stopped at t = {ends}0000\d+ of 2: ", message)
+
+
+def test_a_count_below_zero_is_named_with_its_reaction_and_needs_no_debugger():
+    given = {"reactions": {"death": {"equation": "X -> 0", "propensity": 1}}}
+    message = str(failed_paths(load(DEATHS | {"model": given}), IDS[:1]))
+    said = r"path 0: stopped at t = \S+ of 40, where death takes X from 0 to -1: a count would leave 0 .*\. "
+    remedy = "Write propensities that vanish where reactants are missing"
+    assert re.fullmatch(said + re.escape(remedy + EXCLUDE), message)
+
+
+def test_small_counts_are_named_as_the_reason_in_a_langevin_equation():
+    given = DEATHS | {"solver": "EulerMaruyama", "time": {"t1": 40.0, "steps": 8}}
+    assert "The Langevin equation is not valid for small counts: use DirectMethod, or more steps" in str(
+        failed_paths(load(given), IDS[:1])
+    )
+
+
+def test_failures_are_grouped_by_reason():
+    def failure(path: int, reason: str) -> Failure:
+        text = f"path {path}: stopped: {reason}" if reason else f"path {path}: x = inf"
+        return Failure(path, text, None, {}, np.zeros(1), reason=reason)
+
+    failures = [failure(0, "too short"), failure(1, ""), failure(2, "too short")]
+    assert _texts(failures, ", and 4 more") == (
+        "path 0: stopped; path 2: stopped: too short; path 1: x = inf, and 4 more"
+    )
+    assert _texts(failures[::2], ", and 4 more") == "path 0: stopped; path 2: stopped, and 4 more: too short"
