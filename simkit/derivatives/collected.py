@@ -177,7 +177,7 @@ def _portion(
 def _without_weight(simulation: Simulation, choice: Selection) -> Selection:
     """The same derivative where a weight would not be finite."""
     reason = "the noise vanishes on some paths, where the weight is infinite"
-    if simulation.grid.has_events:
+    if simulation.stepping.whole:
         reason = "some paths are impossible at other values, so there is no score"
     return Selection(choice.quantity, choice.targets, DIFFERENCES, reason)
 
@@ -185,7 +185,7 @@ def _without_weight(simulation: Simulation, choice: Selection) -> Selection:
 def _failure(simulation: Simulation, part: Part, result: Averages) -> Exception:
     """Why a path has no derivative: its values are not finite, or its derivative is not."""
     paths = ", ".join(str(x) for x in result.failed[:3])
-    if _is_weighted(part) and simulation.grid.has_events:
+    if _is_weighted(part) and simulation.stepping.whole:
         return NumericalError(
             f"path {paths}: there is no score: a rate of zero changes, or an event does, and the path is "
             "impossible at other values. Set sensitivity.method: finite_differences"

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import equinox as eqx
 import numpy as np
@@ -20,6 +20,9 @@ from simkit.ensemble.step_bias.step_error import StepError
 from simkit.observe.exercise import ExerciseFit
 from simkit.observe.observable import Observable
 from simkit.observe.observer import Observer
+
+if TYPE_CHECKING:
+    from simkit.ensemble.stepping import AbstractStepping
 
 Driver = Callable[..., AbstractNoise]  # of key, path, and whether normals are float64
 
@@ -62,6 +65,13 @@ class Run(NamedTuple):
         """What of it belongs to a program, and the numbers that the program takes as arguments."""
         numbers, static = eqx.partition(self._replace(initial=None, solver=None), _is_argument)
         return static._replace(solver=self.solver), numbers._replace(initial=numbers_of(self.initial))
+
+    @property
+    def stepping(self) -> "AbstractStepping":
+        """How its paths go on in time."""
+        from simkit.ensemble.stepping import stepping  # the loops of all grids, which building needs not
+
+        return stepping(self)
 
 
 def _is_argument(leaf: Any) -> bool:
@@ -115,6 +125,11 @@ class Simulation:
     def run(self) -> Run:
         """What its run is made of."""
         return Run(self.problem, self.observer, self.initial, self.grid, self.solver)
+
+    @property
+    def stepping(self) -> "AbstractStepping":
+        """How its paths go on in time."""
+        return self.run.stepping
 
 
 def experiment_of(simulation: Simulation) -> Experiment:

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import numpy as np
@@ -88,10 +88,20 @@ class OptionGroup:
     @functools.cached_property
     def jumps(self) -> JumpDistribution | None:
         """The distribution of an interval's marks, where there are jumps that the martingale can know."""
-        problem, grid = self.simulation.problem, self.simulation.grid
-        if not self.components or not isinstance(problem, AbstractJumpDiffusion) or grid.steps is None:
+        problem, grid = self.simulation.problem, self.grid
+        if not self.components or not isinstance(problem, AbstractJumpDiffusion):
             return None
         return jump_distribution(problem, float(grid.t0), float(grid.dt) * self.every)
+
+    @property
+    def grid(self) -> Grid:
+        """The grid, which is fixed where there are options."""
+        return cast(Grid, self.simulation.grid)
+
+    @property
+    def observer(self) -> Observer:
+        """The observer that has the options."""
+        return cast(Observer, self.simulation.observer)
 
     @property
     def rows(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
@@ -153,13 +163,11 @@ class OptionGroup:
     @property
     def _observed(self) -> Simulation:
         """The simulation with the parts for observables."""
-        observer, grid = self.simulation.observer, self.simulation.grid
-        if not isinstance(observer, Observer) or grid.steps is None:
-            raise TypeError("only observers have options, and only a fixed grid has their dates")
+        grid = self.grid
         parts = tuple(part for each in self.parts.values() for part in each)
         return dataclasses.replace(
             self.simulation,
-            observer=Observer(observer.constants, parts),
+            observer=Observer(self.observer.constants, parts),
             observables={part.name: ObservableInfo("", "", "each") for part in parts},
             grid=Grid(grid.t0, grid.dt, grid.steps, self.every),
         )
