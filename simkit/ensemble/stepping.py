@@ -98,14 +98,12 @@ class AbstractStepping(abc.ABC):
     @property
     def term_names(self) -> list[str]:
         """The names of the `terms`."""
-        problem = self.run.problem
-        kinds = ("drift", "noise") if isinstance(problem, AbstractSDE) else ("drift",)
-        return [f"{kind} of {name}" for kind in kinds for name in problem.State._fields]
+        kinds = ("drift", "noise") if self.random else ("drift",)
+        return [f"{kind} of {name}" for kind in kinds for name in self.run.problem.State._fields]
 
     def terms(self, model, y, t, increments) -> list:
         """The terms of the model at a state and a time: drift, and noise where increments are given."""
-        noise = model.noise(t, y, model.Noise(*increments)) if increments else ()
-        return [*model.drift(t, y), *noise]
+        return [*model.drift(t, y), *(model.noise(t, y, model.Noise(*increments)) if increments else ())]
 
     def size(self, paths: int) -> dict[str, Any]:
         """The steps of a path and of all; the most of them and what chooses them where they are not known."""
