@@ -69,8 +69,17 @@ def coupled_part(run: DifferentiatedRun, group: list[Selection], step: float = C
     if all(is_in_range(run.simulation, [x], [side * step_of(x, far)]) for x in targets for side in (1, -1)):
         steps = tuple(FARTHER * step for step in moves.steps)
         farther = part.with_arguments(moves=moves._replace(steps=steps))
-    same = part.requests, part.simulate, part.counts, part.derivatives, (), part.cost
-    return CoupledPart(*same, leaps=part.leaps, differentiated=run, relative_step=step, farther=farther)
+    return CoupledPart(
+        requests=part.requests,
+        simulate=part.simulate,
+        counts=part.counts,
+        derivatives=part.derivatives,
+        cost=part.cost,
+        leaps=part.leaps,
+        differentiated=run,
+        relative_step=step,
+        farther=farther,
+    )
 
 
 def _targets(group: list[Selection]) -> list[int]:
@@ -129,7 +138,14 @@ def _one_program(
         return program(moves, ids)
 
     counts = tuple(count for _, count in program.rows for _ in range(width))
-    part = Part((request,), simulate, counts, derivatives, values, cost)
+    part = Part(
+        requests=(request,),
+        simulate=simulate,
+        counts=counts,
+        derivatives=derivatives,
+        values=values,
+        cost=cost,
+    )
     if run.simulation.stepping.exact_by != "tolerances":
         return part
     tighter = with_tighter_tolerances(moves.inputs, run.simulation.precision)

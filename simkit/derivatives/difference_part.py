@@ -92,11 +92,16 @@ def difference_part(
     def simulate(program, add, ids, given=given):
         return add(tuple(program(inputs, ids)[0] for inputs in given), *weights)
 
-    result = tuple((choice, q) for q, choice in enumerate(group))
-    counts = tuple(count for _, count in rows) * 3
-    same = (one, added), simulate, counts, result, (), float(len(given))
-    leaps = leaps_of_differences(run, given, stencil.weights, names)
-    part = DifferencePart(*same, leaps=leaps, differentiated=run, relative_step=relative_step)
+    part = DifferencePart(
+        requests=(one, added),
+        simulate=simulate,
+        counts=tuple(count for _, count in rows) * 3,
+        derivatives=tuple((choice, q) for q, choice in enumerate(group)),
+        cost=float(len(given)),
+        leaps=leaps_of_differences(run, given, stencil.weights, names),
+        differentiated=run,
+        relative_step=relative_step,
+    )
     if run.simulation.stepping.exact_by != "tolerances":
         return part
     tighter = [with_tighter_tolerances(inputs, run.simulation.precision) for inputs in given]

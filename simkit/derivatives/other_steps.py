@@ -39,16 +39,15 @@ def with_half_steps(simulation: Simulation) -> Simulation | None:
     def halved(grid: Any) -> Grid:
         return Grid(grid.t0, grid.dt / 2, 2 * grid.steps, 2 * grid.every)
 
-    here = {"grid": halved(own), "observer": _on_half_steps(simulation.observer)}
-    return dataclasses.replace(simulation, bind=_bind_on(simulation, halved, _on_half_steps), **here)
+    finer = simulation.with_run(grid=halved(own), observer=_on_half_steps(simulation.observer))
+    return dataclasses.replace(finer, bind=_bind_on(simulation, halved, _on_half_steps))
 
 
 def on_steps(simulation: Simulation, level: OtherGrid) -> Simulation:
     """The run on the steps of a level; on one device."""
     bind = _bind_on(simulation, level.grid.over, level.see)
-    return dataclasses.replace(
-        simulation, grid=level.grid, observer=level.observer, bind=bind, devices=1, chunk=None
-    )
+    other = simulation.with_run(grid=level.grid, observer=level.observer)
+    return dataclasses.replace(other, bind=bind, devices=1, chunk=None)
 
 
 def _bind_on(simulation: Simulation, grid_of: Callable, observer_of: Callable) -> Callable:

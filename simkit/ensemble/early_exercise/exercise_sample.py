@@ -165,18 +165,18 @@ class OptionGroup:
         """The simulation with the parts for observables."""
         grid = self.grid
         parts = tuple(part for each in self.parts.values() for part in each)
-        return dataclasses.replace(
-            self.simulation,
+        observed = self.simulation.with_run(
             observer=Observer(self.observer.constants, parts),
-            observables={part.name: ObservableInfo("", "", "each") for part in parts},
             grid=Grid(grid.t0, grid.dt, grid.steps, self.every),
         )
+        infos = {part.name: ObservableInfo("", "", "each") for part in parts}
+        return dataclasses.replace(observed, observables=infos)
 
     def _request(self, count: int) -> tuple[Request, Chunks]:
         observed = self._observed
         observer: Any = observed.observer
         rows = ExerciseRows(observer, self.every, self.components, self.jumps is not None)
-        watched = dataclasses.replace(observed, observer=rows)
+        watched = observed.with_run(observer=rows)
         program, inputs = path_program(watched, watched.grid)
         values = sum(len(rows) for _, rows in self.rows)
         chunk = min(self.simulation.chunk or CHUNK, CHUNK)

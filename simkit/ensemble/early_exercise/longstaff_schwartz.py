@@ -76,7 +76,7 @@ def _fitted(
     ordered = {observable.name: fits[observable.name] for observable, _ in observer.exercised}
     policies = {name: fit.policy for name, fit in ordered.items()}
     observer = dataclasses.replace(observer, policies=policies)
-    return dataclasses.replace(simulation, observer=observer), ordered
+    return simulation.with_run(observer=observer), ordered
 
 
 def with_upper_bounds(

@@ -82,7 +82,7 @@ def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | None:
     ids = leaf_ids(paths)
 
     def request(other: OtherGrid) -> Request:
-        there = dataclasses.replace(simulation, observer=other.observer, grid=other.grid)
+        there = simulation.with_run(observer=other.observer, grid=other.grid)
         grid = with_traced_steps(simulation.problem, other.grid)
         program, inputs = path_program(there, grid, other.driver)
         return Request(ChunkProgram(program, tuple(quantity_rows(there).items())), (inputs, ids), devices)
