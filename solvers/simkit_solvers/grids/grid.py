@@ -47,7 +47,7 @@ class Grid(eqx.Module):
 
     def over(self, grid: "Grid") -> "Grid":
         """These steps over the time of another grid."""
-        return Grid(grid.t0, grid.dt * (grid.steps / self.steps), self.steps, self.steps)
+        return Grid(grid.t0, grid.dt * (grid.steps / self.steps), self.steps, self.every)
 
     def thinned(self, rows: int) -> "Grid":
         """The same steps, of which about so many, equally many apart, are saved."""
