@@ -6,7 +6,6 @@ waiting there would be a ninetieth of the steps; groups of 32 take a quarter of 
 so few lanes costs more a lane.
 """
 
-import dataclasses
 import sys
 
 from simkit import tune_process
@@ -76,7 +75,7 @@ def main():
     members, rounds = (2048, 2) if arguments.small else (8192, 3)
     initial = {"x": 1.0, "v": 0.0, "u": Uniform(0.0, 1.0)}
     fixed = experiment(Oscillator(), diffrax.Tsit5(), initial, 1, T1, members, "float64")
-    adaptive = dataclasses.replace(fixed, grid=AdaptiveGrid(0.0, T1, Tolerances(RTOL, ATOL)))
+    adaptive = fixed.with_run(grid=AdaptiveGrid(0.0, T1, Tolerances(RTOL, ATOL)))
     points = bare_loop(adaptive)()["u"].reshape(-1)
     programs = {
         "simkit, groups": whole_run(adaptive),

@@ -8,7 +8,6 @@ win; and diffrax, whose Brownian tree is descended from the root for each increm
 for the slowest under one `vmap`, should need ten times as long.
 """
 
-import dataclasses
 import sys
 
 from simkit import tune_process
@@ -85,13 +84,13 @@ class ThreeHalves(AbstractSDE):
 def run_of(paths: int, grid) -> Simulation:
     """An ensemble by SPaRK over a grid."""
     fixed = experiment(ThreeHalves(), make_solver("SPaRK"), START, 1, T1, paths, "float64")
-    return dataclasses.replace(fixed, grid=grid)
+    return fixed.with_run(grid=grid)
 
 
 def linear_noise(paths: int) -> Simulation:
     r"""Paths of $dX = 1.01\,X\,dt + 0.87\,X\,dW$ from 1 over a unit of time, with an absolute tolerance."""
     fixed = experiment(GBM(1.01, 0.87), make_solver("Milstein"), {"S": 1.0}, 1, 1.0, paths, "float64")
-    return dataclasses.replace(fixed, grid=AdaptiveGrid(0.0, 1.0, Tolerances(0.0, 1e-3)))
+    return fixed.with_run(grid=AdaptiveGrid(0.0, 1.0, Tolerances(0.0, 1e-3)))
 
 
 def waiting(rows: dict[str, np.ndarray]) -> float:

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from simkit_solvers import Grid, States
 
-from simkit.ensemble import LEAF, Simulation, lanes_for, path_ids, path_program, run_ensemble
+from simkit.ensemble import LEAF, Run, Simulation, lanes_for, path_ids, path_program, run_ensemble
 
 
 def experiment(
@@ -14,11 +14,13 @@ def experiment(
 ) -> Simulation:
     """An ensemble that keeps the state at the start and at the end."""
     return Simulation(
-        problem=problem,
-        solver=solver,
-        grid=Grid(0.0, t1 / steps, steps, steps),
-        initial=dict(initial),
-        observer=States(),
+        run=Run(
+            problem=problem,
+            observer=States(),
+            initial=dict(initial),
+            grid=Grid(0.0, t1 / steps, steps, steps),
+            solver=solver,
+        ),
         observables={},
         paths=paths,
         seed=1,

@@ -90,11 +90,9 @@ def _about(simulation: "Simulation") -> dict[str, Any]:
 
 
 def _line(what: str, simulation: "Simulation") -> str:
-    from simkit.ensemble.stepping import stepping
-
-    about = _about(simulation)
-    unknown = stepping(simulation.problem, simulation.grid).description
-    steps = unknown if about["steps"] is None else counted(about["steps"], "step")
+    about, steps = _about(simulation), simulation.stepping.description
+    if about["steps"] is not None:
+        steps = counted(about["steps"], "step")
     return f"{what}: valid ({about['model']}, {about['solver']}, {counted(about['paths'], 'path')}, {steps})"
 
 

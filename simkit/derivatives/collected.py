@@ -77,7 +77,8 @@ class Collected:
         result, errors = part_result.averages, part_result.errors
         self.compile_s += part_result.compile_s
         if len(result.failed) and self.reselect and _is_weighted(part):
-            again = {choice: _without_weight(simulation, choice) for choice, _ in part.derivatives}
+            why, _ = _why_no_weight(simulation)
+            again = {c: Selection(c.quantity, c.targets, DIFFERENCES, why) for c, _ in part.derivatives}
             self.replaced |= again
             names = [name for name, _ in part.values]
             self.parts += parts_of(self.differentiated, list(again.values()), names, self.others)
@@ -176,28 +177,27 @@ def _portion(
     return lambda count: progress(min(paths, round(paths * (done + weight * count / paths))), paths)
 
 
-def _without_weight(simulation: Simulation, choice: Selection) -> Selection:
-    """The same derivative where a weight would not be finite."""
-    reason = "the noise vanishes on some paths, where the weight is infinite"
-    if simulation.grid.has_events:
-        reason = "some paths are impossible at other values, so there is no score"
-    return Selection(choice.quantity, choice.targets, DIFFERENCES, reason)
+def _why_no_weight(simulation: Simulation) -> tuple[str, str]:
+    """Why a weight is not finite on some paths: as the reason for another estimator, and as an error."""
+    if simulation.stepping.whole:
+        return (
+            "some paths are impossible at other values, so there is no score",
+            "there is no score: a rate of zero changes, or an event does, and the path is "
+            "impossible at other values. Set sensitivity.method: finite_differences",
+        )
+    return (
+        "the noise vanishes on some paths, where the weight is infinite",
+        "the weight is not finite: the noise vanishes where the path is observed, and "
+        "there is no density to differentiate. Set sensitivity.method: finite_differences, or "
+        "`ensemble: {failures: exclude}`",
+    )
 
 
 def _failure(simulation: Simulation, part: Part, result: Averages) -> Exception:
     """Why a path has no derivative: its values are not finite, or its derivative is not."""
     paths = ", ".join(str(x) for x in result.failed[:3])
-    if _is_weighted(part) and simulation.grid.has_events:
-        return NumericalError(
-            f"path {paths}: there is no score: a rate of zero changes, or an event does, and the path is "
-            "impossible at other values. Set sensitivity.method: finite_differences"
-        )
     if _is_weighted(part):
-        return NumericalError(
-            f"path {paths}: the weight is not finite: the noise vanishes where the path is observed, and "
-            "there is no density to differentiate. Set sensitivity.method: finite_differences, or "
-            "`ensemble: {failures: exclude}`"
-        )
+        return NumericalError(f"path {paths}: {_why_no_weight(simulation)[1]}")
     error = failed_paths(simulation, result.failed)
     if "not finite" in str(error).split(".")[0]:
         return NumericalError(

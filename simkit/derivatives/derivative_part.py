@@ -15,8 +15,8 @@ from simkit.derivatives.estimator import Errors, Part, Selection, mean_differenc
 from simkit.derivatives.leaps import leaps_of_derivatives
 from simkit.derivatives.moments import Averages
 from simkit.derivatives.network_derivatives import coupled_differences
-from simkit.derivatives.other_steps import is_ordinary_and_adaptive, with_tighter_tolerances
-from simkit.derivatives.path_derivatives import forward_mode, with_tangents
+from simkit.derivatives.other_steps import with_tighter_tolerances
+from simkit.derivatives.path_derivatives import forward_of
 from simkit.derivatives.second_derivatives import SecondProgram, SmoothedSecondProgram
 from simkit.derivatives.sensitivity_equations import sensitivity_equations
 from simkit.derivatives.targets import changes, is_in_range
@@ -69,8 +69,17 @@ def coupled_part(run: DifferentiatedRun, group: list[Selection], step: float = C
     if all(is_in_range(run.simulation, [x], [side * step_of(x, far)]) for x in targets for side in (1, -1)):
         steps = tuple(FARTHER * step for step in moves.steps)
         farther = part.with_arguments(moves=moves._replace(steps=steps))
-    same = part.requests, part.simulate, part.counts, part.derivatives, (), part.cost
-    return CoupledPart(*same, leaps=part.leaps, differentiated=run, relative_step=step, farther=farther)
+    return CoupledPart(
+        requests=part.requests,
+        simulate=part.simulate,
+        counts=part.counts,
+        derivatives=part.derivatives,
+        cost=part.cost,
+        leaps=part.leaps,
+        differentiated=run,
+        relative_step=step,
+        farther=farther,
+    )
 
 
 def _targets(group: list[Selection]) -> list[int]:
@@ -101,7 +110,7 @@ def second_part(run: DifferentiatedRun, group: list[Selection]) -> Part:
     used = sorted({i for pair in pairs for i in pair})
     at = tuple((used.index(pair[0]), used.index(pair[1])) for pair in pairs)
     rows = run.rows(choice.quantity for choice in group)
-    estimate = with_tangents if run.simulation.grid.steps is not None else forward_mode
+    estimate = forward_of(run.program)
     first, both = changes(run.simulation, [run.targets[i] for i in used], at)
     program: Any = SecondProgram(run.program, rows, at, estimate, Release(every) if every else None)
     if group[0].smoothings:
@@ -129,8 +138,15 @@ def _one_program(
         return program(moves, ids)
 
     counts = tuple(count for _, count in program.rows for _ in range(width))
-    part = Part((request,), simulate, counts, derivatives, values, cost)
-    if not is_ordinary_and_adaptive(run.simulation):
+    part = Part(
+        requests=(request,),
+        simulate=simulate,
+        counts=counts,
+        derivatives=derivatives,
+        values=values,
+        cost=cost,
+    )
+    if run.simulation.stepping.exact_by != "tolerances":
         return part
     tighter = with_tighter_tolerances(moves.inputs, run.simulation.precision)
     return dataclasses.replace(part, finer=part.with_arguments(moves=moves._replace(inputs=tighter)))

@@ -29,7 +29,7 @@ from simkit.derivatives.estimator import Errors, Part, Selection
 from simkit.derivatives.leaps import leaps_of_differences
 from simkit.derivatives.levels import with_levels
 from simkit.derivatives.moments import Averages, shapes_of
-from simkit.derivatives.other_steps import is_ordinary_and_adaptive, with_tighter_tolerances
+from simkit.derivatives.other_steps import with_tighter_tolerances
 from simkit.derivatives.smoothness import why_discontinuous
 from simkit.derivatives.targets import Target, is_in_range, shifted
 from simkit.ensemble.chunk_program import ChunkProgram
@@ -92,12 +92,17 @@ def difference_part(
     def simulate(program, add, ids, given=given):
         return add(tuple(program(inputs, ids)[0] for inputs in given), *weights)
 
-    result = tuple((choice, q) for q, choice in enumerate(group))
-    counts = tuple(count for _, count in rows) * 3
-    same = (one, added), simulate, counts, result, (), float(len(given))
-    leaps = leaps_of_differences(run, given, stencil.weights, names)
-    part = DifferencePart(*same, leaps=leaps, differentiated=run, relative_step=relative_step)
-    if not is_ordinary_and_adaptive(run.simulation):
+    part = DifferencePart(
+        requests=(one, added),
+        simulate=simulate,
+        counts=tuple(count for _, count in rows) * 3,
+        derivatives=tuple((choice, q) for q, choice in enumerate(group)),
+        cost=float(len(given)),
+        leaps=leaps_of_differences(run, given, stencil.weights, names),
+        differentiated=run,
+        relative_step=relative_step,
+    )
+    if run.simulation.stepping.exact_by != "tolerances":
         return part
     tighter = [with_tighter_tolerances(inputs, run.simulation.precision) for inputs in given]
     return dataclasses.replace(part, finer=part.with_arguments(given=tighter))
@@ -108,7 +113,7 @@ def _stencil(
 ) -> tuple[Stencil, float]:
     """Where to run, all within the ranges of parameters and initial values, and the relative step."""
     ways: list[tuple[int, ...]] = [(0,) * len(targets), *itertools.product((1, -1), repeat=len(targets))]
-    if run.simulation.grid.has_events and any(target.value == 0 for target in targets):
+    if run.simulation.stepping.whole and any(target.value == 0 for target in targets):
         ways = ways[1:]  # a rate of 0 has nothing below, which ranges do not say of a network in the file
     for size in (relative_step, relative_step / 10, relative_step / 100):
         steps = [step_of(target, size) for target in targets]

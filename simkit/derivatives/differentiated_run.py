@@ -4,10 +4,11 @@ import dataclasses
 import functools
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import jax
 from simkit_solvers.derivatives.smoothing import Smoothing
+from simkit_solvers.grids.grid import Grid
 from simkit_solvers.methods.registry import info_of
 from simkit_solvers.problems.curve import Curve
 from simkit_solvers.problems.problem import AbstractSDE, Discontinuity
@@ -151,14 +152,14 @@ class DifferentiatedRun:
 
     def monitoring_interval(self, quantity: str) -> int:
         """The number of steps from one observation of the path by a quantity to the next."""
-        grid, observable = self.simulation.grid, self.observable(quantity)
-        if grid.steps is None:
-            raise TypeError("only a fixed grid has steps that are the same for all paths")
-        intervals = [grid.every]
-        if observable is not None:
-            intervals = [grid.every if self.simulation.observables[quantity].at == "each" else grid.steps]
-            intervals += [each.interval for each in observable.monitors]
-        return math.gcd(*intervals)
+        observable = self.observable(quantity)
+        monitors = () if observable is None else observable.monitors
+        return math.gcd(self.evaluation_interval(quantity), *(each.interval for each in monitors))
+
+    def evaluation_interval(self, quantity: str) -> int:
+        """The number of fixed steps from one row of a quantity to the next."""
+        grid, info = cast(Grid, self.simulation.grid), self.simulation.observables.get(quantity)
+        return grid.every if info is None or info.at == "each" else grid.steps
 
     @functools.cached_property
     def discontinuities(self) -> tuple[Discontinuity, ...]:

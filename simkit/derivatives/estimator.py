@@ -55,7 +55,7 @@ class Offer(NamedTuple):
     instead: tuple[Selection, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Part:
     """Derivatives that one program gives: (choice, position among its arrays), and values by position.
 
@@ -68,8 +68,8 @@ class Part:
     requests: tuple[Request, ...]
     simulate: Callable
     counts: tuple[int, ...]
-    derivatives: tuple[tuple[Selection, int], ...]
-    values: tuple[tuple[str, int], ...]
+    derivatives: tuple[tuple[Selection, int], ...] = ()
+    values: tuple[tuple[str, int], ...] = ()
     cost: float
     finer: "Part | None" = None
     levels: "tuple[Part, ...]" = ()

@@ -13,7 +13,7 @@ from simkit.derivatives.differentiated_run import DifferentiatedRun
 from simkit.derivatives.estimator import AbstractEstimator, Selection
 from simkit.derivatives.network_derivatives import one_more_event, scores
 from simkit.derivatives.path_derivatives import (
-    forward_mode,
+    forward_of,
     reverse_mode,
     smoothed,
     with_extra_jump,
@@ -62,7 +62,7 @@ class Pathwise(AbstractPathwise):
             return reverse_mode, None
         if all(has_equations(run.simulation, run.moves[i]) for i in targets):
             return sensitivity_equations, None
-        return with_tangents if run.simulation.grid.steps is not None else forward_mode, None
+        return forward_of(run.program), None
 
 
 class Reverse(AbstractPathwise):
@@ -103,7 +103,7 @@ class Score(AbstractOfPath):
 
     def estimate(self, run, group, rows, targets):
         every = min(choice.every for choice in group)
-        if run.simulation.grid.has_events:
+        if run.simulation.stepping.whole:
             return scores, None
         return with_tangents, Release(every) if every else None
 
@@ -132,7 +132,7 @@ class WeakDerivative(AbstractOfPath):
         return self._refusal(run, quantity, target) or Selection(quantity, (target,), self, why)
 
     def _refusal(self, run: DifferentiatedRun, quantity: str, target: int) -> str | None:
-        if not run.simulation.grid.has_events:
+        if not run.simulation.stepping.whole:
             return f"{run.targets[target].label} moves no rate of jumps"
         reason = why_no_copies(run, target)
         if reason is None and run.functionals(quantity):
@@ -143,7 +143,7 @@ class WeakDerivative(AbstractOfPath):
         return reason
 
     def estimate(self, run, group, rows, targets):
-        return one_more_event if run.simulation.grid.has_events else with_extra_jump, None
+        return one_more_event if run.simulation.stepping.whole else with_extra_jump, None
 
 
 class CoupledDifferences(AbstractEstimator):
@@ -153,7 +153,7 @@ class CoupledDifferences(AbstractEstimator):
     cost = 1.3
 
     def fits(self, run, quantity, target, why):
-        if not run.simulation.grid.has_events:
+        if not run.simulation.stepping.whole:
             return "only copies of a reaction network fire together"
         reason = why_no_copies(run, target) or at_range_end(run, target)
         return reason or Selection(quantity, (target,), self, why)

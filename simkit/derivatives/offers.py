@@ -64,7 +64,7 @@ def requested_offer(run: DifferentiatedRun, method: str, quantity: str, target: 
 
 def first_offer(run: DifferentiatedRun, quantity: str, target: int) -> Offer:
     """The estimators of a first derivative."""
-    if run.simulation.grid.has_events:
+    if run.simulation.stepping.whole:
         return Offer(_of_counts(run, quantity, target))
     choice = _of_paths(run, quantity, target)
     instead = wide_differences(run, choice)
@@ -171,7 +171,7 @@ def _second(run: DifferentiatedRun, quantity: str, pair: tuple[int, int]) -> Sel
 
     refuse_moved_times(run, quantity, pair, kinks=True)
     refuse_moved_policy(run, quantity, pair)
-    kink = None if run.simulation.grid.has_events else shared_kink(run, pair)
+    kink = None if run.simulation.stepping.whole else shared_kink(run, pair)
     if kink is not None:
         return selected(DIFFERENCES, f"the slope of the equations jumps with {kink}")
     if jumping_variables(run, quantity):

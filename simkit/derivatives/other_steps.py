@@ -2,14 +2,13 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import equinox as eqx
 import jax.numpy as jnp
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.loops.compensated import loses_float32
 from simkit_solvers.problems.observe import AbstractObserver
-from simkit_solvers.problems.problem import AbstractSDE
 
 from simkit.derivatives.targets import binding_of
 from simkit.ensemble.simulation import Run, Simulation
@@ -18,11 +17,6 @@ from simkit.observe.observer import Observer
 
 TIGHTER = 0.1  # tolerances, of the run that shows the error: its own is an order of magnitude less
 RESOLUTIONS = 8  # no tolerance is finer than so many units in the last place
-
-
-def is_ordinary_and_adaptive(simulation: Simulation) -> bool:
-    """Whether tolerances are what decides how exact the paths of a run are."""
-    return simulation.grid.tolerances is not None and not isinstance(simulation.problem, AbstractSDE)
 
 
 def with_tighter_tolerances(inputs: Run, precision: str) -> Run:
@@ -36,34 +30,24 @@ def with_tighter_tolerances(inputs: Run, precision: str) -> Run:
 
 def with_half_steps(simulation: Simulation) -> Simulation | None:
     """The same run with twice as many steps, where steps of fixed length decide how exact its paths are."""
-    grid = simulation.grid
-    if grid.steps is None or isinstance(simulation.problem, AbstractSDE) or simulation.bind is None:
+    if simulation.stepping.exact_by != "steps" or simulation.bind is None:
         return None
-    if loses_float32(simulation.solver, simulation.precision, 2 * grid.steps):
+    own = cast(Grid, simulation.grid)
+    if loses_float32(simulation.solver, simulation.precision, 2 * own.steps):
         return None
 
     def halved(grid: Any) -> Grid:
         return Grid(grid.t0, grid.dt / 2, 2 * grid.steps, 2 * grid.every)
 
-    here = {"grid": halved(grid), "observer": _on_half_steps(simulation.observer)}
-    return dataclasses.replace(simulation, bind=_bind_on(simulation, halved, _on_half_steps), **here)
+    finer = simulation.with_run(grid=halved(own), observer=_on_half_steps(simulation.observer))
+    return dataclasses.replace(finer, bind=_bind_on(simulation, halved, _on_half_steps))
 
 
 def on_steps(simulation: Simulation, level: OtherGrid) -> Simulation:
     """The run on the steps of a level; on one device."""
-    own: Any = simulation.grid
-    other = level.grid
-
-    def grid_of(grid: Any) -> Any:
-        if other.steps is None:
-            return eqx.tree_at(lambda g: g.tolerances, grid, other.tolerances)
-        return Grid(grid.t0, grid.dt * (own.steps / other.steps), other.steps, other.steps)
-
-    see = level.see if other.steps is not None else lambda observer: observer
-    bind = _bind_on(simulation, grid_of, see)
-    return dataclasses.replace(
-        simulation, grid=other, observer=level.observer, bind=bind, devices=1, chunk=None
-    )
+    bind = _bind_on(simulation, level.grid.over, level.see)
+    other = simulation.with_run(grid=level.grid, observer=level.observer)
+    return dataclasses.replace(other, bind=bind, devices=1, chunk=None)
 
 
 def _bind_on(simulation: Simulation, grid_of: Callable, observer_of: Callable) -> Callable:

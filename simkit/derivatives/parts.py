@@ -72,4 +72,5 @@ def _plain(run: DifferentiatedRun, names: list[str]) -> Part:
         return program(run.inputs, ids)[0]
 
     values = tuple((name, q) for q, name in enumerate(names))
-    return Part((request,), simulate, tuple(count for _, count in rows), (), values, 1.0)
+    counts = tuple(count for _, count in rows)
+    return Part(requests=(request,), simulate=simulate, counts=counts, values=values, cost=1.0)

@@ -76,6 +76,11 @@ def forward_mode(program: DerivativeProgram, moves: Moves, path: jax.Array) -> D
     return _by_name(program, passes[0][0], [change for _, change in passes])
 
 
+def forward_of(paths: PathProgram) -> Callable[[DerivativeProgram, Moves, jax.Array], DifferentiatedRows]:
+    """How derivatives go forward with such paths: with the steps of a fixed grid, else by passes."""
+    return with_tangents if isinstance(paths.run.grid, Grid) else forward_mode
+
+
 def reverse_mode(program: DerivativeProgram, moves: Moves, path: jax.Array) -> DifferentiatedRows:
     """The derivatives by one reverse pass for each quantity and row."""
     zeros = jnp.zeros(len(moves.first), program.paths.precision)

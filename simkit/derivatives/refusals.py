@@ -18,19 +18,20 @@ def refuse_moved_times(run: DifferentiatedRun, quantity: str, targets: Sequence[
     """
     inside, clock = run.functionals(quantity), {"t", *curves_of(run.simulation.problem)}
     inner = [x for each in inside for x in each.arguments]
+    fixed = run.simulation.grid.steps is not None
     labels = ", ".join(run.targets[target].label for target in dict.fromkeys(targets))
     for each in inside:
         if each.time is None:
             continue
         if any(run.moves_times(i) or each.time.names & run.moved_names(i) for i in targets):
             what = f"the time of {each.text}"
-            if run.simulation.grid.steps is not None:
+            if fixed:
                 raise InputError(_moves_against_steps(labels, what, quantity))
             raise InputError(
                 f"sensitivity.wrt: {labels} moves {what}, which is held fixed; compare separate runs "
                 "instead, or leave it out"
             )
-    if run.simulation.grid.steps is None:
+    if not fixed:
         return
     moved = [run.moved_names(target) for target in targets]
     for each in (*run.discontinuities, *discontinuities_of(*inner)):

@@ -11,7 +11,7 @@ from simkit_solvers.problems.schedule import model_of
 from simkit.derivatives.error_variables import error_variables, resolutions
 from simkit.derivatives.estimates import EstimatedDerivative, EstimatedSensitivities
 from simkit.ensemble.simulation import Simulation
-from simkit.results.dataset import FORMAT, kind_of
+from simkit.results.dataset import FORMAT
 from simkit.results.dataset_errors import bias_variables
 from simkit.results.number_text import rounding_in
 from simkit.results.quantity import described
@@ -103,7 +103,7 @@ def _attributes(simulation: Simulation, study: EstimatedSensitivities, labels: l
     return {
         "simkit_format": FORMAT,
         "simkit_kind": KIND,
-        "kind": kind_of(simulation),
+        "kind": simulation.stepping.kind,
         "model": type(model_of(simulation.problem)).__name__,
         "solver": type(simulation.solver).__name__,
         "quantities": " ".join(study.values),
@@ -113,7 +113,7 @@ def _attributes(simulation: Simulation, study: EstimatedSensitivities, labels: l
         "failed_paths": study.failed,
         "elapsed_s": study.elapsed_s,
         "compile_s": study.compile_s,
-        **({"rtol": float(grid.tolerances.rtol)} if grid.tolerances is not None else {}),
+        **{key: x for key, x in simulation.stepping.tolerances.items() if key == "rtol"},
         "too_few_steps": json.dumps({what: r.steps for what, r in judged.items() if r.kind == "noticeable"}),
         "unresolved": json.dumps({what: r.steps for what, r in judged.items() if r.kind == "unresolved"}),
     }

@@ -14,7 +14,6 @@ from simkit_solvers.problems.directions import DifferentiatedRows, Direction
 from simkit_solvers.problems.schedule import schedule_of
 
 from simkit.derivatives.derivative_program import DerivativeProgram, Moves, like
-from simkit.derivatives.other_steps import is_ordinary_and_adaptive
 from simkit.ensemble.simulation import Run, Simulation
 
 
@@ -25,7 +24,7 @@ def has_equations(simulation: Simulation, move: Run) -> bool:
     at its events.
     """
     plain = schedule_of(simulation.problem) is None and not jax.tree.leaves(move.grid)
-    return is_ordinary_and_adaptive(simulation) and plain
+    return simulation.stepping.exact_by == "tolerances" and plain
 
 
 def sensitivity_equations(program: DerivativeProgram, moves: Moves, path: jax.Array) -> DifferentiatedRows:

@@ -54,8 +54,8 @@ def why_value_jumps(run: DifferentiatedRun, quantity: str, target: int) -> str |
 def why_path_jumps(run: DifferentiatedRun, target: int) -> str | None:
     """Why a path does not change continuously with a target under its own random numbers; None if it does."""
     simulation = run.simulation
-    if simulation.grid.has_events:
-        return "numbers of molecules jump with the rates"
+    if simulation.stepping.discontinuous is not None:
+        return simulation.stepping.discontinuous
     if isinstance(simulation.problem, AbstractSDE):
         info = info_of(simulation.solver)
         if info.switches:

@@ -29,10 +29,9 @@ from simkit.ensemble.step_bias.coupled_steps import (
     rounding_of_normals,
     step_error_of_paths,
     step_errors,
-    unsure_order,
 )
 from simkit.ensemble.step_bias.resolution import OF_VALUE
-from simkit.ensemble.step_bias.rounding import rounding_error
+from simkit.ensemble.step_bias.rounding import rounding_of_steps
 from simkit.ensemble.step_bias.step_error import StepError
 
 
@@ -217,12 +216,10 @@ def error_of_derivative(simulation: Simulation, quantity: str, derivative: Level
     run = values[np.isfinite(values[:, 0]), 0]
     spread = float(run.std()) if len(run) else 0.0
     size = math.hypot(run.mean(), spread) if len(run) else 0.0
-    leaps = simulation.grid.has_events
-    steps = 0 if leaps else planned_steps(simulation.grid)  # counts are not rounded
-    rounding = float(rounding_error(size, simulation, steps))
+    rounding = float(rounding_of_steps(size, simulation, planned_steps(simulation.grid)))
     rounding = max(rounding, rounding_of_normals(simulation) * spread)
-    if leaps and not np.ptp(values, 1).any():  # none of so many differed
+    if simulation.stepping.whole and not np.ptp(values, 1).any():  # none of so many differed
         rounding = max(rounding, float(np.abs(derivative.sample).max()) / len(values))
-    unsure = unsure_order(simulation)
+    unsure = simulation.stepping.unsure_order
     error, _ = step_error_of_paths(values, derivative.factors, order, rounding, 0.0, unsure)
     return StepError(math.nan, math.nan, math.nan, "at least", order) if error is None else error

@@ -30,7 +30,6 @@ from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.coupled_steps import (
     approximate_means,
     bias_run,
-    steps_are_capped,
     unknown_errors,
 )
 from simkit.experiments.sensitivity_names import named_pairs
@@ -81,7 +80,7 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
     biases = unknown_errors(simulation).errors
     collected = Collected(run, others, parts, section.method == "auto", progress, biases)
     collected.run(bias)
-    capped = steps_are_capped(simulation, lambda: mean_steps_of_few(simulation))
+    capped = simulation.stepping.is_capped(lambda: mean_steps_of_few(simulation))
     if capped:  # what other tolerances say of the means is nothing
         collected.biases = unknown_errors(simulation).errors
     compile_s += collected.compile_s

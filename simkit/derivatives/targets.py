@@ -47,7 +47,7 @@ def find_target(simulation: Simulation, label: str) -> Target:
         raise InputError(
             f"sensitivity.wrt: unknown name {shown(label)}{did_you_mean(label, simulation.targets)}"
         )
-    if simulation.grid.has_events and name.startswith("initial."):
+    if simulation.stepping.whole and name.startswith("initial."):
         raise InputError(f"sensitivity.wrt: {label} is an integer count, so it has no derivative")
     value = float(simulation.targets[name])
     return Target(label, name, value, _unit(simulation, name), abs(value) or 1.0)
@@ -108,7 +108,7 @@ def changes(
         return lambda *values: jax.jvp(numbers, values, unit(i))[1]
 
     first = tuple(_first_moved(simulation, target, derivative(i), point) for i, target in enumerate(targets))
-    if simulation.grid.has_events:
+    if simulation.stepping.whole:
         for target, move in zip(targets, first, strict=True):
             counts = [name for name, x in move.initial.items() if x is not None]
             if counts:

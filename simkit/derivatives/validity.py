@@ -1,15 +1,11 @@
 """Where an estimator of a derivative is valid: what it needs of a run, and why it would be wrong."""
 
-from typing import cast
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from simkit_solvers.derivatives.smoothing import Smoothing
-from simkit_solvers.grids.grid import Grid
 from simkit_solvers.methods.registry import info_of
 from simkit_solvers.problems.directions import NoDensityError, Release
-from simkit_solvers.problems.problem import AbstractSDE
 from simkit_solvers.problems.schedule import schedule_of
 
 from simkit.derivatives.derivative_program import like
@@ -35,7 +31,7 @@ def smooth(
 ) -> tuple[Smoothing, ...] | str:
     """Where to smooth for a derivative in one target or two; the reason where that cannot be."""
     simulation, observable = run.simulation, run.observable(quantity)
-    if simulation.grid.steps is None or not isinstance(simulation.problem, AbstractSDE):
+    if not simulation.stepping.has_increments:
         return "smoothing needs noise on a fixed grid"
     for target in targets:
         reason = why_equations_jump(run, target) or why_path_jumps(run, target)
@@ -59,11 +55,9 @@ def smoothings_of(
     run: DifferentiatedRun, observable: Observable, derivatives: int, kinks: bool
 ) -> tuple[Smoothing, ...] | str:
     """Where a value jumps, or with `kinks` its slope too, once for each derivative; or why not."""
-    simulation, grid = run.simulation, cast(Grid, run.simulation.grid)
-    every = grid.every if simulation.observables[observable.name].at == "each" else grid.steps
-    smoothings = []
+    every, smoothings = run.evaluation_interval(observable.name), []
     for each in [kinks, False][:derivatives]:
-        smoothing = smoothing_of(observable, simulation.problem, run.variables, every, each)
+        smoothing = smoothing_of(observable, run.simulation.problem, run.variables, every, each)
         if isinstance(smoothing, str):
             return smoothing
         smoothings.append(smoothing)
@@ -113,11 +107,11 @@ def release_interval(run: DifferentiatedRun, quantity: str, target: int, kinks: 
     """
     simulation, label = run.simulation, run.targets[target].label
     observable, functionals = run.observable(quantity), run.functionals(quantity)
-    if simulation.grid.has_events:
+    if simulation.stepping.whole:
         if run.moves_functionals(quantity, target):
             return f"{label} is in what is observed along the path"
         return MOVES_ROWS.format(label) if run.moves_times(target) else 0
-    if simulation.grid.steps is None or not isinstance(simulation.problem, AbstractSDE):
+    if not simulation.stepping.has_increments:
         return "a score needs noise on a fixed grid"
     if not info_of(simulation.solver).one_to_one:
         return f"{type(simulation.solver).__name__} is not one to one in its normals"

@@ -6,6 +6,7 @@ from .paths import path_program as path_program
 from .programs import Request as Request
 from .programs import compiled as compiled
 from .run import run_ensemble as run_ensemble
+from .simulation import Run as Run
 from .simulation import Simulation as Simulation
 from .stepping import ACCEPTED as ACCEPTED
 from .stepping import REJECTED as REJECTED

@@ -1,7 +1,6 @@
 """Whether a quantity with the same value on all paths of a run could take other values, and which."""
 
 import numpy as np
-from simkit_solvers.problems.problem import AbstractSDE
 
 from simkit.ensemble.initial import differs_between_paths
 from simkit.ensemble.simulation import Simulation
@@ -11,8 +10,7 @@ from simkit.observe.observable import Observable
 
 def is_random(simulation: Simulation) -> bool:
     """Whether paths with the same parameters differ."""
-    random = isinstance(simulation.problem, AbstractSDE) or simulation.grid.has_events
-    return random or differs_between_paths(simulation.initial.values())
+    return simulation.stepping.random or differs_between_paths(simulation.initial.values())
 
 
 def observable_of(name: str, simulation: Simulation) -> Observable | None:

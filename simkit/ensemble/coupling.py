@@ -8,9 +8,10 @@ $C\sqrt{h^{2p} - h_0^{2p}}$ where the errors of steps are orthogonal, as leading
 import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+from simkit_solvers.grids.grid import Grid
 from simkit_solvers.methods.registry import info_of, samples_exactly
 from simkit_solvers.methods.registry import strong_order as claimed
 from simkit_solvers.problems.problem import AbstractSDE
@@ -64,9 +65,7 @@ def coupled(simulations: Mapping[str, Simulation]) -> tuple[dict[str, Simulation
 
 
 def _steps(simulation: Simulation) -> int:
-    if simulation.grid.steps is None:
-        raise TypeError("only steps of fixed length share their Brownian paths")
-    return simulation.grid.steps
+    return cast(Grid, simulation.grid).steps
 
 
 def _noises(simulation: Simulation) -> tuple[str, ...]:
@@ -76,7 +75,7 @@ def _noises(simulation: Simulation) -> tuple[str, ...]:
 
 def _not_coupled(simulation: Simulation) -> str:
     """Why a simulation cannot share its Brownian paths with one of other steps; empty where it can."""
-    if simulation.grid.steps is None or not isinstance(simulation.problem, AbstractSDE):
+    if not simulation.stepping.has_increments:
         return (
             "ensemble.couple: steps is for stochastic equations on fixed steps; give time.steps, or leave "
             "couple out"

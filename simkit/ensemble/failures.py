@@ -12,21 +12,20 @@ from simkit_solvers.methods.jump.jump_method import (
     BAD_EVENT,
     BAD_PROPENSITY,
 )
-from simkit_solvers.problems.reaction_network import view
+from simkit_solvers.problems.reaction_network import LANGEVIN
 
 from simkit.ensemble.chunks import FEWEST_LANES, LEAF, path_ids
 from simkit.ensemble.grid_before_failure import culprit, moment
 from simkit.ensemble.paths import path_program
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.simulation import Simulation
-from simkit.ensemble.stepping import ACCEPTED, REACHED, REJECTED, REMEDIES, STATUS, stepping
+from simkit.ensemble.stepping import ACCEPTED, REACHED, REJECTED, REMEDIES, STATUS
 from simkit.errors import NumericalError
 from simkit.machine.on_each_device import local_devices
 from simkit.observe.observable import waits
 
 SHOWN = 3
 REPLAY_ROWS = 10_000
-LANGEVIN = "chemical Langevin equation"
 DEBUG = ". `simkit debug FILE` shows which part of which equation it was"
 
 
@@ -41,8 +40,8 @@ def failed_paths(simulation: Simulation, ids: np.ndarray) -> NumericalError:
     failures = [failure_of(simulation, int(path)) for path in ids[:SHOWN]]
     more = f", and {len(ids) - SHOWN} more in the same block of {LEAF} paths" if len(ids) > SHOWN else ""
     known = {each.status: REMEDIES[each.status] for each in failures if each.status in REMEDIES}
-    remedy = "; ".join(known.values()) or stepping(simulation.problem, simulation.grid).remedy
-    if simulation.grid.steps is not None and view(simulation.problem, False) == LANGEVIN:
+    remedy = "; ".join(known.values()) or simulation.stepping.remedy
+    if simulation.stepping.has_increments and simulation.stepping.view == LANGEVIN:
         remedy = "The Langevin equation is not valid for small counts: use DirectMethod, or more steps"
     if all(failure.observables_only for failure in failures):
         remedy = "The state is finite: write the observable so that it has a value there"
@@ -91,12 +90,7 @@ class Failure:
 
 def failure_of(simulation: Simulation, path: int) -> Failure:
     """Path, time and values of a failure."""
-    grid, replay, every = simulation.grid, simulation.grid, 1
-    if grid.steps is not None:
-        every = next(
-            n for n in range(max(1, grid.steps // REPLAY_ROWS), grid.steps + 1) if grid.steps % n == 0
-        )
-        replay = Grid(grid.t0, grid.dt, grid.steps, every)
+    replay = simulation.grid.thinned(REPLAY_ROWS)
     values, times = replayed(simulation, replay, path), np.asarray(replay.times)
     counts = {n: values.pop(n)[0] for n in (ACCEPTED, REJECTED, REACHED, STATUS) if n in values}
     seen = {name: x.copy() for name, x in values.items()}
@@ -109,12 +103,13 @@ def failure_of(simulation: Simulation, path: int) -> Failure:
     row = int(bad[0])
     broken = {name: float(x[row]) for name, x in seen.items() if not np.isfinite(x[row])}
     last = [values[name][-1] for name in simulation.problem.State._fields]
-    if grid.steps is None and not np.all(np.isfinite(last)):
+    if counts and not np.all(np.isfinite(last)):
         return _stopped(simulation, path, counts, Failure(path, "", row, values, times, broken))
-    place = f"t = {times[row]:g}"
-    if grid.steps is not None:
+    place, step, every = f"t = {times[row]:g}", None, 1
+    if isinstance(replay, Grid):
+        every = replay.every
         step = row * every
-        place = f"t = {float(grid.t0) + step * float(grid.dt):g} (step {step} of {grid.steps})"
+        place = f"t = {float(replay.t0) + step * float(replay.dt):g} (step {step} of {replay.steps})"
     names = ", ".join(f"{name} = {x:g}" for name, x in broken.items())
     of_observables = broken.keys() <= simulation.observables.keys()
     return Failure(
@@ -125,14 +120,14 @@ def failure_of(simulation: Simulation, path: int) -> Failure:
         times,
         broken,
         observables_only=of_observables and not _blows_up(simulation, values, row),
-        step=None if grid.steps is None else row * every,
+        step=step,
         every=every,
     )
 
 
 def _stopped(simulation: Simulation, path: int, counts: dict[str, Any], failure: Failure) -> Failure:
     """The failure of a path that ended early, with the reason."""
-    reason = stepping(simulation.problem, simulation.grid).why_ended(counts)
+    reason = simulation.stepping.why_ended(counts)
     cause = _culprit(simulation, path, counts)
     grid: Any = simulation.grid
     place = f"t = {counts[REACHED]:.10g} of {float(grid.t1):g}{f', where {cause}' if cause else ''}"

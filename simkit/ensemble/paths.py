@@ -26,7 +26,7 @@ from simkit_solvers.random.noise import CounterNoise
 from simkit.ensemble.coupling import OnSums
 from simkit.ensemble.initial import draw_initial
 from simkit.ensemble.simulation import Driver, Run, Simulation
-from simkit.ensemble.stepping import AbstractStepping, stepping
+from simkit.ensemble.stepping import AbstractStepping
 
 REVERSE_BYTES = 2**28  # of all threads: what a run of 1 GB leaves after Python, the compiler and the paths
 
@@ -83,7 +83,7 @@ class PathProgram:
     @property
     def stepping(self) -> AbstractStepping:
         """How its paths go on in time."""
-        return stepping(self.run.problem, self.run.grid)
+        return self.run.stepping
 
     @property
     def run(self) -> Run:
@@ -177,7 +177,7 @@ def inputs_of(simulation: Simulation, run: Run) -> Run:
         return x if isinstance(x, np.unsignedinteger) else jnp.asarray(x, dtype)
 
     arguments = jax.tree.map(converted, numbers)
-    if stepping(run.problem, run.grid).whole:  # which float32 may not hold
+    if run.stepping.whole:  # which float32 may not hold
         whole = jax.tree.map(lambda x: jnp.asarray(x, jnp.float64), numbers.initial)
         arguments = arguments._replace(initial=whole)
     return arguments._replace(key=seed_key(simulation.seed))

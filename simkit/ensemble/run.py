@@ -181,7 +181,7 @@ def _accumulated(
 
 def _values(simulation: Simulation, ids: tuple[int, ...]) -> tuple[jax.ShapeDtypeStruct, ...]:
     """What `ChunkProgram` gives for such ids: shapes and types."""
-    counted = simulation.problem.State._fields if simulation.grid.has_events else ()
+    counted = simulation.problem.State._fields if simulation.stepping.whole else ()
     return tuple(
         jax.ShapeDtypeStruct(
             (count, *ids), jnp.float64 if name in counted else jnp.dtype(simulation.precision)

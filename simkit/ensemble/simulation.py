@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import equinox as eqx
 import numpy as np
@@ -20,6 +20,9 @@ from simkit.ensemble.step_bias.step_error import StepError
 from simkit.observe.exercise import ExerciseFit
 from simkit.observe.observable import Observable
 from simkit.observe.observer import Observer
+
+if TYPE_CHECKING:
+    from simkit.ensemble.stepping import AbstractStepping
 
 Driver = Callable[..., AbstractNoise]  # of key, path, and whether normals are float64
 
@@ -63,6 +66,13 @@ class Run(NamedTuple):
         numbers, static = eqx.partition(self._replace(initial=None, solver=None), _is_argument)
         return static._replace(solver=self.solver), numbers._replace(initial=numbers_of(self.initial))
 
+    @property
+    def stepping(self) -> "AbstractStepping":
+        """How its paths go on in time."""
+        from simkit.ensemble.stepping import stepping  # the loops of all grids, which building needs not
+
+        return stepping(self)
+
 
 def _is_argument(leaf: Any) -> bool:
     """Whether a leaf is a real number, or a number of steps that a program does not know."""
@@ -71,9 +81,9 @@ def _is_argument(leaf: Any) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Simulation:
-    """A validated experiment, ready to run; `experiment` is the one it was built from.
+    """A validated experiment, ready to run: its `run`; `experiment` is the one it was built from.
 
-    `bind` makes problem, initial values, observer and grid again from named constants, so that a derivative
+    `bind` makes the run again from named constants, so that a derivative
     with respect to a constant reaches every place where the constant is used. `targets` are the values of all
     that it can replace: constants, and single places such as `model.sigma`, `initial.S`, `time.t1`, which a
     second mapping adds to what the constants give them. A step takes the sum of `draws_per_step` draws of the
@@ -81,11 +91,7 @@ class Simulation:
     means (`simkit.results.derived`).
     """
 
-    problem: AbstractODE
-    solver: Any  # a diffrax solver, or a jump method where the grid is a `JumpGrid`
-    grid: Grid | AdaptiveGrid | JumpGrid
-    initial: dict[str, InitialValue]
-    observer: AbstractObserver
+    run: Run
     observables: dict[str, ObservableInfo]
     paths: int
     seed: int
@@ -112,9 +118,38 @@ class Simulation:
         return self.observer.observables if isinstance(self.observer, Observer) else ()
 
     @property
-    def run(self) -> Run:
-        """What its run is made of."""
-        return Run(self.problem, self.observer, self.initial, self.grid, self.solver)
+    def problem(self) -> AbstractODE:
+        """The problem of its run."""
+        return self.run.problem
+
+    @property
+    def solver(self) -> Any:
+        """The solver of its run."""
+        return self.run.solver
+
+    @property
+    def grid(self) -> Grid | AdaptiveGrid | JumpGrid:
+        """The grid of its run, with numbers of steps that are known."""
+        return cast(Grid | AdaptiveGrid | JumpGrid, self.run.grid)
+
+    @property
+    def initial(self) -> dict[str, InitialValue]:
+        """The initial values of its run."""
+        return self.run.initial
+
+    @property
+    def observer(self) -> AbstractObserver:
+        """The observer of its run."""
+        return self.run.observer
+
+    def with_run(self, **changes: Any) -> "Simulation":
+        """The same of a run that differs in these parts."""
+        return dataclasses.replace(self, run=self.run._replace(**changes))
+
+    @property
+    def stepping(self) -> "AbstractStepping":
+        """How its paths go on in time."""
+        return self.run.stepping
 
 
 def experiment_of(simulation: Simulation) -> Experiment:

@@ -20,7 +20,6 @@ def estimate(simulation: Simulation) -> dict[str, Any]:
     from simkit.ensemble.chunk_program import quantity_rows
     from simkit.ensemble.early_exercise.exercise_sample import option_groups
     from simkit.ensemble.run import chunk_plan
-    from simkit.ensemble.stepping import stepping
     from simkit.ensemble.work import most_in_memory, workers_of
 
     workers = workers_of(simulation)
@@ -40,7 +39,7 @@ def estimate(simulation: Simulation) -> dict[str, Any]:
     in_flight = min(plan.count, most_in_memory(len(workers))) * plan.paths * values * width
     return {
         "paths": simulation.paths,
-        **stepping(simulation.problem, simulation.grid).size(simulation.paths),
+        **simulation.stepping.size(simulation.paths),
         "saved_times": simulation.grid.rows,
         "devices": len({*workers}),
         "threads": len(workers),

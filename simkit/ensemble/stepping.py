@@ -2,8 +2,8 @@
 
 import abc
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal, cast
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +12,7 @@ from simkit_solvers.grids.grid import Grid, TracedGrid
 from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.loops.adaptive import integrate_adaptive
 from simkit_solvers.loops.adaptive_sde import integrate_adaptive_sde
+from simkit_solvers.loops.compensated import can_compensate
 from simkit_solvers.loops.integrate import integrate
 from simkit_solvers.loops.jumps import integrate_jumps
 from simkit_solvers.methods.jump.jump_method import (
@@ -22,10 +23,12 @@ from simkit_solvers.methods.jump.jump_method import (
     TOO_MANY_STEPS,
     JumpNoise,
 )
-from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
+from simkit_solvers.problems.problem import AbstractSDE
+from simkit_solvers.problems.reaction_network import AbstractReactionNetwork, view
 from simkit_solvers.random.brownian_tree import BrownianTree
 
-from simkit.ensemble.simulation import StepCounts
+from simkit.ensemble.simulation import Run, StepCounts
+from simkit.ensemble.step_bias.step_error import NEAR, OF_TOLERANCES
 
 # No names of observables: these hold spaces.
 ACCEPTED, REJECTED, REACHED, STATUS = "accepted steps", "rejected steps", "time reached", "why it ended"
@@ -39,67 +42,134 @@ REMEDIES = {
 
 @dataclasses.dataclass(frozen=True)
 class AbstractStepping(abc.ABC):
-    """The paths of a grid.
+    """The paths of a run.
 
     `group` paths go on under one `vmap` and wait for the slowest of them, None where all end together: fewer
     wait less, and take longer a step. There are two groups or more in the fewest lanes, since the compiler
     unrolls a loop of one, and bits may differ.
     """
 
-    grid: Any
+    run: Run
+    kind: ClassVar[Literal["ode", "sde", "jump"]]
     group: ClassVar[int | None]
     description: ClassVar[str]
     remedy: ClassVar[str]  # for paths that fail
-    whole: ClassVar[bool] = False  # the state is of whole numbers
+    whole: ClassVar[bool] = False  # the state is of whole numbers, which change event by event
+    has_increments: ClassVar[bool] = False  # Brownian ones, over steps that are the same for all paths
+    discontinuous: ClassVar[str | None] = None  # why a path jumps as parameters move
+    exact_by: ClassVar[Literal["steps", "tolerances"] | None] = None  # what alone decides the errors of paths
+    order: ClassVar[float | None] = 1.0  # of errors in the length of steps; None where it is the solver's
+    unsure_order: ClassVar[float] = 0.0  # how much less the order may be
+    power: ClassVar[float] = 1.0  # of tolerances, by which steps become short
 
-    @abc.abstractmethod
+    @property
+    def grid(self) -> Any:
+        """The grid of the run."""
+        return self.run.grid
+
+    @property
+    def random(self) -> bool:
+        """Whether paths with the same parameters and initial values differ."""
+        return self.kind != "ode"
+
+    @property
+    def exact(self) -> bool:
+        """Whether neither steps nor what functionals see of a path make errors."""
+        return False
+
+    @property
+    def view(self) -> str | None:
+        """Which of the three processes of a reaction network it is; None of any other model."""
+        return view(self.run.problem, self.whole)
+
+    @property
+    def compensates(self) -> bool:
+        """Whether sums of many steps in float32 lose no more than roundings at random."""
+        return self.random
+
     def noise(self, program, inputs, path) -> Any:
         """What drives one path of a `PathProgram`; None where nothing does."""
+        return None
 
     @abc.abstractmethod
     def rows(self, program, inputs, path, memory: float) -> dict[str, jax.Array]:
         """The rows of one path of a `PathProgram`, by name."""
 
+    @property
+    def term_names(self) -> list[str]:
+        """The names of the `terms`."""
+        kinds = ("drift", "noise") if self.random else ("drift",)
+        return [f"{kind} of {name}" for kind in kinds for name in self.run.problem.State._fields]
+
+    def terms(self, model, y, t, increments) -> list:
+        """The terms of the model at a state and a time: drift, and noise where increments are given."""
+        return [*model.drift(t, y), *(model.noise(t, y, model.Noise(*increments)) if increments else ())]
+
     def size(self, paths: int) -> dict[str, Any]:
         """The steps of a path and of all; the most of them and what chooses them where they are not known."""
-        steps = self.grid.steps
-        if steps is not None:
-            return {"steps": steps, "path_steps": paths * steps}
-        return {"steps": None, "path_steps": None, "max_steps": self.grid.max_steps, **self._tolerances}
+        return {"steps": None, "path_steps": None, "max_steps": self.grid.max_steps} | self.tolerances
 
     @property
-    def _tolerances(self) -> dict[str, float]:
-        """Tolerances by name; empty on a fixed grid."""
-        tolerances = self.grid.tolerances
-        return {} if tolerances is None else {x: float(getattr(tolerances, x)) for x in ("rtol", "atol")}
+    def tolerances(self) -> dict[str, float]:
+        """What chooses the steps, by name; empty where no tolerances do."""
+        return {}
 
     @abc.abstractmethod
-    def attributes(self, solver, steps) -> dict[str, int | float]:
+    def attributes(self, steps) -> dict[str, int | float]:
         """The attributes of a dataset about its steps."""
 
     def why_ended(self, counts: Mapping[str, Any]) -> str:
         """Why a path ended early, by its counts."""
         raise TypeError("paths of a fixed grid end where it ends")
 
+    def is_capped(self, steps: Callable[[], float]) -> bool:
+        """Whether most steps are as long as the grid allows, whatever the tolerances.
 
-class FixedSteps(AbstractStepping):
+        Other tolerances would not change these steps, nor show the error that they make. `steps` gives those
+        of a path; it is not called where no step can be capped.
+        """
+        return False
+
+
+class AbstractFixedSteps(AbstractStepping):
     """Steps of one length, the same for all paths."""
 
     group = None
+    order = None
     description = "steps of one length"
     remedy = "Use more steps or another solver"
 
-    def noise(self, program, inputs, path):
-        stochastic = isinstance(program.run.problem, AbstractSDE)
-        return program.driver(inputs.key, path, program.float64_normals) if stochastic else None
+    @property
+    def compensates(self):
+        return can_compensate(self.run.solver) and (self.grid.long or not self.random)
 
     def rows(self, program, inputs, path, memory):
         return integrate(*program.prepared(inputs, path), memory)
 
-    def attributes(self, solver, steps):
+    def size(self, paths):
+        return {"steps": self.grid.steps, "path_steps": paths * self.grid.steps}
+
+    def attributes(self, steps):
         if isinstance(steps, StepCounts):
             raise TypeError("counted steps belong to an adaptive grid, and a number of steps to a fixed one")
         return {"steps": steps, "dt": float(self.grid.dt)}
+
+
+class FixedSteps(AbstractFixedSteps):
+    """Steps of one length of ordinary equations."""
+
+    kind = "ode"
+    exact_by = "steps"
+
+
+class StochasticFixedSteps(AbstractFixedSteps):
+    """Steps of one length of stochastic equations."""
+
+    kind = "sde"
+    has_increments = True
+
+    def noise(self, program, inputs, path):
+        return program.driver(inputs.key, path, program.float64_normals)
 
 
 class AbstractAdaptiveSteps(AbstractStepping):
@@ -109,16 +179,20 @@ class AbstractAdaptiveSteps(AbstractStepping):
     remedy = "Use another solver, other tolerances or a larger time.max_steps"
     too_short: ClassVar[str]
 
+    @property
+    def tolerances(self):
+        return {x: float(getattr(self.grid.tolerances, x)) for x in ("rtol", "atol")}
+
     def rows(self, program, inputs, path, memory):
-        run = self.run(*program.prepared(inputs, path))
+        run = self.integrated(*program.prepared(inputs, path))
         counts = {ACCEPTED: run.accepted, REJECTED: run.rejected, REACHED: run.reached}
         return run.rows | {name: x[None] for name, x in counts.items()}
 
     @abc.abstractmethod
-    def run(self, problem, solver, y0, grid, noise, observer) -> Any:
+    def integrated(self, problem, solver, y0, grid, noise, observer) -> Any:
         """What the loop gives of a path."""
 
-    def attributes(self, solver, steps):
+    def attributes(self, steps):
         first = {} if self.grid.first_step is None else {"first_step": float(self.grid.first_step)}
         counts = {
             "accepted_steps_mean": steps.accepted_mean,
@@ -126,7 +200,7 @@ class AbstractAdaptiveSteps(AbstractStepping):
             "rejected_steps_mean": steps.rejected_mean,
             "rejected_steps_max": steps.rejected_max,
         }
-        return self._tolerances | first | {"max_steps": self.grid.max_steps} | counts
+        return self.tolerances | first | {"max_steps": self.grid.max_steps} | counts
 
     def why_ended(self, counts):
         most = self.grid.max_steps
@@ -138,36 +212,55 @@ class AbstractAdaptiveSteps(AbstractStepping):
 class AdaptiveSteps(AbstractAdaptiveSteps):
     """Adaptive steps of ordinary equations."""
 
+    kind = "ode"
     group = 32
+    exact_by = "tolerances"
+    unsure_order = OF_TOLERANCES
     too_short = "too short for the clock; the solution may be infinite there"
 
-    def noise(self, program, inputs, path):
-        return None
-
-    def run(self, problem, solver, y0, grid, noise, observer):
+    def integrated(self, problem, solver, y0, grid, noise, observer):
         return integrate_adaptive(problem, solver, y0, grid, observer)
 
 
 class StochasticAdaptiveSteps(AbstractAdaptiveSteps):
     """Adaptive steps of stochastic equations."""
 
+    kind = "sde"
     group = 8  # whose numbers of steps differ more
+    unsure_order = NEAR
+    power = 2 / 3
     too_short = "shorter than halving gives"
 
     def noise(self, program, inputs, path):
         return BrownianTree.of(inputs.key, path, program.float64_normals)
 
-    def run(self, problem, solver, y0, grid, noise, observer):
+    def integrated(self, problem, solver, y0, grid, noise, observer):
         return integrate_adaptive_sde(problem, solver, y0, grid, noise, observer)
+
+    def is_capped(self, steps):
+        return steps() < 2 * self.grid.fewest_steps
 
 
 class Events(AbstractStepping):
     """The events of a reaction network, or leaps over many of them."""
 
+    kind = "jump"
     group = 32  # an event is short: so many share the loop's own cost
     description = "events as they come"
     remedy = "Use another solver"
     whole = True
+    discontinuous = "numbers of molecules jump with the rates"
+
+    @property
+    def exact(self):
+        return self.run.solver.exact
+
+    @property
+    def term_names(self):
+        return [f"rate of {name}" for name in cast(AbstractReactionNetwork, self.run.problem).reactions]
+
+    def terms(self, model, y, t, increments):
+        return [*model.propensities(t, y)]
 
     def noise(self, program, inputs, path):
         return JumpNoise.of(inputs.key, path)
@@ -182,8 +275,8 @@ class Events(AbstractStepping):
         ends = {ACCEPTED: run.steps, REJECTED: run.rejected, REACHED: run.reached, STATUS: run.status}
         return run.rows | whole | {name: x[None] for name, x in ends.items()}
 
-    def attributes(self, solver, steps):
-        what = "events" if solver.exact else "leaps"
+    def attributes(self, steps):
+        what = "events" if self.exact else "leaps"
         counts = {f"{what}_mean": steps.accepted_mean, f"{what}_max": steps.accepted_max}
         if what == "leaps":
             counts |= {"refused_leaps_mean": steps.rejected_mean, "refused_leaps_max": steps.rejected_max}
@@ -194,13 +287,13 @@ class Events(AbstractStepping):
 
 
 KINDS: dict[type, tuple[type[AbstractStepping], type[AbstractStepping]]] = {  # ordinary, stochastic
-    Grid: (FixedSteps, FixedSteps),
-    TracedGrid: (FixedSteps, FixedSteps),
+    Grid: (FixedSteps, StochasticFixedSteps),
+    TracedGrid: (FixedSteps, StochasticFixedSteps),
     AdaptiveGrid: (AdaptiveSteps, StochasticAdaptiveSteps),
     JumpGrid: (Events, Events),
 }
 
 
-def stepping(problem: AbstractODE, grid: Any) -> AbstractStepping:
-    """How the paths of a problem go on over a grid."""
-    return KINDS[type(grid)][isinstance(problem, AbstractSDE)](grid)
+def stepping(run: Run) -> AbstractStepping:
+    """How the paths of a run go on in time."""
+    return KINDS[type(run.grid)][isinstance(run.problem, AbstractSDE)](run)

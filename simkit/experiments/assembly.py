@@ -1,7 +1,6 @@
 """From the sections of an experiment to a simulation that can run."""
 
 import dataclasses
-from typing import Any
 
 from simkit_solvers.problems.problem import AbstractSDE
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
@@ -117,13 +116,8 @@ class _Assembly:
         if starts_per_path(experiment.initial):
             initial = resolved_initial(experiment.initial, self.initial)
             experiment = experiment.model_copy(update={"initial": initial, "ensemble": ensemble})
-        bound: Any = binding({})
         return Simulation(
-            problem=bound.problem,
-            solver=bound.solver,
-            grid=bound.grid,
-            initial=bound.initial,
-            observer=bound.observer,
+            run=binding({}),
             observables=info,
             paths=ensemble.paths,
             seed=ensemble.seed,

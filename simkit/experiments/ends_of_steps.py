@@ -36,12 +36,14 @@ def increasing_times(
 
 
 def inside_a_step(
-    times: Sequence[float], ends: tuple[float, float], steps: int, otherwise: str, key: str = "steps"
+    times: Sequence[float], ends: tuple[float, float], steps: int | None, otherwise: str, key: str = "steps"
 ) -> str | None:
     """What is wrong with the first of the times that is not the end of a step, and the remedy.
 
-    With the key `points` it is a saved interval in place of a step.
+    With the key `points` it is a saved interval in place of a step. Steps without a number end at all times.
     """
+    if steps is None:
+        return None
     t0, span = ends[0], ends[1] - ends[0]
     fractions = (np.asarray(times, np.float64) - t0) / span
     if _on_steps(fractions, steps):

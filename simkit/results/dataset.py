@@ -6,15 +6,13 @@ from typing import Any
 import jax
 import numpy as np
 import xarray as xr
-from simkit_solvers.problems.problem import AbstractExactMoments, AbstractSDE, variables_of
-from simkit_solvers.problems.reaction_network import view
+from simkit_solvers.problems.problem import AbstractExactMoments, variables_of
 from simkit_solvers.problems.schedule import is_changed, model_of
 
 from simkit.ensemble.initial import differs_between_paths
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.reducers import STATISTICS
 from simkit.ensemble.simulation import EnsembleResult, Simulation
-from simkit.ensemble.stepping import stepping
 from simkit.observe.exercise import ExerciseFit
 from simkit.results.dataset_errors import against_exact, censored, limits, resolution_of_mean, step_bias
 from simkit.results.derived import derived_variables
@@ -92,7 +90,7 @@ def exact_moments(simulation: Simulation, times: np.ndarray) -> dict[str, dict[s
         (program,), _ = compiled(request)  # which is stored, as each operation by itself would not be
         mean, variance = program(*request.arguments)
     moments = {"mean": mean._asdict(), "variance": variance._asdict()}
-    if view(simulation.problem, simulation.grid.has_events) == "rate equation":
+    if simulation.stepping.view == "rate equation":
         del moments["variance"]  # which has none of the network's spread
     return {
         name: known
@@ -162,13 +160,6 @@ def _picture_attributes(simulation: Simulation) -> dict[str, str]:
     return {key: text for key, text in texts.items() if text}
 
 
-def kind_of(simulation: Simulation) -> str:
-    """The kind of problem, as in the attribute `kind`."""
-    if simulation.grid.has_events:
-        return "jump"
-    return "sde" if isinstance(simulation.problem, AbstractSDE) else "ode"
-
-
 def _counts(counts: Mapping[str, int]) -> str:
     """A count for each quantity, as `S 3, call 12`."""
     return ", ".join(f"{name} {count}" for name, count in counts.items())
@@ -183,7 +174,7 @@ def _attributes(
     problem = simulation.problem
     judged = {name: resolution_of_mean(known[name]) for name in result.bias}
     optional = {
-        "view": view(problem, simulation.grid.has_events),
+        "view": simulation.stepping.view,
         "derived": " ".join(each.name for each in simulation.derived),
         **_picture_attributes(simulation),
         "bias_left_out": _counts(result.bias_left_out),
@@ -193,14 +184,14 @@ def _attributes(
     return {
         "simkit_format": FORMAT,
         "model": type(model_of(problem)).__name__,
-        "kind": kind_of(simulation),
+        "kind": simulation.stepping.kind,
         "solver": type(simulation.solver).__name__,
         "state_variables": " ".join(variables_of(problem)),
         "observables": " ".join(simulation.observables),
         **{key: text for key, text in optional.items() if text},
         "paths": result.paths,
         "failed_paths": result.failed,
-        **stepping(problem, simulation.grid).attributes(simulation.solver, result.steps),
+        **simulation.stepping.attributes(result.steps),
         "t0": float(simulation.grid.t0),
         "seed": simulation.seed,
         "precision": simulation.precision,

@@ -5,14 +5,12 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-from simkit_solvers.problems.problem import AbstractSDE
 
 from simkit.ensemble.could_differ import is_random, range_of
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.resolution import Resolution, resolution
 from simkit.ensemble.step_bias.rounding import rounding_error
 from simkit.ensemble.step_bias.step_error import StepError
-from simkit.ensemble.step_bias.step_levels import STOCHASTIC_POWER
 from simkit.results.quantity import RunQuantity
 from simkit.results.variables import Variables, power_of, variable, with_stderr
 
@@ -139,10 +137,8 @@ def resolution_of(
     error: StepError | None, simulation: Simulation, size: float, spread: float, stderr: float, lost: bool
 ) -> Resolution:
     """Judge a figure of a simulation; `lost` says that paths have no value on other steps only."""
-    if error is not None and np.isnan(error.bias) and not (lost and simulation.grid.steps is not None):
+    steps = simulation.grid.steps
+    if error is not None and np.isnan(error.bias) and not (lost and steps):
         return Resolution("resolved")  # no sign of steps that are too long: others fail for other reasons
-    if simulation.grid.steps is not None:
-        return resolution(error, size, spread, stderr, simulation.grid.steps)
-    judged = resolution(error, size, spread, stderr, 1)
-    power = 1 / STOCHASTIC_POWER if isinstance(simulation.problem, AbstractSDE) else 1.0
-    return dataclasses.replace(judged, steps=math.ceil(judged.steps**power))
+    judged = resolution(error, size, spread, stderr, steps or 1)
+    return dataclasses.replace(judged, steps=math.ceil(judged.steps ** (1 / simulation.stepping.power)))

@@ -8,7 +8,7 @@ from simkit_solvers.problems.problem import variables_of
 
 from simkit.ensemble.could_differ import could_differ
 from simkit.ensemble.simulation import EnsembleResult, ObservableInfo, Simulation
-from simkit.ensemble.step_bias.rounding import rounding_error
+from simkit.ensemble.step_bias.rounding import rounding_of_steps
 from simkit.ensemble.step_bias.step_error import StepError
 
 
@@ -53,14 +53,12 @@ class RunQuantity:
     def stderr(self) -> np.ndarray:
         """The standard error of the mean at each row, at least its rounding. Counts of events have none."""
         errors = self.statistic("stderr")
-        if self.simulation.grid.has_events:
-            return errors
         with np.errstate(invalid="ignore", over="ignore"):
             spread = np.sqrt(np.nan_to_num(self.statistic("variance")))
             size = np.hypot(self.statistic("mean"), spread)
             rows = len(self.result.times)
             elapsed = np.linspace(0.0, 1.0, rows)[-len(errors) :] if rows > 1 else np.ones(1)
-            rounding = rounding_error(size, self.simulation, self.result.mean_steps * elapsed, spread)
+            rounding = rounding_of_steps(size, self.simulation, self.result.mean_steps * elapsed, spread)
             return np.maximum(errors, rounding)
 
     @property

@@ -13,7 +13,7 @@ from simkit.config.overrides import Overrides
 from simkit.ensemble.could_differ import is_random
 from simkit.ensemble.run import run_ensemble
 from simkit.ensemble.simulation import Simulation, experiment_of
-from simkit.ensemble.step_bias.coupled_steps import BIAS_PATHS, approximate_means, bias_run
+from simkit.ensemble.step_bias.coupled_steps import BIAS_PATHS, approximate_means
 from simkit.ensemble.step_bias.step_error import StepError
 from simkit.experiments.variants import refuse_paths
 from simkit.results.provenance import provenance
@@ -95,8 +95,7 @@ def step_errors_at_the_centre(simulation: Simulation, names: tuple[str, ...]) ->
 
     Intervals of the measures do not include it: that would take it at every point.
     """
-    exact = simulation.grid.has_events and bias_run(simulation) is None
-    if exact or {*names}.isdisjoint(approximate_means(simulation)):
+    if {*names}.isdisjoint(approximate_means(simulation)):
         return {}
     paths = min(BIAS_PATHS, simulation.paths) if is_random(simulation) else 1
     errors = run_ensemble(dataclasses.replace(simulation, paths=paths)).bias

@@ -46,25 +46,31 @@ def beyond_a_study(simulation: Simulation, settings: Uncertainty, uncertain: Ite
             f"uncertainty.paths: {settings.paths} paths of the same parameters would all be one, since "
             "nothing else is random; leave it out"
         )
-    if settings.method == "derivatives" and simulation.grid.has_events:
-        problems.append(
+    if settings.method == "derivatives":
+        problems += _without_derivative(simulation, settings, uncertain)
+    return problems
+
+
+def _without_derivative(simulation: Simulation, settings: Uncertainty, uncertain: Iterable[str]) -> list[str]:
+    """Why paths or their observables have no derivatives, as `key: message`."""
+    observables = [
+        f"observe.{observable.name}: a condition jumps, and the derivative along a path is 0 "
+        "where the mean's is not; name others in uncertainty.of, or choose method sobol"
+        for observable in simulation.observed
+        if (settings.of is None or observable.name in settings.of)
+        and observable.expression.discontinuities.jumps - {"t"}
+    ]
+    if simulation.stepping.whole:
+        events = (
             "uncertainty.method: events jump, and have no derivative along a path; choose sobol, or the rate "
             "equation by a solver such as Tsit5"
         )
-    if settings.method == "derivatives" and isinstance(simulation.observer, Observer):
-        for observable in simulation.observer.observables:
-            wanted = settings.of is None or observable.name in settings.of
-            if wanted and observable.expression.discontinuities.jumps - {"t"}:
-                problems.append(
-                    f"observe.{observable.name}: a condition jumps, and the derivative along a path is 0 "
-                    "where the mean's is not; name others in uncertainty.of, or choose method sobol"
-                )
-    if settings.method == "derivatives" and not simulation.grid.has_events:
-        problems += [
-            f"uncertainty.method: a path has no derivative in {name}: {reason}; choose sobol or morris"
-            for name, reason in _not_differentiable(simulation, uncertain).items()
-        ]
-    return problems
+        return [events, *observables]
+    paths = [
+        f"uncertainty.method: a path has no derivative in {name}: {reason}; choose sobol or morris"
+        for name, reason in _not_differentiable(simulation, uncertain).items()
+    ]
+    return [*observables, *paths]
 
 
 def _not_differentiable(simulation: Simulation, names: Iterable[str]) -> dict[str, str]:
@@ -97,7 +103,7 @@ def check_ranges(simulation: Simulation, parameters: tuple[str, ...], points: np
     def ranged(point):
         return ranged_values(bind({name: point[i] for i, name in enumerate(parameters)}))
 
-    if simulation.grid.has_events:
+    if simulation.stepping.whole:
         starts = jax.vmap(lambda point: numbers_of(bind(dict(zip(parameters, point, strict=True))).initial))
         for name, counts in starts(points).items():
             parts = np.flatnonzero(np.asarray(counts) != np.rint(counts))

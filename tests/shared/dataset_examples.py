@@ -8,7 +8,7 @@ from simkit_physics import GBM, OrnsteinUhlenbeck
 from simkit_solvers import EulerMaruyama, Grid
 
 from simkit.ensemble.reducers import Covariance, Histogram, Moments
-from simkit.ensemble.simulation import EnsembleResult, ObservableInfo, Simulation
+from simkit.ensemble.simulation import EnsembleResult, ObservableInfo, Run, Simulation
 from simkit.ensemble.step_bias.step_error import StepError
 from simkit.results.dataset import to_dataset
 
@@ -58,11 +58,13 @@ def gbm(rows=13, paths=2000, failed=0, stored=20):
     counts = (("S", rows), ("call", 1), ("level", rows))
     results, values = statistics(counts, paths, failed, gbm_maker(rows))
     simulation = Simulation(
-        problem=GBM(mu=0.05, sigma=0.2),
-        solver=EulerMaruyama(),
-        grid=Grid(0.0, 1.0 / (rows - 1), rows - 1, 1),
-        initial={"S": 100.0},
-        observer=None,
+        run=Run(
+            problem=GBM(mu=0.05, sigma=0.2),
+            observer=None,
+            initial={"S": 100.0},
+            grid=Grid(0.0, 1.0 / (rows - 1), rows - 1, 1),
+            solver=EulerMaruyama(),
+        ),
         observables={
             "call": ObservableInfo("currency", "exp(-r*t) * maximum(S - K, 0)", "end", 10.450583572),
             "level": ObservableInfo("", "S / 100", "each"),
@@ -102,11 +104,13 @@ def one_curve_dataset():
     """A single path, as an ordinary differential equation from a fixed start gives."""
     results, values = statistics((("X", 401),), 1, 0, curve_paths)
     simulation = Simulation(
-        problem=OrnsteinUhlenbeck(theta=0.3, mu=1.0, sigma=0.0),
-        solver=EulerMaruyama(),
-        grid=Grid(0.0, 0.025, 400, 1),
-        initial={"X": 3.0},
-        observer=None,
+        run=Run(
+            problem=OrnsteinUhlenbeck(theta=0.3, mu=1.0, sigma=0.0),
+            observer=None,
+            initial={"X": 3.0},
+            grid=Grid(0.0, 0.025, 400, 1),
+            solver=EulerMaruyama(),
+        ),
         observables={},
         paths=1,
         seed=0,

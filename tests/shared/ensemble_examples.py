@@ -9,23 +9,26 @@ from simkit_solvers import EulerMaruyama, Grid, States
 from simkit.ensemble.chunks import path_ids
 from simkit.ensemble.paths import PathProgram, path_program
 from simkit.ensemble.programs import Request, compiled
-from simkit.ensemble.simulation import Simulation
+from simkit.ensemble.simulation import Run, Simulation
 
 
 def gbm(paths: int, steps: int, every: int | None = None, t1: float = 1.0, **changes) -> Simulation:
     """Geometric Brownian motion from 100 under Euler–Maruyama, observed as it is, on one device."""
     simulation = Simulation(
-        problem=GBM(mu=0.05, sigma=0.2),
-        solver=EulerMaruyama(),
-        grid=Grid(0.0, t1 / steps, steps, every or steps),
-        initial={"S": 100.0},
-        observer=States(),
+        run=Run(
+            problem=GBM(mu=0.05, sigma=0.2),
+            observer=States(),
+            initial={"S": 100.0},
+            grid=Grid(0.0, t1 / steps, steps, every or steps),
+            solver=EulerMaruyama(),
+        ),
         observables={},
         paths=paths,
         seed=42,
         devices=1,
     )
-    return dataclasses.replace(simulation, **changes)
+    of_run = {name: changes.pop(name) for name in Run._fields if name in changes}
+    return dataclasses.replace(simulation.with_run(**of_run), **changes)
 
 
 @dataclasses.dataclass(frozen=True)

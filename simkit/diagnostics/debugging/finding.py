@@ -1,7 +1,7 @@
 """The first value of a path that is not finite: its place, its name and its inputs."""
 
 import dataclasses
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,6 @@ import numpy as np
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.loops.step import stepper_for
 from simkit_solvers.problems.problem import AbstractSDE
-from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 from simkit_solvers.problems.schedule import as_solved, parameters_at, schedule_of, within
 from simkit_solvers.problems.terms import brownian_increment
 from simkit_solvers.random.draws import Draw
@@ -91,8 +90,8 @@ def _exact(simulation: Simulation, failure: Failure) -> Failure:
 
     Not where events have their places among the steps of the whole run.
     """
-    grid = simulation.grid
-    if failure.every == 1 or not failure.step or grid.steps is None or failure.observables_only:
+    grid: Any = simulation.grid
+    if failure.every == 1 or not failure.step or failure.observables_only:
         return failure
     if schedule_of(simulation.problem) is not None:
         return failure
@@ -129,9 +128,9 @@ def draw_of(simulation: Simulation, path: int, step: int) -> Draw:
 
 def increments_of(simulation: Simulation, draw: Draw) -> dict[str, float]:
     """The Brownian increments of a step by name."""
-    problem, grid = simulation.problem, simulation.grid
-    if not isinstance(problem, AbstractSDE) or grid.steps is None:
+    if not simulation.stepping.has_increments:
         return {}
+    problem, grid = cast(AbstractSDE, simulation.problem), cast(Grid, simulation.grid)
     dt = jnp.asarray(grid.dt, simulation.precision)
     result = brownian_increment(problem, dt, draw).W
     return {f"d{name}": float(x) for name, x in result._asdict().items()}
@@ -151,15 +150,9 @@ def _terms(
     model, dtype = _model(simulation, t), simulation.precision
     y = model.State(*(jnp.asarray(x, dtype) for x in before.values()))
     time = jnp.asarray(t, dtype)
-    if isinstance(model, AbstractReactionNetwork) and simulation.grid.has_events:
-        rates = zip(model.reactions, model.propensities(time, y), strict=True)
-        return {f"rate of {name}": float(x) for name, x in rates}
-    result = {f"drift of {n}": float(x) for n, x in model.drift(time, y)._asdict().items()}
-    if isinstance(model, AbstractSDE) and increments:
-        dW = model.Noise(*(jnp.asarray(x, dtype) for x in increments.values()))
-        noise = model.noise(time, y, dW)._asdict()
-        result |= {f"noise of {name}": float(x) for name, x in noise.items()}
-    return result
+    drawn = [jnp.asarray(x, dtype) for x in increments.values()]
+    terms = simulation.stepping.terms(model, y, time, drawn)
+    return {name: float(x) for name, x in zip(simulation.stepping.term_names, terms, strict=False)}
 
 
 def _bad_terms(terms: dict[str, float]) -> str:

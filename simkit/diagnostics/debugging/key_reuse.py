@@ -10,7 +10,6 @@ from jax.errors import KeyReuseError
 from simkit_solvers.loops.step import stepper_for
 from simkit_solvers.methods.jump.jump_method import JumpNoise, Jumps
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
-from simkit_solvers.problems.problem import AbstractSDE
 from simkit_solvers.problems.schedule import as_solved, within
 from simkit_solvers.random.brownian_tree import BrownianTree
 from simkit_solvers.random.draws import Draw
@@ -23,6 +22,7 @@ from simkit.diagnostics.inspection.operation_graph import step_of
 from simkit.distributions.distribution import AbstractDrawn
 from simkit.ensemble.initial import draw_initial, fixed_value
 from simkit.ensemble.simulation import Simulation
+from simkit.ensemble.stepping import Events, StochasticAdaptiveSteps, StochasticFixedSteps
 
 PATHS = (0, 1, 2, 65_537)
 STEPS = 8  # from each of three places, two of them side by side as in the loop
@@ -68,11 +68,13 @@ def _drawn(simulation: Simulation, driver: Driver) -> Labelled:
     """What a run draws: what each value is, and its words."""
     key = seed_key(simulation.seed)
     kinds = [_initial(simulation)]
-    if simulation.grid.has_events:
-        kinds.append(_events(simulation))
-    elif isinstance(simulation.problem, AbstractSDE):
-        adaptive = simulation.grid.tolerances is not None
-        kinds += _tree(simulation) if adaptive else [_steps(simulation, driver)]
+    match simulation.stepping:
+        case Events():
+            kinds.append(_events(simulation))
+        case StochasticAdaptiveSteps():
+            kinds += _tree(simulation)
+        case StochasticFixedSteps():
+            kinds.append(_steps(simulation, driver))
     for labels, drawn, places in kinds:
         follow = following(drawn, key, jnp.uint32(0), *(jnp.uint32(n) for n in places[0]))
         for path in PATHS:

@@ -1,11 +1,11 @@
 """Values of single paths step by step, as the compiled run has them."""
 
 import dataclasses
+from typing import Any
 
 import jax
 import numpy as np
 from simkit_solvers.grids.grid import Grid
-from simkit_solvers.problems.problem import AbstractSDE
 
 from simkit.diagnostics.debugging.finding import draw_of, increments_of
 from simkit.ensemble.failures import replayed
@@ -54,14 +54,12 @@ def _traced(simulation: Simulation, path: int, names: list[str], every: int | No
                 f"values to print: there is no {name}{did_you_mean(name, [*quantities, *noises])}"
             )
     wanted = names or [*quantities, *noises]
-    if grid.steps is None:
+    if not isinstance(grid, Grid):
         rows = replayed(simulation, grid, path)
         stride = every or max(1, (grid.rows - 1) // ROWS)
         times = np.asarray(grid.times)[::stride]
         return Trace(path, times, None, {name: rows[name][::stride] for name in wanted})
-    stride = every or next(
-        n for n in range(max(1, grid.steps // ROWS), grid.steps + 1) if grid.steps % n == 0
-    )
+    stride = every or grid.thinned(ROWS).every
     if grid.steps % stride:
         raise InputError(f"every {stride}: {does_not_divide('every', stride, grid.steps)}")
     if grid.steps // stride > MOST_ROWS:
@@ -79,10 +77,9 @@ def _traced(simulation: Simulation, path: int, names: list[str], every: int | No
 
 def _increments(simulation: Simulation) -> list[str]:
     """The names of Brownian increments, which steps of equal length have."""
-    problem = simulation.problem
-    if not isinstance(problem, AbstractSDE) or simulation.grid.steps is None:
-        return []
-    return [f"d{name}" for name in problem.Noise._fields]
+    problem: Any = simulation.problem
+    names = problem.Noise._fields if simulation.stepping.has_increments else ()
+    return [f"d{name}" for name in names]
 
 
 def _drawn(simulation: Simulation, path: int, steps: np.ndarray) -> dict[str, np.ndarray]:

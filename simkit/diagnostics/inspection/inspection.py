@@ -22,7 +22,6 @@ from simkit.ensemble.chunks import Chunks
 from simkit.ensemble.early_exercise.longstaff_schwartz import with_policies
 from simkit.ensemble.run import chunk_plan, chunk_requests
 from simkit.ensemble.simulation import Simulation
-from simkit.ensemble.stepping import stepping
 from simkit.ensemble.work import devices_of
 from simkit.experiments.variants import load_one
 
@@ -136,7 +135,7 @@ def steps_per_iteration(simulation: Simulation) -> int:
 
 def _lanes(simulation: Simulation, plan: Chunks) -> int:
     """How many paths a thread computes at once."""
-    return stepping(simulation.problem, simulation.grid).group or plan.paths
+    return simulation.stepping.group or plan.paths
 
 
 def _step_cost(loop: Loop | None, steps: int, lanes: int) -> StepCost | None:

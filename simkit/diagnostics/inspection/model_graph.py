@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problems.problem import AbstractSDE
-from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 from simkit_solvers.problems.schedule import schedule_of
 
 from simkit.diagnostics.inspection.flat import influences, traced
@@ -98,7 +97,7 @@ def _equations(draft: _Draft, simulation: Simulation) -> None:
     after = {name: draft.node("next", name, f"{name} after the step") for name in equations.fields}
     for name in equations.fields:
         draft.edge(f"variable {name}", after[name])
-    if isinstance(problem, AbstractReactionNetwork) and simulation.grid.has_events:
+    if simulation.stepping.whole:
         _reactions(draft, equations, problem, after)
         return
     targets = equations.depend(equations.terms("drift"), lambda p, t, y, z: p.drift(t, y))

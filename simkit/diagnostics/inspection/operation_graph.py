@@ -10,7 +10,6 @@ from simkit_solvers.loops.step import stepper_for
 from simkit_solvers.methods.registry import info_of
 from simkit_solvers.problems.calculus import in_calculus
 from simkit_solvers.problems.problem import AbstractSDE
-from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 from simkit_solvers.problems.schedule import as_solved, within
 from simkit_solvers.random.draws import Draw
 from simkit_solvers.random.generator import Words
@@ -72,18 +71,9 @@ def equation_of(simulation: Simulation) -> Step:
     inputs += _given("noise", {f"d{name}": jnp.ones((), simulation.precision) for name in noises})
 
     def equation(given):
-        model, y, t, increments = parts(given)
-        if simulation.grid.has_events:
-            return model.propensities(t, y)
-        terms = [*model.drift(t, y)]
-        if not isinstance(model, AbstractSDE):
-            return terms
-        return [*terms, *model.noise(t, y, model.Noise(*increments))]
+        return simulation.stepping.terms(*parts(given))
 
-    if isinstance(problem, AbstractReactionNetwork) and simulation.grid.has_events:
-        return inputs, [f"rate of {name}" for name in problem.reactions], equation
-    kinds = ("drift", "noise")[: 1 + bool(noises)]
-    return inputs, [f"{kind} of {name}" for kind in kinds for name in problem.State._fields], equation
+    return inputs, simulation.stepping.term_names, equation
 
 
 def in_solvers_calculus(simulation: Simulation) -> Any:
@@ -96,8 +86,7 @@ def in_solvers_calculus(simulation: Simulation) -> Any:
 
 def step_of(simulation: Simulation) -> Step:
     """Inputs with kind, name and a value, names of the outputs, and a function of a list of the inputs."""
-    adaptive_ode = simulation.grid.tolerances is not None and not isinstance(simulation.problem, AbstractSDE)
-    if simulation.grid.has_events or adaptive_ode:
+    if simulation.stepping.whole or simulation.stepping.exact_by == "tolerances":
         return equation_of(simulation)
     problem, stepper = in_solvers_calculus(simulation), stepper_for(simulation.solver)
     inputs, parts = _start(simulation, problem)

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import numpy as np
@@ -89,10 +89,20 @@ class OptionGroup:
     @functools.cached_property
     def jumps(self) -> JumpDistribution | None:
         """The distribution of an interval's marks, where there are jumps that the martingale can know."""
-        problem, grid = self.simulation.problem, self.simulation.grid
-        if not self.components or not isinstance(problem, AbstractJumpDiffusion) or grid.steps is None:
+        problem, grid = self.simulation.problem, self.grid
+        if not self.components or not isinstance(problem, AbstractJumpDiffusion):
             return None
         return jump_distribution(problem, float(grid.t0), float(grid.dt) * self.every)
+
+    @property
+    def grid(self) -> Grid:
+        """The grid, which is fixed where there are options."""
+        return cast(Grid, self.simulation.grid)
+
+    @property
+    def observer(self) -> Observer:
+        """The observer that has the options."""
+        return cast(Observer, self.simulation.observer)
 
     @property
     def rows(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
@@ -156,22 +166,20 @@ class OptionGroup:
     @property
     def _observed(self) -> Simulation:
         """The simulation with the parts for observables."""
-        observer, grid = self.simulation.observer, self.simulation.grid
-        if not isinstance(observer, Observer) or grid.steps is None:
-            raise TypeError("only observers have options, and only a fixed grid has their dates")
+        grid = self.grid
         parts = tuple(part for each in self.parts.values() for part in each)
-        return dataclasses.replace(
-            self.simulation,
-            observer=Observer(observer.constants, parts),
-            observables={part.name: ObservableInfo("", "", "each") for part in parts},
+        observed = self.simulation.with_run(
+            observer=Observer(self.observer.constants, parts),
             grid=Grid(grid.t0, grid.dt, grid.steps, self.every),
         )
+        infos = {part.name: ObservableInfo("", "", "each") for part in parts}
+        return dataclasses.replace(observed, observables=infos)
 
     def _request(self, count: int) -> tuple[Request, Chunks]:
         observed = self._observed
         observer: Any = observed.observer
         rows = ExerciseRows(observer, self.every, self.components, self.jumps is not None)
-        watched = dataclasses.replace(observed, observer=rows)
+        watched = observed.with_run(observer=rows)
         program, inputs = path_program(watched, watched.grid)
         values = sum(len(rows) for _, rows in self.rows)
         few = dataclasses.replace(self.simulation, chunk=min(self.simulation.chunk or CHUNK, CHUNK))

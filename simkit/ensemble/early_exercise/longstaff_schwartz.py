@@ -26,7 +26,6 @@ from simkit.ensemble.early_exercise.regression import regressed
 from simkit.ensemble.simulation import Simulation
 from simkit.errors import InputError
 from simkit.observe.exercise import MARTINGALE_PATHS, PATHS_PER_TERM, Exercise, ExerciseFit, Policy
-from simkit.observe.observable import Observable
 from simkit.observe.observer import Observer
 
 
@@ -62,7 +61,7 @@ def independent_policies(
             for name, sample, gains in _samples_and_gains(group, martingales, first, paths):
                 exercise = group.exercises[name]
                 fit = fit_policy(name, exercise, sample.values, sample.basis, gains)
-                policy = dataclasses.replace(fit.policy, held=_held(simulation, group.parts[name], exercise))
+                policy = dataclasses.replace(fit.policy, held=_held(group, name))
                 result[name] = dataclasses.replace(fit, policy=policy, martingale=martingales.get(name))
     return [_fitted(simulation, result) for result in fits], compile_s
 
@@ -77,7 +76,7 @@ def _fitted(
     ordered = {observable.name: fits[observable.name] for observable, _ in observer.exercised}
     policies = {name: fit.policy for name, fit in ordered.items()}
     observer = dataclasses.replace(observer, policies=policies)
-    return dataclasses.replace(simulation, observer=observer), ordered
+    return simulation.with_run(observer=observer), ordered
 
 
 def with_upper_bounds(
@@ -141,16 +140,15 @@ def _samples_and_gains(
     return samples
 
 
-def _held(simulation: Simulation, parts: tuple[Observable, ...], exercise: Exercise) -> dict[str, np.ndarray]:
+def _held(group: OptionGroup, name: str) -> dict[str, np.ndarray]:
     """The numbers that a decision uses in addition to the state, by name, `(dates,)`, but for curves."""
-    observer, grid, problem = simulation.observer, simulation.grid, simulation.problem
-    if not isinstance(observer, Observer) or grid.steps is None:
-        raise TypeError("only observers have options, and only a fixed grid has their dates")
+    grid, problem, exercise = group.grid, group.simulation.problem, group.exercises[name]
     curves = curves_of(problem)
     parameters = {name: x for name, x in parameters_at(problem, grid.t0).items() if name not in curves}
     times = float(grid.t0) + float(grid.dt) * np.array(exercise.when)
-    numbers = {"t": times, **observer.constants, **parameters}
-    seen = {name for part in parts for name in part.names} - curves.keys() - set(problem.State._fields)
+    numbers = {"t": times, **group.observer.constants, **parameters}
+    seen = {used for part in group.parts[name] for used in part.names}
+    seen -= {*curves, *problem.State._fields}
     shape = (exercise.dates,)
     return {n: np.broadcast_to(np.float64(x), shape) for n, x in numbers.items() if n in seen}
 

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.methods.registry import samples_exactly, weak_order
-from simkit_solvers.problems.problem import AbstractSDE
 
 from simkit.ensemble.chunk_program import ChunkProgram, quantity_rows
 from simkit.ensemble.chunks import lanes_for, leaf_by_leaf
@@ -24,8 +23,8 @@ from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.bias_paths import BiasRun, Ends
 from simkit.ensemble.step_bias.leap_bias import leap_run
 from simkit.ensemble.step_bias.resolution import OF_VALUE
-from simkit.ensemble.step_bias.rounding import rounding_error, rounding_of_normals, scales_by_rate
-from simkit.ensemble.step_bias.step_error import NEAR, OF_TOLERANCES, StepError, step_error
+from simkit.ensemble.step_bias.rounding import rounding_of_normals, rounding_of_steps, scales_by_rate
+from simkit.ensemble.step_bias.step_error import StepError, step_error
 from simkit.ensemble.step_bias.step_levels import OtherGrid, approximate, levels
 from simkit.ensemble.work import devices_of, workers_on
 from simkit.machine.on_each_device import local_devices
@@ -52,13 +51,13 @@ def unknown_errors(simulation: Simulation) -> StepErrors:
     The former are runs whose jumps are not split between halves of a step, and whose number of steps or dates
     rule out longer ones.
     """
-    jumps = simulation.grid.has_events
-    names = () if jumps else approximate_means(simulation)
-    return StepErrors(dict.fromkeys(names, UNKNOWN), {})
+    return StepErrors(dict.fromkeys(approximate_means(simulation), UNKNOWN), {})
 
 
 def approximate_means(simulation: Simulation) -> tuple[str, ...]:
     """The quantities whose means have a step error: of exact states those of functionals over time."""
+    if simulation.stepping.exact:
+        return ()
     if samples_exactly(simulation.solver, simulation.problem):
         return approximate(simulation)
     return *simulation.problem.State._fields, *simulation.observables
@@ -66,7 +65,7 @@ def approximate_means(simulation: Simulation) -> tuple[str, ...]:
 
 def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | None:
     """How to find the step bias; None where there is nothing to compare with (`levels`)."""
-    if simulation.grid.has_events:
+    if simulation.stepping.whole:
         return leap_run(simulation, shorter, PART_OF_WORK, MOST_BIAS_PATHS)
     others = levels(simulation, shorter)
     if not others:
@@ -75,7 +74,7 @@ def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | None:
     random = is_random(simulation)
     affordable = min(int(PART_OF_WORK * simulation.paths / cost), MOST_BIAS_PATHS)
     first = BIAS_PATHS
-    if simulation.grid.tolerances is not None:
+    if isinstance(simulation.grid, AdaptiveGrid):
         first = min(lanes_for(affordable), BIAS_PATHS)  # all lanes are simulated in any case
     paths = min(simulation.paths, first) if random else 1
     most = max(paths, affordable) if random else 1
@@ -83,7 +82,7 @@ def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | None:
     ids = leaf_by_leaf(paths).ids()
 
     def request(other: OtherGrid) -> Request:
-        there = dataclasses.replace(simulation, observer=other.observer, grid=other.grid)
+        there = simulation.with_run(observer=other.observer, grid=other.grid)
         grid = with_traced_steps(simulation.problem, other.grid)
         program, inputs = path_program(there, grid, other.driver)
         return Request(ChunkProgram(program, tuple(quantity_rows(there).items())), (inputs, ids), devices)
@@ -107,13 +106,12 @@ def orders(simulation: Simulation) -> dict[str, float]:
     Where nothing but the rule of the integral can be wrong, the order is that of the rule. Bridges between
     exact states keep the volatility of their start, which leaves them order 1.
     """
-    jumps = simulation.grid.has_events
+    stepping = simulation.stepping
     exact = samples_exactly(simulation.solver, simulation.problem)
-    chosen = jumps or simulation.grid.tolerances is not None  # lengths, for an order of 1
-    order = 1.0 if chosen or exact else weak_order(simulation.solver, simulation.problem)
+    order = 1.0 if exact else stepping.order or weak_order(simulation.solver, simulation.problem)
     state = {*simulation.problem.State._fields}
     by_name = dict.fromkeys(approximate_means(simulation), order)
-    for observable in () if jumps else simulation.observed:
+    for observable in () if stepping.whole else simulation.observed:
         own = [functional.order for functional in observable.functionals if functional.order is not None]
         if observable.name in by_name and own:
             of_states = QUADRATURE_ORDER if not observable.names & state else min(own) if exact else order
@@ -138,7 +136,7 @@ def step_errors(
 
     `simulate` gives paths on each level of the bias run.
     """
-    if steps_are_capped(finished.simulation, lambda: finished.steps):
+    if finished.simulation.stepping.is_capped(lambda: finished.steps):
         return StepErrors(dict.fromkeys(bias.orders, UNKNOWN), {}), 0.0
     result = _by_levels(finished, bias, simulate)
     matters = {name: OF_VALUE * _Last.of(name, finished.moments).size for name in bias.orders}
@@ -159,32 +157,22 @@ def step_errors(
     return StepErrors(result.errors | errors, left_out, result.variances | variances), compile_s
 
 
-def steps_are_capped(simulation: Simulation, steps: Callable[[], float]) -> bool:
-    """Whether most adaptive steps of stochastic paths are as long as the grid allows.
-
-    Other tolerances would not change these steps, nor show the error that they make. `steps` gives those of a
-    path; it is not called for other grids.
-    """
-    grid, stochastic = simulation.grid, isinstance(simulation.problem, AbstractSDE)
-    return stochastic and isinstance(grid, AdaptiveGrid) and steps() < 2 * grid.fewest_steps
-
-
 def _by_levels(finished: FinishedRun, bias: BiasRun, simulate: Sequence[Callable]) -> StepErrors:
     """The step errors by these grids, by as many paths as it takes."""
     simulation = finished.simulation
     last = {name: _Last.of(name, finished.moments) for name in bias.orders}
-    steps = 0.0 if simulation.grid.has_events else finished.steps  # counts are not rounded
-
     scales = scales_by_rate(simulation, finished.ends)
     in_normals = rounding_of_normals(simulation)
-    unsure = unsure_order(simulation)
+    unsure = simulation.stepping.unsure_order
 
     def errors(each: Mapping[str, np.ndarray]) -> StepErrors:
         result = StepErrors({}, {})
         for name, values in each.items():
             size, order = last[name].size, bias.orders[name]
             size_on_the_way = max(size, scales.get(name, 0.0))
-            rounding = float(rounding_error(size_on_the_way, simulation, steps, last[name].spread))
+            rounding = float(
+                rounding_of_steps(size_on_the_way, simulation, finished.steps, last[name].spread)
+            )
             rounding = max(rounding, in_normals * last[name].spread)
             event = _event(name, last[name], simulation)
             error, lost = step_error_of_paths(values, bias.factors, order, rounding, event, unsure)
@@ -211,13 +199,6 @@ def _by_levels(finished: FinishedRun, bias: BiasRun, simulate: Sequence[Callable
         return result
     more = bias.values(simulate, finished.ends, bias.paths, paths - bias.paths)
     return errors({name: np.concatenate([x, more[name]]) for name, x in values.items()})
-
-
-def unsure_order(simulation: Simulation) -> float:
-    """How much less the order may be: adaptive steps go with their tolerances, but not exactly."""
-    if simulation.grid.tolerances is None:
-        return 0.0
-    return NEAR if isinstance(simulation.problem, AbstractSDE) else OF_TOLERANCES
 
 
 def step_error_of_paths(

@@ -6,7 +6,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from simkit_solvers.loops.compensated import can_compensate
 from simkit_solvers.problems.problem import AbstractSDE
 
 from simkit.ensemble.simulation import Simulation
@@ -21,17 +20,15 @@ def rounding_error(size: Any, simulation: Simulation, steps: Any, spread: Any = 
     """
     eps = np.finfo(simulation.precision).eps * np.abs(size)
     at_random = eps * np.sqrt(steps)
-    if simulation.precision != "float32" or _compensates(simulation):
+    if simulation.precision != "float32" or simulation.stepping.compensates:
         return at_random
     one_sided = np.maximum(at_random, eps * steps / 2)
     return np.where(np.asarray(spread) < at_random / 2, one_sided, at_random)
 
 
-def _compensates(simulation: Simulation) -> bool:
-    stochastic, grid = isinstance(simulation.problem, AbstractSDE), simulation.grid
-    if grid.steps is not None:
-        return can_compensate(simulation.solver) and (grid.long or not stochastic)
-    return stochastic or grid.tolerances is None
+def rounding_of_steps(size: Any, simulation: Simulation, steps: Any, spread: Any = np.inf) -> Any:
+    """The same of what so many steps add up to; counts of events are not rounded."""
+    return rounding_error(size, simulation, 0.0 if simulation.stepping.whole else steps, spread)
 
 
 def scales_by_rate(simulation: Simulation, ends: Mapping[str, np.ndarray]) -> dict[str, float]:
@@ -41,9 +38,9 @@ def scales_by_rate(simulation: Simulation, ends: Mapping[str, np.ndarray]) -> di
     of $|f|/|J f|$, with the Jacobian J. Empty where not all variables are known.
     """
     problem, grid = simulation.problem, simulation.grid
-    if isinstance(problem, AbstractSDE) or grid.has_events or not {*problem.State._fields} <= ends.keys():
+    if simulation.stepping.random or not {*problem.State._fields} <= ends.keys():
         return {}
-    span = float(grid.span if grid.steps is None else grid.dt * grid.steps)
+    span = float(grid.span)
 
     def sizes(y):
         def rate(y):

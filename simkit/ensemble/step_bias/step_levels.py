@@ -40,7 +40,6 @@ SHORTER = 0.5, 0.25
 HALVING = {0.5: HalvedNoise.of, 0.25: HalvedNoise.twice}
 TOLERANCES = (10.0, 0.1), (0.1, 0.01), (10.0, 100.0)
 FINEST = 8  # units in the last place, below which no relative tolerance is
-STOCHASTIC_POWER = 2 / 3  # of tolerances, by which stochastic steps become short
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,9 +70,9 @@ def levels(simulation: Simulation, shorter: bool = False) -> tuple[OtherGrid, ..
     Jumps are not split between halves of a step, so that jump diffusions have longer steps only.
     """
     grid = simulation.grid
-    if grid.tolerances is not None:
+    if isinstance(grid, AdaptiveGrid):
         return _by_tolerances(simulation, grid, shorter)
-    if grid.steps is None:
+    if not isinstance(grid, Grid):
         return ()
     if samples_exactly(simulation.solver, simulation.problem):
         return (() if shorter else _sparser(simulation, grid)) or _denser(simulation, grid)
@@ -164,7 +163,7 @@ def _by_tolerances(simulation: Simulation, grid: AdaptiveGrid, shorter: bool) ->
     possible = [pair for pair in TOLERANCES if all(finest <= times * rtol < 1 for times in pair)]
     if shorter and not stochastic:
         possible = [pair for pair in possible if max(pair) < 1]
-    power = STOCHASTIC_POWER if stochastic else 1.0
+    power = simulation.stepping.power
     of_steps = power if stochastic else 1 / weak_order(simulation.solver, simulation.problem)
 
     def other(times: float) -> OtherGrid:

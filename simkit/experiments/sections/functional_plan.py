@@ -104,7 +104,7 @@ def _between(date: float, seen: Seen) -> str | None:
     """Why a run has no step at a time: adaptive steps of a stochastic equation end at saved times only."""
     if seen.ends is None:
         return None
-    if seen.clock == "steps" and seen.steps is not None:
+    if seen.clock == "steps":
         return inside_a_step([date], seen.ends, seen.steps, "another time")
     if seen.clock == "stochastic" and seen.points is not None:
         return inside_a_step([date], seen.ends, seen.points, "another time", "points")

@@ -171,15 +171,13 @@ def refuse_events(
     """Raise `SettingError` for times inside a step, and for events where steps are those of a tree."""
     if not events:
         return
-    if grid.tolerances is not None and stochastic:
+    if isinstance(grid, AdaptiveGrid) and stochastic:
         raise SettingError(
             ("events",),
             "adaptive steps of stochastic equations halve intervals and do not end at given times; give "
             "time.steps in place of rtol and atol",
             at_key=True,
         )
-    if grid.steps is None:
-        return
     times = [float(time(constants.values)) for event in events for time in event.times]
     reason = inside_a_step(times, _ends(grid), grid.steps, "other times")
     if reason is not None:
@@ -188,7 +186,7 @@ def refuse_events(
 
 def refuse_jumps_inside(name: str, curve: CurvePlan, grid: AnyGrid) -> None:
     """Raise `SettingError` where a curve jumps inside a fixed step, all of which would take one value."""
-    if grid.steps is None or curve.interpolation != "previous":
+    if curve.interpolation != "previous":
         return
     t0, t1 = _ends(grid)
     times = [t for t in curve.numbers[0] if t0 < t < t1]
@@ -290,6 +288,6 @@ def _check_range(
                 break
 
 
-def _ends(grid: Grid) -> tuple[float, float]:
+def _ends(grid: AnyGrid) -> tuple[float, float]:
     """t0 and t1."""
-    return float(grid.t0), float(grid.t0) + float(grid.dt) * grid.steps
+    return float(grid.t0), float(grid.t0) + float(grid.span)

@@ -1,7 +1,6 @@
 """The times of a run with adaptive steps."""
 
 import math
-from typing import ClassVar
 
 import equinox as eqx
 
@@ -32,7 +31,6 @@ class AdaptiveGrid(AbstractSavedTimes):
     `first_step` are positive, the latter two where they are no tracers.
     """
 
-    has_events: ClassVar[bool] = False
     t0: Scalar
     span: Scalar
     tolerances: Tolerances
@@ -56,6 +54,10 @@ class AdaptiveGrid(AbstractSavedTimes):
         self.t0, self.span = t0, t1 - t0
         self.tolerances, self.first_step = tolerances, first_step
         self.points, self.max_steps = points, max_steps
+
+    def over(self, grid: "AdaptiveGrid") -> "AdaptiveGrid":
+        """Another grid with the tolerances of this one."""
+        return eqx.tree_at(lambda g: g.tolerances, grid, self.tolerances)
 
     @property
     def fewest_steps(self) -> int:

@@ -1,6 +1,6 @@
 """The fixed time grid."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import equinox as eqx
 import numpy as np
@@ -19,8 +19,6 @@ class Grid(eqx.Module):
     is `t0`, row r is step `r * every`. Raises `ValueError` unless `steps` is a positive multiple of `every`.
     """
 
-    has_events: ClassVar[bool] = False  # a path goes from event to event, its state whole numbers
-    tolerances: ClassVar[None] = None  # that choose steps
     t0: Scalar
     dt: Scalar
     steps: int = eqx.field(static=True)
@@ -43,6 +41,20 @@ class Grid(eqx.Module):
         return float(self.t0) + np.arange(self.rows) * (self.every * float(self.dt))
 
     @property
+    def span(self) -> Scalar:
+        """The time from the first row to the last."""
+        return self.dt * self.steps
+
+    def over(self, grid: "Grid") -> "Grid":
+        """These steps over the time of another grid."""
+        return Grid(grid.t0, grid.dt * (grid.steps / self.steps), self.steps, self.every)
+
+    def thinned(self, rows: int) -> "Grid":
+        """The same steps, of which about so many, equally many apart, are saved."""
+        every = next(n for n in range(max(1, self.steps // rows), self.steps + 1) if self.steps % n == 0)
+        return Grid(self.t0, self.dt, self.steps, every)
+
+    @property
     def long(self) -> bool:
         """Whether there are more than `LONG` steps."""
         return self.steps > LONG
@@ -61,8 +73,6 @@ class TracedGrid(eqx.Module):
     over it is not differentiable in reverse mode, which needs a known number of steps.
     """
 
-    has_events: ClassVar[bool] = False
-    tolerances: ClassVar[None] = None
     t0: Scalar
     dt: Scalar
     every: Scalar  # uint32

@@ -1,7 +1,5 @@
 """The times of a run at random events."""
 
-from typing import ClassVar
-
 import equinox as eqx
 
 from simkit_solvers.grids.saved_times import AbstractSavedTimes, check_counts, check_positive
@@ -18,8 +16,6 @@ class JumpGrid(AbstractSavedTimes):
     last where it is no tracer.
     """
 
-    has_events: ClassVar[bool] = True
-    tolerances: ClassVar[None] = None
     t0: Scalar
     span: Scalar
     points: int = eqx.field(static=True)

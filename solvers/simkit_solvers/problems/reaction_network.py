@@ -20,6 +20,8 @@ from simkit_solvers.numerics.square_root import sqrt_positive
 from simkit_solvers.problems.problem import AbstractODE, AbstractSDE, NoiseKind
 from simkit_solvers.problems.reaction import Reaction
 
+LANGEVIN = "chemical Langevin equation"
+
 
 class AbstractReactionNetwork(AbstractODE):
     r"""Well-mixed reactions between species: counts jump by $\nu_j$ at the rate $a_j(X)$, the propensity.
@@ -134,7 +136,7 @@ def _powers(x, number: int):
 def view(problem: AbstractODE, jumps: bool) -> str | None:
     """Which of the three processes of a reaction network a problem is; `None` of any other model."""
     if isinstance(problem, AbstractSDE):
-        return "chemical Langevin equation" if isinstance(problem, ChemicalLangevin) else None
+        return LANGEVIN if isinstance(problem, ChemicalLangevin) else None
     if not isinstance(problem, AbstractReactionNetwork):
         return None
     return "jump process" if jumps else "rate equation"

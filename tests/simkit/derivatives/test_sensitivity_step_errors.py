@@ -14,9 +14,11 @@ from simkit.cli.app import app
 from simkit.closed_forms.black_scholes import black_scholes_gamma
 from simkit.derivatives import levels, study
 from simkit.derivatives.derivative_program import DerivativeProgram
+from simkit.derivatives.other_steps import on_steps
 from simkit.derivatives.plot import relative
 from simkit.derivatives.table import print_table, summary
 from simkit.ensemble.chunk_program import ChunkProgram
+from simkit.ensemble.step_bias import step_levels
 from simkit.results.table import with_error
 
 GBM = {
@@ -206,6 +208,25 @@ def test_an_exact_distribution_has_no_step_error():
 
 @pytest.mark.user_code
 @pytest.mark.more
+def test_a_run_that_sees_fewer_exact_states_binds_the_rows_that_it_saves():
+    """Else differences on it, of other values of the targets, would be on another grid than its program."""
+    simulation = simkit.load(
+        {
+            "model": {"type": "OrnsteinUhlenbeck", "theta": 1.0, "mu": 0.5, "sigma": 1.0},
+            "initial": {"X": 0.0},
+            "time": {"t1": 1.0, "steps": 64},
+            "solver": "ExactSampling",
+            "ensemble": {"paths": 64},
+            "save": {"points": 2},
+            "observe": {"area": "integral(X)"},
+        }
+    )
+    others = [on_steps(simulation, level) for level in step_levels.levels(simulation)]
+    assert len(others) == 2
+    for other in others:
+        assert other.bind({}).grid.rows == other.grid.rows == 3
+
+
 def test_bits_do_not_depend_on_threads_devices_and_chunks():
     changes = {
         "ensemble": {"paths": 60_000, "seed": 3},

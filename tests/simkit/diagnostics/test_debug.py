@@ -1,6 +1,5 @@
 """Debugging: the first value that is not finite and its cause, rows of the run, random words used twice."""
 
-import dataclasses
 import json
 
 import jax
@@ -252,7 +251,7 @@ class TwiceInAStep(GBM):
     ],
 )
 def test_keys_of_a_model_of_ones_own_are_checked(model, said):
-    simulation = dataclasses.replace(load(PRICES), problem=model(mu=0.05, sigma=0.2))
+    simulation = load(PRICES).with_run(problem=model(mu=0.05, sigma=0.2))
     reused = check_keys(simulation).reused
     assert len(reused) == 1
     assert said in reused[0]

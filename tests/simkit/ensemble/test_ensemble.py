@@ -116,7 +116,7 @@ def test_two_devices_run_the_code_of_one():
     [1, pytest.param(7, marks=pytest.mark.more), *(pytest.param(n, marks=pytest.mark.slow) for n in (3, 14))],
 )
 def test_saved_times_leave_every_bit(reference, every):
-    result = run_ensemble(dataclasses.replace(REFERENCE, grid=Grid(0.0, 1.0 / 42, 42, every)))
+    result = run_ensemble(REFERENCE.with_run(grid=Grid(0.0, 1.0 / 42, 42, every)))
     assert final_statistics(result) == final_statistics(reference)
     assert len(result.times) == 42 // every + 1
 
@@ -198,7 +198,7 @@ def test_euler_maruyama_s_own_moments_are_exact(mu, sigma, steps):
     h = 1 / steps
     simulation = gbm(20_000, steps)
     problem = dataclasses.replace(simulation.problem, mu=mu, sigma=sigma)
-    moments = run_ensemble(dataclasses.replace(simulation, problem=problem)).statistics["moments"]
+    moments = run_ensemble(simulation.with_run(problem=problem)).statistics["moments"]
     mean = 100 * (1 + mu * h) ** steps
     growth, variance = 1 + mu * h, sigma**2 * h  # of a step
     factors = growth, growth**2 + variance, growth**3 + 3 * growth * variance

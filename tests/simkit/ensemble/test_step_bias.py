@@ -100,7 +100,7 @@ def test_its_error_covers_a_known_bias(solver, steps):
     for sigma, seeds in ((0.3, 40), (0.003, 20)):
         problem = dataclasses.replace(simulation.problem, sigma=sigma)
         each = [
-            run_ensemble(dataclasses.replace(simulation, problem=problem, seed=seed)).bias["S"]
+            run_ensemble(dataclasses.replace(simulation.with_run(problem=problem), seed=seed)).bias["S"]
             for seed in range(seeds)
         ]
         assert {step.claim for step in each} == {"estimate"}
@@ -194,7 +194,7 @@ def test_a_rate_may_be_a_whole_number():
             return self.State(x=1)
 
     for problem in (simulation.problem, Drifting()):
-        result = run_ensemble(dataclasses.replace(simulation, problem=problem))
+        result = run_ensemble(simulation.with_run(problem=problem))
         assert abs(result.bias["x"].bias) <= 2 * result.bias["x"].stderr < 1e-14
 
 

@@ -152,7 +152,7 @@ def test_paths_that_fail_with_smaller_tolerances_leave_the_bias_unknown(experime
     simulation = with_tolerance(experiment, tol)
     grid = simulation.grid
     grid = AdaptiveGrid(grid.t0, grid.t0 + grid.span, grid.tolerances, max_steps=most)
-    simulation = dataclasses.replace(simulation, grid=grid)
+    simulation = simulation.with_run(grid=grid)
     result = run_ensemble(simulation)
     assert result.failed == 0
     assert all(math.isnan(error.bias) for error in result.bias.values())

@@ -1,6 +1,5 @@
 """Parameters that change with time: curves, expressions of t, and the files that curves come from."""
 
-import dataclasses
 import math
 from typing import NamedTuple
 
@@ -245,7 +244,7 @@ def test_the_step_bias_keeps_the_points_of_curves():
     assert factors(simulation) == (0.5, 0.25)  # 0.25 is the end of step 5
     assert factors(load(plain, "time.steps=40")) == (0.5, 2)  # and here of step 10
     assert factors(load(plain, "time.steps=80")) == (2, 4)
-    odd = dataclasses.replace(simulation, grid=Grid(0.0, 1 / 6, 6, 6))  # no jump at the end of a step but 0.5
+    odd = simulation.with_run(grid=Grid(0.0, 1 / 6, 6, 6))  # no jump at the end of a step but 0.5
     assert factors(odd) == (0.5, 3)
 
 

@@ -45,11 +45,8 @@ output: gbm.zarr
 def comparable(simulation):
     """Everything in a simulation that can be compared."""
     leaves, tree = jax.tree.flatten((simulation.problem, simulation.observer, simulation.grid))
-    fields = {
-        k: v
-        for k, v in vars(simulation).items()
-        if k not in ("problem", "observer", "grid", "bind", "experiment")
-    }
+    fields = {k: v for k, v in vars(simulation).items() if k not in ("run", "bind", "experiment")}
+    fields |= {"solver": simulation.solver, "initial": simulation.initial}
     return [np.asarray(leaf).tolist() for leaf in leaves], str(tree), str(fields)
 
 

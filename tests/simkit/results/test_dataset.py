@@ -79,7 +79,7 @@ def test_exact_moments_count_time_from_the_start():
 
 def test_a_random_start_has_no_exact_moments():
     simulation, result = gbm()
-    simulation = dataclasses.replace(simulation, initial={"S": Normal(100.0, 1.0)})
+    simulation = simulation.with_run(initial={"S": Normal(100.0, 1.0)})
     dataset = to_dataset(simulation, result, {})
     assert "S_exact" not in dataset
     assert "S_z" not in dataset

@@ -31,7 +31,7 @@ from user_code import user_jit
 
 from simkit.ensemble.chunks import path_ids
 from simkit.ensemble.paths import path_program
-from simkit.ensemble.simulation import Simulation
+from simkit.ensemble.simulation import Run, Simulation
 
 
 @given(st.integers(1, 3000), st.integers(2, 200_000), st.integers(1, 3000))
@@ -132,11 +132,13 @@ def test_a_budget_changes_no_derivative(cls, steps, every):
 
 def heston(steps: int, precision: str = "float64", paths: int = 10_240) -> Simulation:
     return Simulation(
-        problem=Heston(0.05, 4.0, 0.25, 1.0, -0.5),
-        solver=EulerMaruyama(),
-        grid=Grid(0.0, 1.0 / steps, steps, steps),
-        initial={"S": 100.0, "v": 0.04},
-        observer=States(),
+        run=Run(
+            problem=Heston(0.05, 4.0, 0.25, 1.0, -0.5),
+            observer=States(),
+            initial={"S": 100.0, "v": 0.04},
+            grid=Grid(0.0, 1.0 / steps, steps, steps),
+            solver=EulerMaruyama(),
+        ),
         observables={},
         paths=paths,
         seed=1,
