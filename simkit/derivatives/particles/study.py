@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 from simkit_physics.particles.potentials.truncation import Plain
 
 from simkit.config.settings import ParticleSensitivity
@@ -69,7 +70,7 @@ def find_derivatives(
     )
 
 
-def _moves(change: Any) -> bool:
+def _moves(change: PyTree) -> bool:
     return any(np.any(np.asarray(leaf)) for leaf in jax.tree.leaves(change))
 
 

@@ -11,6 +11,7 @@ from jax.core import Tracer
 from jaxtyping import PyTree
 
 from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.problems.problem import AbstractODE
 
 
 class Switched(eqx.Module):
@@ -46,7 +47,7 @@ class Switched(eqx.Module):
                 f"got {int(position)}"
             )
 
-    def position(self, problem: Any, y: PyTree) -> jax.Array:
+    def position(self, problem: AbstractODE, y: PyTree) -> jax.Array:
         """Which solver takes the step from the state `y`, an int32 scalar."""
         return self._whole(self.which(problem, y) if callable(self.which) else self.which)
 
