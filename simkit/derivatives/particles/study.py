@@ -13,7 +13,7 @@ from simkit_physics.particles.potentials.truncation import Plain
 
 from simkit.config.settings import ParticleSensitivity
 from simkit.derivatives.particles.fluctuations import derivatives_of
-from simkit.derivatives.particles.targets import RunNumbers, Target, find_target
+from simkit.derivatives.particles.targets import ParticleTarget, RunNumbers, find_target
 from simkit.errors import InputError
 from simkit.md.replicas import run_particles
 from simkit.md.result import ParticleResult
@@ -29,7 +29,7 @@ class AverageDerivatives:
     """The run, what was differentiated by what, and each derivative by quantity, in the order of targets."""
 
     result: ParticleResult
-    targets: tuple[Target, ...]
+    targets: tuple[ParticleTarget, ...]
     derivatives: dict[str, list[Estimate]]
 
 
@@ -136,7 +136,7 @@ def _refuse_step_at_cutoff(simulation: ParticleSimulation) -> None:
 
 
 def _refuse_jumps(
-    simulation: ParticleSimulation, quantities: list[str], target: Target, change: RunNumbers
+    simulation: ParticleSimulation, quantities: list[str], target: ParticleTarget, change: RunNumbers
 ) -> None:
     """Where an observable jumps as the target moves its value, the jumps would be missing."""
     moving = {name for name, moved in change.constants.items() if moved}

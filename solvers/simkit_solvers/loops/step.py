@@ -17,7 +17,7 @@ from simkit_solvers.loops.stepper import AbstractStepper
 from simkit_solvers.methods.model_solver import AbstractModelSolver
 from simkit_solvers.methods.registry import check_runs, info_or_default
 from simkit_solvers.methods.root_finder import with_tolerances
-from simkit_solvers.methods.switched import Solver, Switched
+from simkit_solvers.methods.switched import Solver, SwitchedSolver
 from simkit_solvers.problems.origin import scale_of
 from simkit_solvers.problems.problem import AbstractODE, AbstractSDE, halves
 from simkit_solvers.problems.terms import (
@@ -105,7 +105,7 @@ class SwitchedStep(AbstractStepper):
     """
 
     steppers: tuple[AbstractStepper, ...]
-    switched: Switched
+    switched: SwitchedSolver
 
     @property
     def areas(self):
@@ -152,7 +152,7 @@ class SwitchedStep(AbstractStepper):
 
 def stepper_for(solver: Solver) -> AbstractStepper:
     """The stepper of a solver; `ValueError` for one that cannot run on a fixed grid."""
-    if isinstance(solver, Switched):
+    if isinstance(solver, SwitchedSolver):
         return SwitchedStep(tuple(stepper_for(each) for each in solver.solvers), solver)
     check_runs(solver)
     other = info_or_default(solver).steps_as
