@@ -16,7 +16,7 @@ from simkit_solvers import (
     Quantity,
     Scalar,
     States,
-    Switched,
+    SwitchedSolver,
     integrate,
     make_solver,
     parameter,
@@ -55,7 +55,7 @@ def orbit(speed):
     zero = jnp.zeros_like(speed)
     start = PlanetState(x=zero + 1.0, y=zero, px=zero, py=speed)
     which = problem.energy(start) < DEEP
-    solver = Switched(tuple(make_solver(name) for name in NAMES), which)
+    solver = SwitchedSolver(tuple(make_solver(name) for name in NAMES), which)
     states = PlanetState(**integrate(problem, solver, start, GRID, None, States()))
     return states, which, jax.vmap(problem.energy)(states)
 

@@ -31,7 +31,7 @@ class PairSum(eqx.Module):
     potential: Callable = eqx.field(static=True)
     cutoff: float = eqx.field(static=True)
 
-    def energy(self, positions, inputs):
+    def energy(self, positions: Float[Array, "dimensions particles"], inputs: PairInputs) -> Float[Array, ""]:
         """Half of each pair at both of its ends."""
 
         def of_pair(r2, difference):
@@ -39,7 +39,9 @@ class PairSum(eqx.Module):
 
         return 0.5 * jnp.sum(self._over_columns(of_pair, jnp.zeros_like(positions[0]), positions, inputs.box))
 
-    def forces(self, positions, inputs):
+    def forces(
+        self, positions: Float[Array, "dimensions particles"], inputs: PairInputs
+    ) -> Float[Array, "dimensions particles"]:
         """The force on each particle, by the slope of the potential."""
 
         def of_pair(r2, difference):

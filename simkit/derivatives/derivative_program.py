@@ -56,7 +56,7 @@ class Contribution(NamedTuple):
         return [x + deviation * weight for x, weight in zip(self.changes, self.weights, strict=True)]
 
 
-Estimate = Callable[["DerivativeProgram", Moves, Any], DifferentiatedRows]
+PathEstimator = Callable[["DerivativeProgram", Moves, Any], DifferentiatedRows]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +70,7 @@ class DerivativeProgram:
 
     paths: PathProgram
     rows: Rows
-    estimate: Estimate
+    estimate: PathEstimator
     release: Release | Smoothing | None = None
 
     def __call__(self, moves: Moves, ids) -> tuple[jax.Array, ...]:

@@ -7,7 +7,7 @@ from simkit_solvers.derivatives.smoothing import Smoothing
 from simkit_solvers.problems.directions import Release
 
 from simkit.derivatives.derivative_part import coupled_part, first_part, second_part
-from simkit.derivatives.derivative_program import Estimate
+from simkit.derivatives.derivative_program import PathEstimator
 from simkit.derivatives.difference_part import difference_part
 from simkit.derivatives.differentiated_run import DifferentiatedRun
 from simkit.derivatives.estimator import AbstractEstimator, Selection
@@ -32,7 +32,7 @@ class AbstractOfPath(AbstractEstimator):
     @abc.abstractmethod
     def estimate(
         self, run: DifferentiatedRun, group: list[Selection], rows: int, targets: Sequence[int]
-    ) -> tuple[Estimate, Release | Smoothing | None]:
+    ) -> tuple[PathEstimator, Release | Smoothing | None]:
         """The function of a path for derivatives of `rows` rows, and its release."""
 
     def part(self, run, group):

@@ -18,7 +18,7 @@ from simkit_solvers.loops.coupled_leaps import coupled_leaps
 from simkit_solvers.methods.registry import info_of
 
 from simkit.derivatives.chunks import workers_of_levels
-from simkit.derivatives.derivative_program import Estimate, Moves
+from simkit.derivatives.derivative_program import Moves, PathEstimator
 from simkit.derivatives.differentiated_run import DifferentiatedRun
 from simkit.derivatives.network_derivatives import network_and_directions, scores
 from simkit.ensemble.chunks import Chunk, Chunks, leaf_by_leaf
@@ -117,7 +117,7 @@ class LeapDerivatives:
 
 
 def leaps_of_derivatives(
-    run: DifferentiatedRun, estimate: Estimate, moves: Moves, pairs: Sequence[tuple[str, int]]
+    run: DifferentiatedRun, estimate: PathEstimator, moves: Moves, pairs: Sequence[tuple[str, int]]
 ) -> Leaps | None:
     """The leaps of copies or scores, for pairs of a quantity and a move; None where paths do not leap."""
     if not info_of(run.simulation.solver).leaps:

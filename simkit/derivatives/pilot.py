@@ -38,7 +38,7 @@ PILOT = 4096  # paths, or as many as the run has
 FEWEST = 256  # paths, for a variance
 BETTER = 1.5  # times the product of the best is as good
 
-Plan = Callable[[list[Selection]], tuple[list[Part], list[Request]]]
+PartBuilder = Callable[[list[Selection]], tuple[list[Part], list[Request]]]
 
 
 class PilotResult(NamedTuple):
@@ -55,7 +55,7 @@ class PilotResult(NamedTuple):
 
 
 def select_estimators(
-    run: DifferentiatedRun, offers: Sequence[Offer], planned: Plan
+    run: DifferentiatedRun, offers: Sequence[Offer], planned: PartBuilder
 ) -> tuple[list[Selection], float]:
     """An estimator for each derivative, its reason with what the pilot says, and the seconds to compile.
 

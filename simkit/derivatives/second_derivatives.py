@@ -8,7 +8,14 @@ from simkit_solvers.derivatives.integrate_with_tangents import integrate_with_se
 from simkit_solvers.derivatives.smoothing import Smoothing
 from simkit_solvers.problems.directions import Direction, Release
 
-from simkit.derivatives.derivative_program import Contribution, DerivativeProgram, Estimate, Moves, Rows, plus
+from simkit.derivatives.derivative_program import (
+    Contribution,
+    DerivativeProgram,
+    Moves,
+    PathEstimator,
+    Rows,
+    plus,
+)
 from simkit.derivatives.path_derivatives import directions_of, run_and_directions
 from simkit.distributions.distribution import AbstractDrawn
 from simkit.ensemble.paths import PathProgram
@@ -26,7 +33,7 @@ class SecondProgram:
     paths: PathProgram
     rows: Rows
     pairs: tuple[tuple[int, int], ...]
-    estimate: Estimate
+    estimate: PathEstimator
     release: Release | None = None
 
     def __call__(self, moves: Moves, ids) -> tuple[jax.Array, ...]:

@@ -12,9 +12,9 @@ from simkit.expressions.tree import (
     ClosedFormCall,
     Comparison,
     Environment,
+    ExpressionNode,
     FunctionalCall,
     Name,
-    Node,
     functionals_in,
     names_in,
     walk,
@@ -50,7 +50,7 @@ class Discontinuities:
     `valued` are the functionals whose values count, not just the results of their comparisons.
     """
 
-    def __init__(self, text: str, tree: Node):
+    def __init__(self, text: str, tree: ExpressionNode):
         self.text = text
         self.jumps: set[str] = set()
         self.kinks: set[str] = set()
@@ -62,7 +62,7 @@ class Discontinuities:
         self.jumps |= self.hidden
         self.kinks |= self.roots
 
-    def _visit(self, node: Node, compared: bool) -> None:
+    def _visit(self, node: ExpressionNode, compared: bool) -> None:
         if isinstance(node, FunctionalCall):
             self._functional(node.functional, compared)
             return
@@ -108,13 +108,13 @@ class Discontinuities:
             case "unknown":
                 self.hidden |= names_in(node)
 
-    def _add(self, nodes: Iterable[Node], difference: Callable, kink: bool = False) -> None:
+    def _add(self, nodes: Iterable[ExpressionNode], difference: Callable, kink: bool = False) -> None:
         names, functionals = names_in(*nodes, into_functionals=False), functionals_in(*nodes)
         place = len(self.differences)
         self.differences.append(Difference(self.text, place, kink, names, functionals, difference))
 
 
-def _may_touch_zero(node: Node) -> bool:
+def _may_touch_zero(node: ExpressionNode) -> bool:
     """Whether a value may be zero and positive to both sides, as a square, where its root has a kink.
 
     What is monotone in each of its names is not: beyond its zero it has no root.
@@ -124,7 +124,7 @@ def _may_touch_zero(node: Node) -> bool:
     return len(names) > len(set(names)) or not all(map(_is_monotone, below))
 
 
-def _is_monotone(node: Node) -> bool:
+def _is_monotone(node: ExpressionNode) -> bool:
     match node:
         case Call():
             function = node.function
@@ -134,11 +134,11 @@ def _is_monotone(node: Node) -> bool:
     return not isinstance(node, ClosedFormCall)
 
 
-def _difference(a: Node, b: Node) -> Callable[[Environment], Any]:
+def _difference(a: ExpressionNode, b: ExpressionNode) -> Callable[[Environment], Any]:
     return lambda environment: a(environment) - b(environment)
 
 
-def _to_jump(function: Function, part: Node) -> Callable[[Environment], Any]:
+def _to_jump(function: Function, part: ExpressionNode) -> Callable[[Environment], Any]:
     """The difference to the place nearest to a value where a step jumps."""
     nearest = function.nearest_jump
     if nearest is None:

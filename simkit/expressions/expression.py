@@ -4,7 +4,14 @@ import dataclasses
 import functools
 
 from simkit.expressions.discontinuities import Discontinuities
-from simkit.expressions.tree import Environment, FunctionalCall, Name, Node, functionals_in, names_in
+from simkit.expressions.tree import (
+    Environment,
+    ExpressionNode,
+    FunctionalCall,
+    Name,
+    functionals_in,
+    names_in,
+)
 from simkit.functionals.functional import AbstractFunctional
 
 
@@ -18,7 +25,7 @@ class Expression:
 
     text: str
     functionals: tuple[AbstractFunctional, ...]
-    tree: Node = dataclasses.field(compare=False, repr=False)
+    tree: ExpressionNode = dataclasses.field(compare=False, repr=False)
 
     def __call__(self, environment: Environment):
         return self.tree(environment)
@@ -39,7 +46,7 @@ class Expression:
         return self.tree.functional if isinstance(self.tree, FunctionalCall) else None
 
 
-def expression_of(text: str, tree: Node) -> Expression:
+def expression_of(text: str, tree: ExpressionNode) -> Expression:
     """The expression with this tree."""
     return Expression(text, functionals_in(tree), tree)
 

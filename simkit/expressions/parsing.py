@@ -33,10 +33,10 @@ from simkit.expressions.tree import (
     Chain,
     ClosedFormCall,
     Comparison,
+    ExpressionNode,
     FunctionalCall,
     Name,
-    Node,
-    Number,
+    NumberLiteral,
     names_in,
 )
 from simkit.functionals import FUNCTIONALS
@@ -75,7 +75,7 @@ def compile_expression(
     keyword arguments. Raises `ExpressionError`.
     """
     if isinstance(text, int | float):
-        return expression_of(repr(float(text)), Number(float(text)))
+        return expression_of(repr(float(text)), NumberLiteral(float(text)))
     check_tokens(text, keywords=closed_forms is not None)
     translation = _Translation(names, functionals, closed_forms or {})
     return expression_of(" ".join(text.split()), translation.number(python_tree(text), 0))
@@ -92,19 +92,19 @@ class _Translation:
         self.closed_forms = closed_forms
         self.inside = inside
 
-    def number(self, node: ast.expr, depth: int) -> Node:
+    def number(self, node: ast.expr, depth: int) -> ExpressionNode:
         """The tree of a number; a condition counts as 1 or 0."""
         translated = self.translate(node, depth)
         return Call("as_number", as_number, (translated,)) if _is_condition(node) else translated
 
-    def condition(self, node: ast.expr, depth: int) -> Node:
+    def condition(self, node: ast.expr, depth: int) -> ExpressionNode:
         """The tree of something true or false."""
         translated = self.translate(node, depth)
         if not _is_condition(node):
             fail(node.col_offset, "a condition such as S > 1 is needed, not a number")
         return translated
 
-    def translate(self, node: ast.expr, depth: int) -> Node:
+    def translate(self, node: ast.expr, depth: int) -> ExpressionNode:
         """The tree of a node, a number or a condition."""
         if depth > MAX_DEPTH:
             fail(node.col_offset, f"nested more than {MAX_DEPTH} levels deep")
@@ -139,19 +139,19 @@ class _Translation:
                 fail(node.col_offset, "a comma outside the arguments of a function")
         fail(node.col_offset, "this is not allowed in an expression")
 
-    def literal(self, node: ast.Constant) -> Number:
+    def literal(self, node: ast.Constant) -> NumberLiteral:
         try:
             value = float(cast(float, node.value))
         except (OverflowError, TypeError, ValueError):
             value = math.inf
         if not math.isfinite(value):
             fail(node.col_offset, "a number too large for float64")
-        return Number(value)
+        return NumberLiteral(value)
 
-    def name(self, node: ast.Name) -> Number | Name:
+    def name(self, node: ast.Name) -> NumberLiteral | Name:
         name = node.id
         if name in NUMBERS:
-            return Number(NUMBERS[name])
+            return NumberLiteral(NUMBERS[name])
         if self.names is not None and name not in self.names:
             if is_function(name) or name in self.closed_forms:
                 fail(node.col_offset, f"{name} is a function; write {name}(…)")
@@ -178,7 +178,7 @@ class _Translation:
             return Call("integer_power", functools.partial(integer_power, n=whole), (base,))
         return Call("power", power, (base, self.number(node.right, depth + 1)))
 
-    def call(self, node: ast.Call, depth: int) -> Node:
+    def call(self, node: ast.Call, depth: int) -> ExpressionNode:
         if not isinstance(node.func, ast.Name):
             fail(node.col_offset, "only a function can be called; write * for a product")
         name = node.func.id
@@ -238,7 +238,7 @@ class _Translation:
         usage = f"write {name}({', '.join(f'{p}=…' for p in parameters)})"
         if node.args:
             fail(node.args[0].col_offset, f"{name} takes its arguments by name, {usage}")
-        parts: dict[str, Node] = {}
+        parts: dict[str, ExpressionNode] = {}
         for given in node.keywords:
             if given.arg is None:
                 fail(given.col_offset, "** before an argument is not allowed")

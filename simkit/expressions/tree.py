@@ -25,11 +25,11 @@ NO_DERIVATIVE = (
 
 
 @dataclasses.dataclass(frozen=True)
-class Number:
+class NumberLiteral:
     """A number in the text, or one with a name such as `pi`."""
 
     value: float
-    parts: tuple["Node", ...] = ()
+    parts: tuple["ExpressionNode", ...] = ()
 
     def __call__(self, environment: Environment):
         return self.value
@@ -40,7 +40,7 @@ class Name:
     """A name whose value the environment has."""
 
     name: str
-    parts: tuple["Node", ...] = ()
+    parts: tuple["ExpressionNode", ...] = ()
 
     def __call__(self, environment: Environment):
         return environment[self.name]
@@ -52,7 +52,7 @@ class Call:
 
     name: str
     function: Callable[..., Any]
-    parts: tuple["Node", ...]
+    parts: tuple["ExpressionNode", ...]
 
     def __call__(self, environment: Environment):
         return self.function(*[part(environment) for part in self.parts])
@@ -63,7 +63,7 @@ class Chain:
     """Operations from left to right: a sum, a product, or conditions joined by `and` or `or`."""
 
     operations: tuple[Callable[[Any, Any], Any], ...]
-    parts: tuple["Node", ...]
+    parts: tuple["ExpressionNode", ...]
 
     def __call__(self, environment: Environment):
         value = self.parts[0](environment)
@@ -77,7 +77,7 @@ class Comparison:
     """`a < b`, or several at once as `a < b <= c`."""
 
     operations: tuple[Callable[[Any, Any], Any], ...]
-    parts: tuple["Node", ...]
+    parts: tuple["ExpressionNode", ...]
 
     def __call__(self, environment: Environment):
         values = [part(environment) for part in self.parts]
@@ -95,7 +95,7 @@ class FunctionalCall:
     functional: AbstractFunctional
 
     @property
-    def parts(self) -> tuple["Node", ...]:
+    def parts(self) -> tuple["ExpressionNode", ...]:
         """The trees of its arguments."""
         return tuple(each.tree for each in self.functional.written)
 
@@ -110,7 +110,7 @@ class ClosedFormCall:
     name: str
     form: Callable[..., Any]
     keys: tuple[str, ...]
-    parts: tuple["Node", ...]
+    parts: tuple["ExpressionNode", ...]
 
     def __call__(self, environment: Environment):
         values = {key: part(environment) for key, part in zip(self.keys, self.parts, strict=True)}
@@ -133,10 +133,10 @@ class ClosedFormCall:
             raise ExpressionError(f"{self.name}: {type(error).__name__}: {error}") from error
 
 
-Node = Number | Name | Call | Chain | Comparison | FunctionalCall | ClosedFormCall
+ExpressionNode = NumberLiteral | Name | Call | Chain | Comparison | FunctionalCall | ClosedFormCall
 
 
-def walk(*nodes: Node, into_functionals: bool = True) -> Iterator[Node]:
+def walk(*nodes: ExpressionNode, into_functionals: bool = True) -> Iterator[ExpressionNode]:
     """The nodes and all below them, from left to right."""
     for node in nodes:
         yield node
@@ -144,13 +144,13 @@ def walk(*nodes: Node, into_functionals: bool = True) -> Iterator[Node]:
             yield from walk(*node.parts, into_functionals=into_functionals)
 
 
-def names_in(*nodes: Node, into_functionals: bool = True) -> frozenset[str]:
+def names_in(*nodes: ExpressionNode, into_functionals: bool = True) -> frozenset[str]:
     """The names in nodes, as written."""
     below = walk(*nodes, into_functionals=into_functionals)
     return frozenset(node.name for node in below if isinstance(node, Name))
 
 
-def functionals_in(*nodes: Node) -> tuple[AbstractFunctional, ...]:
+def functionals_in(*nodes: ExpressionNode) -> tuple[AbstractFunctional, ...]:
     """The different path functionals in nodes, in the order of the text."""
     below = walk(*nodes, into_functionals=False)
     return tuple(dict.fromkeys(node.functional for node in below if isinstance(node, FunctionalCall)))

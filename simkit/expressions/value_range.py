@@ -5,19 +5,27 @@ import operator
 from collections.abc import Callable, Mapping
 
 from simkit.expressions.functions import both, divide, either
-from simkit.expressions.tree import Call, Chain, Comparison, FunctionalCall, Name, Node, Number
+from simkit.expressions.tree import (
+    Call,
+    Chain,
+    Comparison,
+    ExpressionNode,
+    FunctionalCall,
+    Name,
+    NumberLiteral,
+)
 from simkit.functionals.functional import ANY, Range
 
 CONDITION: Range = (0.0, 1.0)
 
 
-def value_range(tree: Node, known: Mapping[str, Range]) -> Range:
+def value_range(tree: ExpressionNode, known: Mapping[str, Range]) -> Range:
     """The least and the largest value of an expression, given those of the names in it that have such."""
     parts = [value_range(part, known) for part in tree.parts]
     match tree:
         case Comparison():
             return CONDITION
-        case Number():
+        case NumberLiteral():
             return tree.value, tree.value
         case Name():
             return known.get(tree.name, ANY)

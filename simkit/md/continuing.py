@@ -1,12 +1,15 @@
 """How a run goes on from an earlier one: which state serves it, and what it says of its start."""
 
-from typing import Any
+from simkit_physics.particles.all_pairs import AllPairs
+from simkit_physics.particles.listed_forces import ListedForces
 
 from simkit.md.saved_state import SavedState
 from simkit.md.simulation import ParticleSimulation
 
 
-def state_for(simulation: ParticleSimulation, forces: Any, replica: int) -> SavedState | None:
+def state_for(
+    simulation: ParticleSimulation, forces: ListedForces | AllPairs, replica: int
+) -> SavedState | None:
     """The state that a replica goes on from exactly, if there is one that serves these forces."""
     earlier = simulation.system.earlier
     if earlier is None or _reason_against(simulation, forces):
@@ -14,7 +17,7 @@ def state_for(simulation: ParticleSimulation, forces: Any, replica: int) -> Save
     return earlier.states[earlier.of_replica(replica)]
 
 
-def start_text(simulation: ParticleSimulation, forces: Any) -> str:
+def start_text(simulation: ParticleSimulation, forces: ListedForces | AllPairs) -> str:
     """What a run says of its start: how it goes on from another, and whether a drift was removed."""
     system, first = simulation.system, simulation.stages[0].method
     file, method, parts = simulation.experiment.system.file, type(first).__name__, []
@@ -34,7 +37,7 @@ def start_text(simulation: ParticleSimulation, forces: Any) -> str:
     return "; ".join(parts)
 
 
-def _reason_against(simulation: ParticleSimulation, forces: Any) -> str:
+def _reason_against(simulation: ParticleSimulation, forces: ListedForces | AllPairs) -> str:
     """Why a run cannot go on exactly; empty if it can."""
     earlier = simulation.system.earlier
     assert earlier is not None

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
+from simkit_physics.particles.potentials.potential import AbstractPotential
 
 from simkit.md.files.run_dataset import KIND, end_variables, without_states
 from simkit.md.functions.function import species_axis
@@ -59,7 +60,7 @@ def _labelled(result: ParticleResult, provenance: Mapping[str, str]) -> xr.Datas
     return xr.Dataset(variables, coordinates, attributes)
 
 
-def _sigma(potential: Any) -> np.ndarray | None:
+def _sigma(potential: AbstractPotential) -> np.ndarray | None:
     """The parameter `sigma`, of a potential by its name or one that is written as an energy."""
     sigma = getattr(potential, "sigma", getattr(potential, "parameters", {}).get("sigma"))
     return None if sigma is None else np.asarray(sigma, float)

@@ -2,17 +2,20 @@
 
 from typing import Any
 
+from simkit_physics.particles.all_pairs import AllPairs
 from simkit_physics.particles.choice import MEMORY, enlarged
 from simkit_physics.particles.density import Snapshot
+from simkit_physics.particles.listed_forces import ListedForces
 from simkit_physics.particles.overlaps import closest_overlap
 from simkit_solvers import Particles
+from simkit_solvers.problems.particles import AbstractForces
 
 from simkit.errors import NumericalError
 from simkit.machine.doctor import available_memory
 from simkit.md.programs import on_host
 
 
-def larger_lists(forces: Any, particles: Particles, listed: Any) -> tuple[Any, Particles]:
+def larger_lists(forces: AbstractForces, particles: Particles, listed: Any) -> tuple[Any, Particles]:
     """Forces with lists that have room; raises `NumericalError` where half the memory there is has none."""
     available = available_memory()
     try:
@@ -21,7 +24,7 @@ def larger_lists(forces: Any, particles: Particles, listed: Any) -> tuple[Any, P
         raise NumericalError(str(error)) from error
 
 
-def closest_pair(forces: Any, particles: Particles) -> str:
+def closest_pair(forces: ListedForces | AllPairs, particles: Particles) -> str:
     """Which two particles were the closest, to end a message."""
     particles = on_host(particles)
     overlap = closest_overlap(Snapshot.of(particles, forces.box), forces.box, float(forces.cutoff))

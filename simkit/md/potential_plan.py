@@ -10,6 +10,7 @@ import numpy as np
 from simkit_physics.particles.potentials import POTENTIALS, TRUNCATIONS
 from simkit_physics.particles.potentials.function_of_distance import FunctionOfDistance
 from simkit_physics.particles.potentials.mixing import mixed_parameters
+from simkit_physics.particles.potentials.potential import AbstractPotential
 from simkit_physics.particles.potentials.tabulated import Tabulated
 from simkit_solvers.problems.problem import Parameter, parameters_of
 
@@ -80,7 +81,7 @@ def _made(make: Callable[..., Any], parameters: Mapping[str, Table]) -> Any:
         raise SettingError(("potential",), str(error)) from error
 
 
-def _natural_cutoffs(potential: Any, species: int) -> Table:
+def _natural_cutoffs(potential: AbstractPotential, species: int) -> Table:
     """Where a potential ends by itself; raises `SettingError` for one that does not."""
     ends = np.broadcast_to(np.asarray(potential.natural_cutoff, float), (species, species))
     if not np.all(np.isfinite(ends)):

@@ -14,7 +14,7 @@ from simkit.ensemble.programs import Request, compiled
 
 
 @dataclasses.dataclass(frozen=True)
-class Call:
+class FunctionOfArrays:
     """A function of a module, called with arrays and with what else it takes; returns a list of arrays."""
 
     function: Callable
@@ -39,7 +39,7 @@ class Programs:
     def __call__(self, like: Any, function: Callable, *arguments: Any) -> Any:
         """`function(*arguments)`, a tree of the structure of `like`, whose leaves are arrays."""
         arrays, rest = eqx.partition(arguments, _is_array)
-        request = Request(Call(function, Static(rest)), (arrays,))
+        request = Request(FunctionOfArrays(function, Static(rest)), (arrays,))
         with self.lock:  # a thread that waits for another needs the same program, as a rule
             program = self.known.get(request.key)
             if program is None:

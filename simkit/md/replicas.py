@@ -21,6 +21,7 @@ from simkit_solvers.loops.simulate_particles import (
 )
 from simkit_solvers.methods.particles.fire import FIRE
 from simkit_solvers.problems.motion import MotionUnits
+from simkit_solvers.problems.particles import Vector
 
 from simkit.ensemble.work import in_order, workers_on
 from simkit.errors import NumericalError
@@ -283,6 +284,6 @@ class _Pace:
         self.steps = max(int(wanted // self.unit), 1) * self.unit
 
 
-def _by_identity(particles: Particles, force: Any) -> np.ndarray:
+def _by_identity(particles: Particles, force: Vector) -> np.ndarray:
     order = np.argsort(np.asarray(particles.identity))[: particles.count]
     return np.asarray(force.rows())[order]

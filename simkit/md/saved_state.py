@@ -15,6 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import UInt8
+from simkit_physics.particles.all_pairs import AllPairs
+from simkit_physics.particles.listed_forces import ListedForces
 from simkit_solvers import AbstractParticleMethod, Particles
 from simkit_solvers.loops.simulate_particles import ParticleRun
 from simkit_solvers.loops.two_level import ParticleState
@@ -75,7 +77,7 @@ class SavedState:
             raise DamagedStateError(str(error)) from error
         return SavedState(arrays, about)
 
-    def reason_against(self, forces: Any, precision: str) -> str:
+    def reason_against(self, forces: ListedForces | AllPairs, precision: str) -> str:
         """Why the list and the order of the particles are of no use for these forces; empty if they are."""
         if self.about["format"] != FORMAT:
             return "it was written by another version of simkit"

@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from simkit_physics.particles.all_pairs import AllPairs
 from simkit_physics.particles.choice import list_bytes
 from simkit_physics.particles.listed_forces import ListedForces
 from simkit_solvers.methods.particles.particle_methods import PARTICLE_METHODS
@@ -62,7 +63,7 @@ def size_of(simulation: ParticleSimulation) -> dict[str, Any]:
     }
 
 
-def _memory(simulation: ParticleSimulation, forces: Any, rows: int) -> dict[str, int]:
+def _memory(simulation: ParticleSimulation, forces: ListedForces | AllPairs, rows: int) -> dict[str, int]:
     """Bytes of the particles, their lists, the accumulators of observers, and what is measured."""
     replicas = min(len(workers_on(local_devices(1), simulation.threads)), simulation.paths)
     listed = isinstance(forces, ListedForces)

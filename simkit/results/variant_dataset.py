@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -106,7 +106,7 @@ def _own(one: xr.Dataset, shared: xr.Dataset) -> dict[str, Any]:
     return one.attrs | {OF_VARIABLES: {key: labels for key, labels in differing.items() if labels}}
 
 
-def _differs(dim: Any, datasets: list[xr.Dataset]) -> bool:
+def _differs(dim: Hashable, datasets: list[xr.Dataset]) -> bool:
     """Whether the places along a dimension are not the same in all."""
     places = [one[dim].values for one in datasets if dim in one.coords]
     return any(not np.array_equal(each, places[0]) for each in places)

@@ -15,7 +15,7 @@ from simkit.studies.functions import evaluate_function, function_of
 from simkit.studies.jumps import check_jumps
 from simkit.studies.method import AbstractMethod
 from simkit.studies.methods import Derivatives, Morris, Propagate, Rank, Sobol
-from simkit.studies.study import BUDGET, Plan, check_budget, run_study
+from simkit.studies.study import BUDGET, StudyPlan, check_budget, run_study
 from simkit.suggestions import did_you_mean, shown
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ def checked_plan(
     width: float | None = None,
     budget: int | None = None,
     power: bool = True,
-) -> Plan:
+) -> StudyPlan:
     """The plan, checked; `power` says whether points must be a power of two. Raises `InputError`."""
     problems = []
     whole = isinstance(points, int) and not isinstance(points, bool)
@@ -268,4 +268,4 @@ def checked_plan(
         problems.append(f"budget: must be at least 1, got {shown(budget)}")
     if problems:
         raise InputError(problems)
-    return Plan(points, replicates, seed, confidence, width, BUDGET if budget is None else budget)
+    return StudyPlan(points, replicates, seed, confidence, width, BUDGET if budget is None else budget)

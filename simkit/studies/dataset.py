@@ -11,7 +11,7 @@ from simkit.ensemble.step_bias.step_error import StepError
 from simkit.results.variables import Variables, variable, with_stderr
 from simkit.studies.method import AbstractMethod
 from simkit.studies.methods import MEANINGS, QUANTILES
-from simkit.studies.study import Plan, Study
+from simkit.studies.study import Study, StudyPlan
 
 FORMAT = 1
 KIND = "uncertainty"
@@ -20,7 +20,7 @@ BINS = 80
 
 def to_dataset(
     method: AbstractMethod,
-    plan: Plan,
+    plan: StudyPlan,
     study: Study,
     units: Mapping[str, str] | None = None,
     provenance: Mapping[str, Any] | None = None,
@@ -79,7 +79,9 @@ def _step_biases(names: list[str], errors: Mapping[str, StepError]) -> Variables
     return with_stderr("step_bias", ("observable",), bias, stderr, "", what) | {"step_bias_at_least": bound}
 
 
-def _attributes(method: AbstractMethod, plan: Plan, study: Study, units: Mapping[str, str]) -> dict[str, Any]:
+def _attributes(
+    method: AbstractMethod, plan: StudyPlan, study: Study, units: Mapping[str, str]
+) -> dict[str, Any]:
     texts = (f"{name}: {distribution_text(each)}" for name, each in method.distributions.items())
     limits = {} if plan.width is None else {"width": plan.width, "budget": plan.budget}
     return {

@@ -24,7 +24,7 @@ from simkit.studies.method import PER_GROUP, AbstractMethod
 from simkit.studies.methods import METHODS
 from simkit.studies.plan import UncertainExperiment, load_uncertain
 from simkit.studies.simulations import simulated_design
-from simkit.studies.study import Plan, Study, check_budget, run_study
+from simkit.studies.study import Study, StudyPlan, check_budget, run_study
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -68,7 +68,7 @@ def study_experiment(
     method = method_of(loaded)
     names = tuple(settings.of or simulation.observables or simulation.problem.State._fields)
     paths = (settings.paths or PATHS) if is_random(simulation) else 1
-    plan = Plan(**{field.name: getattr(settings, field.name) for field in dataclasses.fields(Plan)})
+    plan = StudyPlan(**{field.name: getattr(settings, field.name) for field in dataclasses.fields(StudyPlan)})
     start = time.perf_counter()
     with placed(experiment_of(simulation).document):
         check_budget(method, plan, paths, "uncertainty.budget")

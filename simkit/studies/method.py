@@ -32,7 +32,7 @@ class DesignRows(NamedTuple):
 Measures = dict[str, tuple[tuple[str, ...], Measure]]
 
 
-class Measured(NamedTuple):
+class StudyMeasures(NamedTuple):
     """Measures by name with the dimensions of each, and for each group why it is zero, or nothing."""
 
     measures: Measures
@@ -64,7 +64,7 @@ class AbstractMethod(abc.ABC):
         """How the runs of a row are made of its base."""
 
     @abc.abstractmethod
-    def measured(self, values: Values, inputs: DesignRows) -> Measured:
+    def measured(self, values: Values, inputs: DesignRows) -> StudyMeasures:
         """What the runs of all replicates say of one observable that changes."""
 
     def inputs(self, first: int, count: int, seed: int, replicates: int) -> DesignRows:

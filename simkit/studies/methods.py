@@ -22,8 +22,8 @@ from simkit.studies.method import (
     AbstractMethod,
     AbstractPointMethod,
     DesignRows,
-    Measured,
     Measures,
+    StudyMeasures,
 )
 from simkit.studies.ranks import rank_measures
 from simkit.studies.replicates import Measure
@@ -80,7 +80,7 @@ class Sobol(AbstractMethod):
     def design(self) -> Design:
         return saltelli_design(list(self.groups.values()), len(self.distributions), self.order == 2)
 
-    def measured(self, values: Values, inputs: DesignRows) -> Measured:
+    def measured(self, values: Values, inputs: DesignRows) -> StudyMeasures:
         """Indices of $E[f|x]$: noise is subtracted where it adds."""
         evaluated = self.evaluated(values)
         same = np.all(evaluated.AB - evaluated.A[..., None] == 0, (0, 1))
@@ -94,7 +94,7 @@ class Sobol(AbstractMethod):
             pairs, over = second_order(evaluated, self.estimator)
             pairs = np.where(same[:, None] | same[None, :], pairs * 0.0, pairs)
             result["second"] = ((*PER_GROUP, "parameter_2"), Measure(pairs, over))
-        return Measured(result | _moments(values, variance(evaluated)), _notes(same))
+        return StudyMeasures(result | _moments(values, variance(evaluated)), _notes(same))
 
     def evaluated(self, values: Values) -> Evaluated:
         """The values by the letters of the design."""
@@ -147,7 +147,7 @@ class Morris(AbstractMethod):
         tails = np.tile([0.0 if np.all(np.isfinite(x)) else TAIL for x in ends], d + 1)
         return DesignRows(self.quantiles(tails + (1 - 2 * tails) * base), orders, up)
 
-    def measured(self, values: Values, inputs: DesignRows) -> Measured:
+    def measured(self, values: Values, inputs: DesignRows) -> StudyMeasures:
         r"""The effects on means over paths, where all points of a walk meet the same noise.
 
         What is left of it, `effect_noise`, is subtracted from the variance of the effects. Absolute values
@@ -175,7 +175,7 @@ class Morris(AbstractMethod):
             star, half = measures["mu_star"][1].interval(0.95)
             only = star - half <= np.sqrt(2 / np.pi * noise.mean((0, 1)))
             notes = [note or (ONLY_NOISE if maybe else "") for note, maybe in zip(notes, only, strict=True)]
-        return Measured(measures, notes)
+        return StudyMeasures(measures, notes)
 
     def scale(self, name: str, estimates: dict[str, np.ndarray]) -> float:
         return float(np.max(estimates["mu_star"])) or 1.0
@@ -196,7 +196,7 @@ class Derivatives(AbstractPointMethod):
     headline: ClassVar = ("bound",)
     wants_gradient: ClassVar = True
 
-    def measured(self, values: Values, inputs: DesignRows) -> Measured:
+    def measured(self, values: Values, inputs: DesignRows) -> StudyMeasures:
         if values.gradient is None:
             raise TypeError("derivative-based measures need gradients")
         squares = values.gradient**2
@@ -218,7 +218,7 @@ class Derivatives(AbstractPointMethod):
             "derivative": (PER_GROUP, Measure(values.gradient.mean(1))),
         }
         zero = np.all(values.gradient == 0, (0, 1))
-        return Measured(measures | _moments(values, split), _notes(zero))
+        return StudyMeasures(measures | _moments(values, split), _notes(zero))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -231,11 +231,13 @@ class Rank(AbstractPointMethod):
     headline: ClassVar = ("spearman", "partial")
     wants_each: ClassVar = True
 
-    def measured(self, values: Values, inputs: DesignRows) -> Measured:
+    def measured(self, values: Values, inputs: DesignRows) -> StudyMeasures:
         each = None if values.noise is None or values.each is None else values.each[:, :, 0]
         result = rank_measures(inputs.base, values.mean[:, :, 0], each)
         measures: Measures = {name: (PER_GROUP, measure) for name, measure in result.items()}
-        return Measured(measures | _moments(values, values.split()["parameters"]), [""] * len(self.groups))
+        return StudyMeasures(
+            measures | _moments(values, values.split()["parameters"]), [""] * len(self.groups)
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -249,13 +251,13 @@ class Propagate(AbstractPointMethod):
     width_unit: ClassVar = " standard deviations of the output"
     wants_each: ClassVar = True
 
-    def measured(self, values: Values, inputs: DesignRows) -> Measured:
+    def measured(self, values: Values, inputs: DesignRows) -> StudyMeasures:
         if values.each is None:
             raise TypeError("quantiles need the values of single paths")
         each = values.each.reshape(len(values.mean), -1)
         quantiles = np.quantile(each, QUANTILES, axis=1).T
         result: Measures = {"quantiles": (("quantile",), Measure(quantiles))}
-        return Measured(_moments(values, values.split()["parameters"]) | result, [""] * len(self.groups))
+        return StudyMeasures(_moments(values, values.split()["parameters"]) | result, [""] * len(self.groups))
 
     def scale(self, name: str, estimates: dict[str, np.ndarray]) -> float:
         return float(estimates["sd"]) or 1.0

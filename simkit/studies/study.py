@@ -18,7 +18,7 @@ BUDGET = 2**24
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class StudyPlan:
     """How many runs: `points` rows in each of `replicates`, doubled until intervals are below `width`.
 
     A width is that of the whole interval, of fractions and correlations as it is, of mu_star in units of the
@@ -33,7 +33,7 @@ class Plan:
     budget: int = BUDGET
 
 
-class Estimate(NamedTuple):
+class IntervalEstimate(NamedTuple):
     """A measure of one observable: its dimensions, the estimate and half of its interval."""
 
     dims: tuple[str, ...]
@@ -48,7 +48,7 @@ class Study:
     `samples` are the values of the first paths of all runs, by observable, where the method keeps them.
     """
 
-    estimates: dict[str, dict[str, Estimate]]
+    estimates: dict[str, dict[str, IntervalEstimate]]
     notes: dict[str, list[str]]
     points: int
     runs: int
@@ -57,7 +57,7 @@ class Study:
     samples: dict[str, np.ndarray]
 
 
-def check_budget(method: AbstractMethod, plan: Plan, paths: int = 1, key: str = "budget") -> None:
+def check_budget(method: AbstractMethod, plan: StudyPlan, paths: int = 1, key: str = "budget") -> None:
     """Raise `InputError` where a study that goes on to a `width` begins with more runs than its budget."""
     members = method.design.members
     first = plan.points * plan.replicates * members * paths
@@ -69,7 +69,7 @@ def check_budget(method: AbstractMethod, plan: Plan, paths: int = 1, key: str = 
         )
 
 
-def run_study(method: AbstractMethod, plan: Plan, evaluate: Evaluate, paths: int = 1) -> Study:
+def run_study(method: AbstractMethod, plan: StudyPlan, evaluate: Evaluate, paths: int = 1) -> Study:
     """Run a study. `evaluate` gives the values of a design's rows; `paths` is how many each run has.
 
     Points are added to the same scramblings, so that no run is made twice.
@@ -94,7 +94,7 @@ def run_study(method: AbstractMethod, plan: Plan, evaluate: Evaluate, paths: int
         points, have = 2 * points, points
 
 
-def _stopped(plan: Plan, widest: float, next_runs: int) -> Stopped | None:
+def _stopped(plan: StudyPlan, widest: float, next_runs: int) -> Stopped | None:
     if plan.width is None:
         return "points"
     if widest <= plan.width:
@@ -103,14 +103,15 @@ def _stopped(plan: Plan, widest: float, next_runs: int) -> Stopped | None:
 
 
 def _estimated(
-    method: AbstractMethod, plan: Plan, values: Values, inputs: DesignRows
-) -> tuple[dict[str, Estimate], list[str], float]:
+    method: AbstractMethod, plan: StudyPlan, values: Values, inputs: DesignRows
+) -> tuple[dict[str, IntervalEstimate], list[str], float]:
     """Estimates, notes and the widest interval among the headline measures."""
     if np.ptp(values.mean) == 0 and (values.noise is None or not np.any(values.noise)):
         return _constant(method, values, inputs)
     measures, notes = method.measured(values, inputs)
     result = {
-        name: Estimate(dims, *measure.interval(plan.confidence)) for name, (dims, measure) in measures.items()
+        name: IntervalEstimate(dims, *measure.interval(plan.confidence))
+        for name, (dims, measure) in measures.items()
     }
     numbers = {name: estimate.value for name, estimate in result.items()}
     widths = [2 * np.max(result[name].half) / method.scale(name, numbers) for name in method.headline]
@@ -119,7 +120,7 @@ def _estimated(
 
 def _constant(
     method: AbstractMethod, values: Values, inputs: DesignRows
-) -> tuple[dict[str, Estimate], list[str], float]:
+) -> tuple[dict[str, IntervalEstimate], list[str], float]:
     """Exact zeros for an observable that is the same in all runs, but for its mean and quantiles."""
     value = float(values.mean.flat[0])
     with np.errstate(all="ignore"):
@@ -128,5 +129,5 @@ def _constant(
     for name, (dims, measure) in measures.items():
         shape = measure.values.shape[1:]
         known = value if name in ("mean", "quantiles") else 0.0
-        result[name] = Estimate(dims, np.full(shape, known), np.zeros(shape))
+        result[name] = IntervalEstimate(dims, np.full(shape, known), np.zeros(shape))
     return result, [NEVER_CHANGES] * len(method.groups), 0.0

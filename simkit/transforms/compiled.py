@@ -33,12 +33,12 @@ class Program:
     `static` are the positions whose values were compiled in, with those values.
     """
 
-    executable: Any
+    executable: jax.stages.Compiled
     static: dict[int, Any]
     device: Any
     cost: Cost
 
-    def __call__(self, *args):
+    def __call__(self, *args: PyTree) -> PyTree:
         for i, value in self.static.items():
             if i >= len(args) or args[i] != value:
                 given = repr(args[i]) if i < len(args) else "nothing"
@@ -63,7 +63,7 @@ def placed(args: PyTree, device: Any) -> PyTree:
     return jax.tree.map(put, args)
 
 
-def cost_of(executable: Any, compile_s: float) -> Cost:
+def cost_of(executable: jax.stages.Compiled, compile_s: float) -> Cost:
     memory, counted = executable.memory_analysis(), executable.cost_analysis() or {}
 
     def of(name):

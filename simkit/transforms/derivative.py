@@ -10,6 +10,7 @@ from typing import Literal
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from simkit.errors import InputError
 from simkit.transforms.arguments import Positions, check_floats, check_positions, count, positions
@@ -39,7 +40,7 @@ class Choice:
     budget: int
     reason: str
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.strategy}: {self.reason}"
 
 
@@ -58,7 +59,7 @@ class Derivative:
             raise InputError(f"derivative: strategy must be auto, forward or reverse, got {self.strategy!r}")
         check_positions("derivative: wrt", self.wrt, self.function)
 
-    def choice(self, *args) -> Choice:
+    def choice(self, *args: PyTree) -> Choice:
         """The strategy for such arguments, arrays or their shapes, and the reason; nothing is computed."""
         check_floats("derivative: wrt", args, self.wrt)
         out = jax.eval_shape(self.function, *args)
@@ -72,7 +73,7 @@ class Derivative:
             strategy, reason = _chosen(inputs, outputs, forward, reverse, residuals, self.budget)
         return Choice(strategy, inputs, outputs, forward, reverse, residuals, self.budget, reason)
 
-    def __call__(self, *args):
+    def __call__(self, *args: PyTree) -> PyTree:
         check_floats("derivative: wrt", args, self.wrt)
         out = jax.eval_shape(self.function, *args)
         strategy = self.strategy if self.strategy != "auto" else self.choice(*args).strategy

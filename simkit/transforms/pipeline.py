@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from simkit.errors import InputError
 from simkit.transforms.arguments import arity, name_of, positions
@@ -31,7 +32,7 @@ class Pipeline:
     composed: Callable = dataclasses.field(repr=False)
     programs: dict[Hashable, Program] = dataclasses.field(default_factory=dict, repr=False, compare=False)
 
-    def __call__(self, *args):
+    def __call__(self, *args: PyTree) -> PyTree:
         self._check_count(args)
         jit = self.jit
         if jit is None:
@@ -49,7 +50,7 @@ class Pipeline:
             return Jit()
         return last if isinstance(last, Jit) else None
 
-    def lower(self, *args) -> Any:
+    def lower(self, *args: PyTree) -> jax.stages.Lowered:
         """The traced program for arguments, or for their shapes (`jax.ShapeDtypeStruct`), as jax gives it.
 
         Raises `InputError` where the pipeline ends with neither `Jit` nor `Pmap`.
@@ -61,7 +62,7 @@ class Pipeline:
         compiled: Any = self.composed
         return compiled.lower(*self._placed(args, jit))
 
-    def compile(self, *args) -> Program:
+    def compile(self, *args: PyTree) -> Program:
         """The program compiled for arguments or their shapes, with its cost. Raises what `lower` raises."""
         start = time.perf_counter()
         executable = self.lower(*args).compile()
@@ -69,7 +70,7 @@ class Pipeline:
         static = {i: args[i] for i in jit.static}
         return Program(executable, static, jit.place(), cost_of(executable, time.perf_counter() - start))
 
-    def warm_up(self, *args) -> Program:
+    def warm_up(self, *args: PyTree) -> Program:
         """Compile for such arguments or shapes now, so that later calls with them need not."""
         program = self.compile(*args)
         self.programs[_key(args, self.jit or Jit())] = program

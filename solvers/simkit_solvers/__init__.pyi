@@ -87,7 +87,7 @@ from .methods.sde.tamed_euler import TamedEuler as TamedEuler
 from .methods.solver_check import check_solver as check_solver
 from .methods.solver_info import Orders as Orders
 from .methods.solver_info import SolverInfo as SolverInfo
-from .methods.switched import Switched as Switched
+from .methods.switched import SwitchedSolver as SwitchedSolver
 from .numerics.decay import mean_decay as mean_decay
 from .numerics.scalar import Scalar as Scalar
 from .numerics.self_adjoint import self_adjoint as self_adjoint

@@ -116,6 +116,16 @@ def test_the_readme_of_a_room_names_all_its_files_and_no_others(room):
     assert sorted(named) == sorted(files), f"take rows without a file out of {readme}"
 
 
+def test_a_class_name_stands_for_one_class():
+    places: dict[str, list[Path]] = {}
+    for file in (file for package in PACKAGES.values() for file in sorted(package.rglob("*.py"))):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(file.relative_to(ROOT))
+    assert len(places) > 300
+    assert not {name: files for name, files in places.items() if len(files) > 1}, "say in the name which"
+
+
 def stated(text: str) -> str:
     """What a row or the start of a docstring says, apart from capitals, line breaks and the full stop."""
     return " ".join(text.split("\n\n")[0].split()).rstrip(".").lower()

@@ -67,7 +67,7 @@ class Bates(AbstractJumpDiffusion, AbstractExactMoments, AbstractSquareRootVaria
     m: Scalar = parameter("1", "mean jump of the logarithm of the price")
     delta: Scalar = parameter("1", "standard deviation of that jump", at_least=0)
 
-    def between_jumps(self, t) -> Heston:
+    def between_jumps(self, t: Scalar) -> Heston:
         """Heston's model of what happens between jumps."""
         mu = self.mu - self.lam * self.marks(t).mean_return()
         return Heston(mu=mu, kappa=self.kappa, theta=self.theta, xi=self.xi, rho=self.rho)

@@ -87,7 +87,7 @@ class Heston(AbstractSDE, AbstractExactMoments, AbstractSquareRootVariance):
             v=self.xi**2 * span * (remaining + self.kappa * self.theta * span / 2),
         )
 
-    def log_second_moment(self, t, v0):
+    def log_second_moment(self, t: Scalar, v0: Scalar) -> Scalar:
         r"""$\ln E[S_t^2]/E[S_t]^2 = A + B v_0$ where $B' = \xi^2 B^2/2 - bB + 1$ and $A' = \kappa\theta B$.
 
         Here $b = \kappa - 2\rho\xi$, and with $d^2 = b^2 - 2\xi^2$ the solution is hyperbolic for

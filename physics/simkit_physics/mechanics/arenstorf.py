@@ -57,7 +57,7 @@ class Arenstorf(AbstractODE):
             vy=y.y - 2 * y.vx - (earth + moon) * y.y,
         )
 
-    def jacobi_integral(self, y):
+    def jacobi_integral(self, y: ArenstorfState) -> Scalar:
         r"""$x^2 + y^2 + 2(1 - \mu)/r_1 + 2\mu/r_2 - |v|^2$, which an orbit keeps."""
         r1, r2 = jnp.hypot(y.x + self.mu, y.y), jnp.hypot(y.x - (1 - self.mu), y.y)
         return y.x**2 + y.y**2 + 2 * (1 - self.mu) / r1 + 2 * self.mu / r2 - y.vx**2 - y.vy**2

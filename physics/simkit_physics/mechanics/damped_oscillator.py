@@ -30,6 +30,6 @@ class DampedOscillator(AbstractODE):
     def drift(self, t, y):
         return DampedOscillatorState(x=y.v, v=-(self.k * y.x + self.c * y.v) / self.m)
 
-    def energy(self, y):
+    def energy(self, y: DampedOscillatorState) -> Scalar:
         """Kinetic energy and that of the spring, in mass·length²/time²."""
         return kinetic_energy(self.m, momentum(self.m, y.v)) + spring_energy(self.k, y.x)

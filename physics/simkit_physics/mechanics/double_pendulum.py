@@ -51,7 +51,7 @@ class DoublePendulum(AbstractODE):
             omega2=(total * push2 - cos * push1) / (self.l2 * inertia),
         )
 
-    def energy(self, y):
+    def energy(self, y: DoublePendulumState) -> Scalar:
         """Kinetic and potential energy of both masses, in mass·length²/time²."""
         v1, v2 = self.l1 * y.omega1, self.l2 * y.omega2
         square = v1**2 + v2**2 + 2 * v1 * v2 * jnp.cos(y.theta1 - y.theta2)

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
+from jaxtyping import PyTree
 from simkit_solvers import AbstractHamiltonian, Parameter, Quantity, Scalar
 
 from simkit_physics.mechanics.energies import gravitational_energy, kinetic_energy
@@ -42,7 +43,7 @@ class AbstractPlanarBodies(AbstractHamiltonian):
             for (m1, x1, y1), (m2, x2, y2) in itertools.combinations(bodies, 2)
         )
 
-    def angular_momentum(self, y):
+    def angular_momentum(self, y: PyTree) -> Scalar:
         r"""$\sum_i x_i p_{y,i} - y_i p_{x,i}$, in mass·length²/time."""
         half = len(y) // 2
         q, p = tuple(y[:half]), tuple(y[half:])

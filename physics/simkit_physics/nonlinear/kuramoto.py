@@ -3,6 +3,7 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
+from jaxtyping import PyTree
 from simkit_solvers import AbstractSDE, Parameter, Quantity, Scalar
 
 from simkit_physics.sized import AbstractSized, Parts, indexed, with_size
@@ -49,7 +50,7 @@ class AbstractKuramoto(AbstractSDE, AbstractSized):
             pulled.append(omega + pull)
         return self.State(*pulled)
 
-    def frequencies(self, y) -> list:
+    def frequencies(self, y: PyTree) -> list[Scalar]:
         r"""$\omega_i$ of every phase, in the layout of the state."""
         given = (getattr(self, name.replace("theta", "omega")) for name in self.State._fields)
         spread = _lorentzian_quantiles(y)
@@ -59,13 +60,13 @@ class AbstractKuramoto(AbstractSDE, AbstractSized):
         size = jnp.sqrt(2 * self.D)
         return self.State(*(size * w for w in dW))
 
-    def mean_field(self, y):
+    def mean_field(self, y: PyTree) -> tuple[Scalar, Scalar]:
         r"""Real and imaginary part of $r e^{i\psi} = \frac1N \sum_j e^{i\theta_j}$."""
         count = sum(jnp.size(theta) for theta in y)
         x = sum(jnp.sum(jnp.cos(theta)) for theta in y) / count
         return x, sum(jnp.sum(jnp.sin(theta)) for theta in y) / count
 
-    def order_parameter(self, y):
+    def order_parameter(self, y: PyTree) -> Scalar:
         r"""$r$, from 0 for phases all around to 1 for equal ones."""
         return jnp.hypot(*self.mean_field(y))
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 from simkit_solvers import Vector
 
 
@@ -129,7 +130,7 @@ class AbstractPeriodicBox(AbstractBox):
         """
         return Vector(*map(_last_32_bits, self.fractions(position)))
 
-    def of_fixed_point(self, difference: Vector, dtype: Any) -> Vector:
+    def of_fixed_point(self, difference: Vector, dtype: DTypeLike) -> Vector:
         """The nearest image of a difference of coordinates in fixed point."""
         unit = jnp.asarray(2.0**-32, dtype)
         return self.cartesian(Vector(*(c.astype(dtype) * unit for c in difference)))

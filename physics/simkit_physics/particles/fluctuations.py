@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
+from jaxtyping import Array, Float
 from simkit_solvers import Particles
 
 from simkit_physics.particles.boxes import AbstractBox
@@ -17,7 +18,9 @@ from simkit_physics.particles.clusters import ClusterGrid
 from simkit_physics.particles.near_pairs import Tile, over_near_pairs
 
 
-def hypervirial(grid: ClusterGrid, box: AbstractBox, potential: Any, particles: Particles) -> jax.Array:
+def hypervirial(
+    grid: ClusterGrid, box: AbstractBox, potential: Any, particles: Particles
+) -> Float[Array, ""]:
     r"""The hypervirial of a truncated potential, $X = \tfrac19 \sum_{i<j} r (r u'(r))'$, an energy.
 
     It is what compressibilities from fluctuations need beside the virial. The force must be continuous at

@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.typing import DTypeLike
 from jaxtyping import Array, Bool
 from simkit_solvers import PairTotals, Particles, Vector
 
@@ -209,7 +210,7 @@ class ListedForces(AbstractPairForces):
         pairs = Pairs(potential, far**2, box.nearest if self.each_pair else None)
         return pairs, group(position, species, real, far), group(position, species, real, -far), fetch
 
-    def _centre(self, position: Vector, real: jax.Array, dtype: Any) -> Vector:
+    def _centre(self, position: Vector, real: jax.Array, dtype: DTypeLike) -> Vector:
         """The mean position of the members of each cluster, which stand around the first one."""
         first = Vector(*(c[:1] for c in position))
         count = jnp.maximum(jnp.sum(real, 0, keepdims=True), 1).astype(dtype)
@@ -220,7 +221,7 @@ class ListedForces(AbstractPairForces):
         means = (jnp.sum(jnp.where(real, c, 0), 0, keepdims=True) / count for c in around)
         return Vector(*(c + m.astype(c.dtype) for c, m in zip(first, means, strict=True)))
 
-    def _relative(self, dtype: Any) -> Callable[[Vector, Vector], Vector]:
+    def _relative(self, dtype: DTypeLike) -> Callable[[Vector, Vector], Vector]:
         """The nearest image of a difference of coordinates, in the type of pair arithmetic."""
 
         def relative(a: Vector, b: Vector) -> Vector:

@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.typing import DTypeLike
 from simkit_solvers import PairTotals, Tensor, Vector
 
 from simkit_physics.particles.pair_rules import Places
@@ -165,5 +166,5 @@ def _both_ends(
     return PairSums(Vector(*summed), energy, virial), onto
 
 
-def _zeros(dtype: Any, *shape: int) -> Vector:
+def _zeros(dtype: DTypeLike, *shape: int) -> Vector:
     return Vector(*(jnp.zeros(shape, dtype),) * 3)

@@ -11,14 +11,14 @@ doi:10.1093/oso/9780198803195.001.0001.
 
 import math
 
-import jax
 from jax.typing import ArrayLike
+from jaxtyping import Array, Float
 from simkit_solvers import ParticleTotals, Tensor
 
 from simkit_physics.particles.boxes import AbstractBox
 
 
-def temperature(totals: ParticleTotals, freedom: int, boltzmann: ArrayLike = 1.0) -> jax.Array:
+def temperature(totals: ParticleTotals, freedom: int, boltzmann: ArrayLike = 1.0) -> Float[Array, "..."]:
     r"""$T = 2K / f k_B$ with `freedom` f, the degrees of freedom of the method."""
     return totals.kinetic.trace / (freedom * boltzmann)
 
@@ -28,7 +28,7 @@ def pressure_tensor(totals: ParticleTotals, volume: ArrayLike) -> Tensor:
     return Tensor(*((k + w) / volume for k, w in zip(totals.kinetic, totals.virial, strict=True)))
 
 
-def pressure(totals: ParticleTotals, volume: ArrayLike) -> jax.Array:
+def pressure(totals: ParticleTotals, volume: ArrayLike) -> Float[Array, "..."]:
     """A third of the trace of the pressure tensor, in energy per volume."""
     return (totals.kinetic.trace + totals.virial.trace) / (3 * volume)
 

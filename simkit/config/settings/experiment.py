@@ -16,7 +16,7 @@ from simkit.config.settings.uncertainty import Uncertainty
 from simkit.config.settings.values import (
     ONE_OF,
     DatasetName,
-    Number,
+    NumberOrExpression,
     Section,
     Shorthand,
     VariantSettings,
@@ -26,7 +26,7 @@ from simkit.config.settings.values import (
 class Experiment(Section):
     """Everything about a run. `load` makes one from a file; `resolved` gives it back with all defaults."""
 
-    constants: dict[str, Number] = Field(
+    constants: dict[str, NumberOrExpression] = Field(
         default_factory=dict,
         description="Names for use anywhere below: numbers, or expressions of earlier constants. For "
         "`simkit uncertainty` also distributions such as {normal: [0.05, 0.01]}.",

@@ -5,7 +5,14 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Field, Tag
 
 from simkit.config.settings.tags import FROM_FILE, LISTED, PER_PATH, PLAIN, RANDOM
-from simkit.config.settings.values import ByPlaceOrName, Number, Section, Text, list_of, plain_number
+from simkit.config.settings.values import (
+    ByPlaceOrName,
+    NumberOrExpression,
+    Section,
+    Text,
+    list_of,
+    plain_number,
+)
 
 
 class RandomValue(Section):
@@ -75,10 +82,10 @@ def _initial_tag(value: Any) -> str:
 
 
 Initial = Annotated[
-    Annotated[Number, Tag(PLAIN)]
+    Annotated[NumberOrExpression, Tag(PLAIN)]
     | Annotated[RandomValue, Tag(RANDOM)]
     | Annotated[PerPath, Tag(PER_PATH)]
     | Annotated[FromFile, Tag(FROM_FILE)]
-    | Annotated[list[Number], Tag(LISTED)],
+    | Annotated[list[NumberOrExpression], Tag(LISTED)],
     Discriminator(_initial_tag),
 ]

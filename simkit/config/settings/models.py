@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Discriminator, Field, Tag
 
 from simkit.config.settings.tags import INLINE_HAMILTONIAN, INLINE_NETWORK, INLINE_ODE, INLINE_SDE, NAMED
-from simkit.config.settings.values import ONE_OF, Number, NumberOrList, Section, Shorthand, Text
+from simkit.config.settings.values import ONE_OF, NumberOrExpression, NumberOrList, Section, Shorthand, Text
 
 
 class NamedModel(Section):
@@ -20,8 +20,8 @@ class NamedModel(Section):
 class SDEVariable(Section):
     """One variable of a stochastic equation."""
 
-    drift: Number = Field(0.0, description="Rate of change; an expression.", examples=["mu * S"])
-    noise: dict[str, Number] = Field(
+    drift: NumberOrExpression = Field(0.0, description="Rate of change; an expression.", examples=["mu * S"])
+    noise: dict[str, NumberOrExpression] = Field(
         default_factory=dict,
         description="What multiplies each noise, by the name of the noise. The same name in several "
         "equations means the same noise.",
@@ -36,12 +36,12 @@ class InlineSDE(Section):
         description="One entry for each variable: {drift: …, noise: {name: …}}, or the drift alone.",
         examples=[{"S": {"drift": "mu * S", "noise": {"W1": "sigma * S"}}}],
     )
-    parameters: dict[str, Number] = Field(
+    parameters: dict[str, NumberOrExpression] = Field(
         default_factory=dict,
         description="Named numbers in the equations; expressions of constants.",
         examples=[{"mu": 0.05, "sigma": 0.2}],
     )
-    correlation: dict[str, Number] = Field(
+    correlation: dict[str, NumberOrExpression] = Field(
         default_factory=dict,
         description="Correlation of pairs of noises, each from -1 to 1; 0 for pairs that are not named.",
         examples=[{"W1-W2": -0.7}],
@@ -54,11 +54,11 @@ class InlineSDE(Section):
 class InlineODE(Section):
     """An ordinary differential equation written in the file."""
 
-    ode: dict[str, Number] = Field(
+    ode: dict[str, NumberOrExpression] = Field(
         description="The rate of change of each variable; an expression.",
         examples=[{"x": "sigma * (y - x)"}],
     )
-    parameters: dict[str, Number] = Field(
+    parameters: dict[str, NumberOrExpression] = Field(
         default_factory=dict,
         description="Named numbers in the equations; expressions of constants.",
         examples=[{"sigma": 10.0}],
@@ -68,10 +68,10 @@ class InlineODE(Section):
 class Energies(Section):
     """The two parts of a separable energy; the equations follow by differentiation."""
 
-    kinetic: Number = Field(
+    kinetic: NumberOrExpression = Field(
         description="Kinetic energy; an expression of the momenta.", examples=["p**2 / (2*m)"]
     )
-    potential: Number = Field(
+    potential: NumberOrExpression = Field(
         description="Potential energy; an expression of the positions.", examples=["k*q**2 / 2"]
     )
 
@@ -86,7 +86,7 @@ class InlineHamiltonian(Section):
     coordinates: dict[str, Text] = Field(
         description="Each position with its momentum.", examples=[{"q": "p"}]
     )
-    parameters: dict[str, Number] = Field(
+    parameters: dict[str, NumberOrExpression] = Field(
         default_factory=dict,
         description="Named numbers in the energies; expressions of constants.",
         examples=[{"m": 1.0, "k": 4.0}],
@@ -97,13 +97,13 @@ class ReactionSettings(Section):
     """One reaction, and how often it happens: rate or propensity."""
 
     equation: Text = Field(description="Reactants and products; 0 is nothing.", examples=["S + I -> 2 I"])
-    rate: Number | None = Field(
+    rate: NumberOrExpression | None = Field(
         None,
         description="Mass action: the propensity is this expression of parameters, constants and t, times "
         "the ways to choose the reactants: S*I for S + I, X*(X-1)/2 for 2 X. In the rate equation X**2/2.",
         examples=["beta/N"],
     )
-    propensity: Number | None = Field(
+    propensity: NumberOrExpression | None = Field(
         None,
         description="Instead of rate: events per unit of time, an expression that may use the species too. "
         "It must be zero if reactants are missing.",
@@ -119,7 +119,7 @@ class InlineNetwork(Section):
         description="The reactions by name; the species are those in their equations.",
         examples=[{"decay": {"equation": "X -> 0", "rate": "mu"}}],
     )
-    parameters: dict[str, Number] = Field(
+    parameters: dict[str, NumberOrExpression] = Field(
         default_factory=dict,
         description="Named numbers in the rates; expressions of constants.",
         examples=[{"mu": 0.1}],

@@ -8,7 +8,7 @@ from simkit.config.settings.values import (
     EXPRESSION_SCHEMA,
     MAX_STEPS,
     ONE_OF,
-    Number,
+    NumberOrExpression,
     Section,
     Text,
     checked,
@@ -66,12 +66,12 @@ class EarlyExercise(Section):
 class DerivedSettings(Section):
     """A quantity derived from means."""
 
-    value: Number = Field(
+    value: NumberOrExpression = Field(
         description="An expression of observables and state variables, which mean their means at the end, "
         "of constants, parameters and closed forms.",
         examples=["implied_volatility(price=call, S=100, K=K, r=r, T=1)"],
     )
-    exact: Number | None = Field(
+    exact: NumberOrExpression | None = Field(
         None, description="The exact value: a number, or an expression of constants.", examples=[0.2]
     )
     unit: Text = Field("", description="Unit, for table and dataset.", examples=["1/time^0.5"])
@@ -80,7 +80,7 @@ class DerivedSettings(Section):
 class ObservableSettings(Section):
     """An observable."""
 
-    value: Number = Field(
+    value: NumberOrExpression = Field(
         description="An expression of state variables, parameters, constants, t, closed forms and path "
         "functionals such as mean(x), max(x) and hitting_time(c), all of which `simkit list` names.",
         examples=["exp(-r*t) * maximum(S - K, 0)"],
@@ -93,7 +93,7 @@ class ObservableSettings(Section):
         description="Path functionals use every n-th step; by default every step.",
         examples=[21],
     )
-    exact: Number | None = Field(
+    exact: NumberOrExpression | None = Field(
         None,
         description="The exact value of the mean at the end: a number, or an expression of constants, "
         "parameters, t (the end time) and closed forms such as black_scholes_call.",

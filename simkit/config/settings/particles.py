@@ -17,7 +17,7 @@ from simkit.config.settings.values import (
     MAX_THREADS,
     ONE_OF,
     DatasetName,
-    Number,
+    NumberOrExpression,
     Section,
     Shorthand,
     Text,
@@ -65,7 +65,7 @@ class Integrator(Section):
 class ParticleTime(Section):
     """The step and the number of steps."""
 
-    dt: Number | None = Field(
+    dt: NumberOrExpression | None = Field(
         None, description="The length of a step; may be an expression of constants.", examples=[0.005]
     )
     steps: Annotated[int, *whole(0, MAX_STEPS)] = Field(
@@ -136,7 +136,7 @@ class Stage(Section):
     solver: Annotated[Integrator, Shorthand("type")] | None = Field(
         None, description="The method of this stage; by default that of the run.", examples=["FIRE"]
     )
-    dt: Number | None = Field(
+    dt: NumberOrExpression | None = Field(
         None, description="The length of a step; by default that of the run.", examples=[0.002]
     )
     steps: Annotated[int, *whole(1, MAX_STEPS)] = Field(description="The number of steps.", examples=[2000])
@@ -153,7 +153,7 @@ class RadialSettings(Section):
     bins: Annotated[int, *whole(1, 100_000)] = Field(
         200, description="The number of bins from 0 to `max`.", examples=[200]
     )
-    max: Number = Field(
+    max: NumberOrExpression = Field(
         description="The largest distance; at most half the least width of the box.", examples=[3.0]
     )
     every: Every = Field(None, description=_SELDOM, examples=[100])
@@ -162,7 +162,7 @@ class RadialSettings(Section):
 class DisplacementSettings(Section):
     """The mean-square displacement by species, and the diffusion coefficient."""
 
-    longest: Number | None = Field(
+    longest: NumberOrExpression | None = Field(
         None, description="The longest time that is needed; by default a tenth of the run.", examples=[10.0]
     )
     every: Every = Field(None, description=_OFTEN, examples=[10])
@@ -171,7 +171,7 @@ class DisplacementSettings(Section):
 class VelocitySettings(Section):
     """The velocity autocorrelation by species, and its spectrum."""
 
-    longest: Number | None = Field(
+    longest: NumberOrExpression | None = Field(
         None, description="The longest time; by default 200 measurements.", examples=[2.0]
     )
     every: Every = Field(None, description=_OFTEN, examples=[2])
@@ -180,7 +180,7 @@ class VelocitySettings(Section):
 class StructureSettings(Section):
     """The static structure factor S(k)."""
 
-    max: Number = Field(description="The largest wave number.", examples=[15.0])
+    max: NumberOrExpression = Field(description="The largest wave number.", examples=[15.0])
     every: Every = Field(None, description=_SELDOM, examples=[100])
 
 
@@ -196,7 +196,7 @@ class FluctuationSettings(Section):
 class ParticleObservable(Section):
     """What is measured; exactly one key."""
 
-    value: Number | None = Field(
+    value: NumberOrExpression | None = Field(
         None,
         description="An expression of temperature, pressure, potential_energy, kinetic_energy, total_energy, "
         "conserved_energy, volume, density, atoms, pressure_xx, …, pressure_yz, and constants.",
@@ -228,7 +228,7 @@ class ParticleObservable(Section):
 class ParticleExperiment(Section):
     """Everything about a run of molecular dynamics."""
 
-    constants: dict[str, Number] = Field(
+    constants: dict[str, NumberOrExpression] = Field(
         default_factory=dict,
         description="Names for use anywhere below: numbers, or expressions of earlier constants.",
         examples=[{"T": 1.44}],

@@ -4,16 +4,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from simkit.config.settings.values import ONE_OF, Number, Section, Text
+from simkit.config.settings.values import ONE_OF, NumberOrExpression, Section, Text
 
 
 class PairSettings(Section):
     """The parameters of one pair of species, where they differ from those of the section."""
 
     model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, Number]
+    __pydantic_extra__: dict[str, NumberOrExpression]
 
-    cutoff: Number | None = Field(
+    cutoff: NumberOrExpression | None = Field(
         None, description="The cutoff of this pair; by default that of the section.", examples=[2.2]
     )
 
@@ -29,7 +29,7 @@ class Potential(Section):
         description="Name of the potential; `simkit list` shows all. Tabulated is that of a file.",
         examples=["LennardJones"],
     )
-    energy: Number | None = Field(
+    energy: NumberOrExpression | None = Field(
         None,
         description="Instead of a type: the energy of a pair, an expression of the distance r, of the "
         "parameters below it and of constants. Forces follow by differentiation.",
@@ -41,12 +41,12 @@ class Potential(Section):
         "the folder of the experiment. A cubic spline goes through them.",
         examples=["energies.csv"],
     )
-    parameters: dict[str, Number] = Field(
+    parameters: dict[str, NumberOrExpression] = Field(
         default_factory=dict,
         description="With energy: the numbers that it names, by name.",
         examples=[{"epsilon": 1.0, "sigma": 1.0}],
     )
-    cutoff: Number | None = Field(
+    cutoff: NumberOrExpression | None = Field(
         None,
         description="Pairs farther apart do not interact; required unless the potential ends by itself.",
         examples=[2.5],
@@ -57,7 +57,7 @@ class Potential(Section):
         "continuous, `shifted_force` also the force, `switched` brings both smoothly to zero between "
         "`switch_from` and the cutoff.",
     )
-    switch_from: Number | None = Field(
+    switch_from: NumberOrExpression | None = Field(
         None,
         description="With truncation `switched`: the distance at which switching begins.",
         examples=[2.0],

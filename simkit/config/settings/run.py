@@ -12,7 +12,7 @@ from simkit.config.settings.values import (
     MAX_STEPS,
     MAX_THREADS,
     ONE_OF,
-    Number,
+    NumberOrExpression,
     Section,
     Text,
     checked,
@@ -72,23 +72,27 @@ class Time(Section):
         }
     )
 
-    t0: Number = Field(0.0, description="The start time; may be an expression of constants.", examples=[0.0])
-    t1: Number = Field(description="The end time; may be an expression of constants.", examples=[1.0, "2*T"])
+    t0: NumberOrExpression = Field(
+        0.0, description="The start time; may be an expression of constants.", examples=[0.0]
+    )
+    t1: NumberOrExpression = Field(
+        description="The end time; may be an expression of constants.", examples=[1.0, "2*T"]
+    )
     steps: Annotated[int, *whole(1, MAX_STEPS, " (the step counter has 31 bits)")] | None = Field(
         None,
         description="The number of equal steps between t0 and t1. Give either steps, or rtol and atol.",
         examples=[252],
     )
-    rtol: Number | None = Field(
+    rtol: NumberOrExpression | None = Field(
         None,
         description="Instead of steps: adaptive steps whose estimated error stays below atol + rtol * |y|. "
         "May be an expression of constants, like atol and first_step.",
         examples=[1e-6],
     )
-    atol: Number | None = Field(
+    atol: NumberOrExpression | None = Field(
         None, description="With rtol: the error allowed where a variable is near zero.", examples=[1e-9]
     )
-    first_step: Number | None = Field(
+    first_step: NumberOrExpression | None = Field(
         None,
         description="With rtol: length of the first step; by default chosen from the slope at t0. For a "
         "stochastic equation the longest step, by default from one saved time to the next.",

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from simkit.config.settings.values import ONE_OF, Number, Numbers, Section, Text, Times
+from simkit.config.settings.values import ONE_OF, NumberOrExpression, Numbers, Section, Text, Times
 
 
 class CurveSettings(Section):
@@ -47,18 +47,18 @@ class EventSettings(Section):
         "constants.",
         examples=[[0, 24, 48]],
     )
-    every: Number | None = Field(
+    every: NumberOrExpression | None = Field(
         None, description="Instead of at: the time from one event to the next.", examples=[24]
     )
-    first: Number | None = Field(
+    first: NumberOrExpression | None = Field(
         None, description="With every: the time of the first event; by default t0 + every.", examples=[0]
     )
-    last: Number | None = Field(
+    last: NumberOrExpression | None = Field(
         None,
         description="With every: no event after this time; by default before t1.",
         examples=[96],
     )
-    set: dict[str, Number] = Field(
+    set: dict[str, NumberOrExpression] = Field(
         description="New values of state variables: expressions of state variables, parameters, constants, "
         "curves and t. All are computed from the state before the event.",
         examples=[{"A": "A + 100"}],

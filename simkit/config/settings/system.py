@@ -7,7 +7,7 @@ from pydantic import Field
 from simkit.config.settings.values import (
     EXPRESSION_SCHEMA,
     ONE_OF,
-    Number,
+    NumberOrExpression,
     Section,
     Text,
     checked,
@@ -58,10 +58,10 @@ class Lattice(Section):
         description="The number of unit cells along each side: one number, or three.",
         examples=[10, [20, 20, 20]],
     )
-    density: Number | None = Field(
+    density: NumberOrExpression | None = Field(
         None, description="Particles per volume. Give either density or spacing.", examples=[0.8442]
     )
-    spacing: Number | None = Field(
+    spacing: NumberOrExpression | None = Field(
         None, description="Instead of density: the side of the unit cell.", examples=[5.26]
     )
 
@@ -72,10 +72,10 @@ class RandomPlacement(Section):
     count: Annotated[int, *whole(1, MAX_PARTICLES)] = Field(
         description="The number of particles.", examples=[1000]
     )
-    least_distance: Number = Field(
+    least_distance: NumberOrExpression = Field(
         description="No two particles are nearer to each other than this.", examples=[0.8]
     )
-    density: Number | None = Field(
+    density: NumberOrExpression | None = Field(
         None, description="Particles per volume of a cubic box. Give either this, or `box`.", examples=[0.3]
     )
 
@@ -100,12 +100,12 @@ class Box(Section):
 class SpeciesSettings(Section):
     """One species of particles."""
 
-    mass: Number | None = Field(
+    mass: NumberOrExpression | None = Field(
         None,
         description="The mass of a particle; by default 1 in Lennard-Jones units, else the file's.",
         examples=[39.948],
     )
-    fraction: Number | None = Field(
+    fraction: NumberOrExpression | None = Field(
         None,
         description="Of a lattice or random places: the fraction of the particles that are of this species. "
         "One species may leave it out and takes the rest.",
@@ -116,7 +116,7 @@ class SpeciesSettings(Section):
 class Velocities(Section):
     """Velocities drawn from the Maxwell–Boltzmann distribution; total momentum is zero."""
 
-    temperature: Number = Field(
+    temperature: NumberOrExpression = Field(
         description="The temperature, which the velocities have exactly.", examples=[1.44]
     )
 

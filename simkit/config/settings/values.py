@@ -215,7 +215,7 @@ def _times(value: Any) -> list[float | str]:
     return _NUMBERS[0].func(value if isinstance(value, list) else [value])
 
 
-Number = Annotated[float | str, *checked(number, EXPRESSION_SCHEMA)]
+NumberOrExpression = Annotated[float | str, *checked(number, EXPRESSION_SCHEMA)]
 
 
 NumberOrList = Annotated[float | str | list[Any], PlainValidator(_number_or_list)]  # or rows of a matrix

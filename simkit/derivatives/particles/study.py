@@ -8,11 +8,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 from simkit_physics.particles.potentials.truncation import Plain
 
 from simkit.config.settings import ParticleSensitivity
 from simkit.derivatives.particles.fluctuations import derivatives_of
-from simkit.derivatives.particles.targets import RunNumbers, Target, find_target
+from simkit.derivatives.particles.targets import ParticleTarget, RunNumbers, find_target
 from simkit.errors import InputError
 from simkit.md.replicas import run_particles
 from simkit.md.result import ParticleResult
@@ -28,7 +29,7 @@ class AverageDerivatives:
     """The run, what was differentiated by what, and each derivative by quantity, in the order of targets."""
 
     result: ParticleResult
-    targets: tuple[Target, ...]
+    targets: tuple[ParticleTarget, ...]
     derivatives: dict[str, list[Estimate]]
 
 
@@ -69,7 +70,7 @@ def find_derivatives(
     )
 
 
-def _moves(change: Any) -> bool:
+def _moves(change: PyTree) -> bool:
     return any(np.any(np.asarray(leaf)) for leaf in jax.tree.leaves(change))
 
 
@@ -135,7 +136,7 @@ def _refuse_step_at_cutoff(simulation: ParticleSimulation) -> None:
 
 
 def _refuse_jumps(
-    simulation: ParticleSimulation, quantities: list[str], target: Target, change: RunNumbers
+    simulation: ParticleSimulation, quantities: list[str], target: ParticleTarget, change: RunNumbers
 ) -> None:
     """Where an observable jumps as the target moves its value, the jumps would be missing."""
     moving = {name for name, moved in change.constants.items() if moved}

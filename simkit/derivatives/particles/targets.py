@@ -33,7 +33,7 @@ DRAWN = ("system", "velocities")  # but for those that a run at constant tempera
 
 
 @dataclasses.dataclass(frozen=True)
-class Target:
+class ParticleTarget:
     """A number that derivatives are taken with respect to, as the file has it."""
 
     label: str
@@ -54,7 +54,7 @@ class RunNumbers(NamedTuple):
     held: dict[str, float]
 
 
-def find_target(simulation: ParticleSimulation, label: str) -> tuple[Target, RunNumbers]:
+def find_target(simulation: ParticleSimulation, label: str) -> tuple[ParticleTarget, RunNumbers]:
     """What a name means, and how fast the numbers of the run move with it.
 
     They are differences of the numbers of files, to a relative 1e-8 of a curvature. Raises `InputError` where
@@ -74,7 +74,7 @@ def find_target(simulation: ParticleSimulation, label: str) -> tuple[Target, Run
                 "and the temperature; compare variants at two values of it"
             )
     _refuse_jump_at_cutoff(simulation, label, change.potential)
-    return Target(label, value, _unit(simulation, place)), change
+    return ParticleTarget(label, value, _unit(simulation, place)), change
 
 
 def _slope(numbers: Callable[[float], RunNumbers], scale: float) -> RunNumbers:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.loops.step import stepper_for
-from simkit_solvers.problems.problem import AbstractSDE
+from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
 from simkit_solvers.problems.schedule import as_solved, parameters_at, schedule_of, within
 from simkit_solvers.problems.terms import brownian_increment
 from simkit_solvers.random.draws import Draw
@@ -183,7 +183,7 @@ def _of_step(simulation: Simulation, failure: Failure, before, terms, draw: Draw
     return f"{bad} is not finite" if bad else "what happens after the step: its jumps or events"
 
 
-def _of_text(model: Any, terms: dict[str, float], values: dict[str, float]) -> str | None:
+def _of_text(model: AbstractODE, terms: dict[str, float], values: dict[str, float]) -> str | None:
     """The part of an equation in the file that is not finite."""
     _, text = getattr(type(model), "_made_by", (None, None))
     if not isinstance(text, DifferentialText):

@@ -6,7 +6,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
-from simkit_solvers.problems.problem import AbstractSDE
+from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
+from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 from simkit_solvers.problems.schedule import schedule_of
 
 from simkit.diagnostics.inspection.flat import influences, traced
@@ -58,7 +59,7 @@ def model_graph(simulation: Simulation) -> Graph:
 class _Equations:
     """The terms of a model's equations, each with edges from what it depends on by its jaxpr."""
 
-    def __init__(self, draft: _Draft, problem: Any):
+    def __init__(self, draft: _Draft, problem: AbstractODE):
         names, self.numbers, self.rebuilt = labelled_numbers(problem, jnp.float64)
         for name in names:
             if not name.startswith("event "):
@@ -114,7 +115,9 @@ def _equations(draft: _Draft, simulation: Simulation) -> None:
         _drop_undriven(draft, [f"term {kind} of {name}" for name in equations.fields], driver)
 
 
-def _reactions(draft: _Draft, equations: _Equations, network: Any, after: dict[str, str]) -> None:
+def _reactions(
+    draft: _Draft, equations: _Equations, network: AbstractReactionNetwork, after: dict[str, str]
+) -> None:
     targets = [draft.node("term", f"rate of {name}") for name in network.reactions]
     equations.depend(targets, lambda p, t, y, z: p.propensities(t, y))
     for target, reaction in zip(targets, network.reactions.values(), strict=True):

@@ -9,7 +9,7 @@ import numpy as np
 from simkit_solvers.loops.step import stepper_for
 from simkit_solvers.methods.registry import info_of
 from simkit_solvers.problems.calculus import in_calculus
-from simkit_solvers.problems.problem import AbstractSDE
+from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
 from simkit_solvers.problems.schedule import as_solved, within
 from simkit_solvers.random.draws import Draw
 from simkit_solvers.random.generator import Words
@@ -116,7 +116,7 @@ def step_of(simulation: Simulation) -> Step:
     return inputs, [f"{name} after the step" for name in problem.State._fields], step
 
 
-def _start(simulation: Simulation, problem: Any) -> tuple[Inputs, Callable]:
+def _start(simulation: Simulation, problem: AbstractODE) -> tuple[Inputs, Callable]:
     """Parameters, state and time as inputs, and what makes of them a model, a state, a time and the rest."""
     dtype = jnp.dtype(simulation.precision)
     names, numbers, rebuilt = labelled_numbers(problem, dtype)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from jaxtyping import PyTree
 from simkit_physics import MODELS
 from simkit_solvers.methods.registry import REFUSED, SOLVERS, make_solver, solver_elsewhere
 from simkit_solvers.methods.solver_check import check_solver
@@ -97,7 +98,7 @@ def _state(problem: AbstractODE, initial: Mapping[str, InitialValue], constants:
     return problem.State(*numbers) if len(numbers) == len(problem.State._fields) else None
 
 
-def _check_state(problem: AbstractODE, state: Any) -> None:
+def _check_state(problem: AbstractODE, state: PyTree) -> None:
     try:
         check_shapes(problem, state)
         if isinstance(problem, AbstractSDE):
@@ -106,7 +107,7 @@ def _check_state(problem: AbstractODE, state: Any) -> None:
         raise SettingError(("model", "type"), str(error)) from error
 
 
-def _check_fit(solver: Any, section: Solver, problem: AbstractODE, state: Any) -> None:
+def _check_fit(solver: Any, section: Solver, problem: AbstractODE, state: PyTree) -> None:
     try:
         if section.convert and isinstance(problem, AbstractSDE):
             problem = in_calculus(problem, SOLVERS[section.type].calculus or "any")

@@ -97,7 +97,7 @@ def read_run(path: Path) -> RunEnd:
     )
 
 
-def _states(path: Path, dataset: Any) -> list[SavedState]:
+def _states(path: Path, dataset: xr.Dataset) -> list[SavedState]:
     contents, lengths = dataset["state"].values, dataset["state_bytes"].values
     try:
         return [

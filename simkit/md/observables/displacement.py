@@ -13,7 +13,7 @@ from simkit_physics import AbstractBox, unwrapped_paths
 from simkit_solvers import Particles, ParticleTotals
 
 from simkit.md.observables.measurement import AbstractMeasurement
-from simkit.md.observables.selection import Selection, squared_distance_of
+from simkit.md.observables.selection import ParticleSelection, squared_distance_of
 from simkit.time_series import (
     Correlator,
     Estimate,
@@ -51,7 +51,7 @@ class MeanSquareDisplacement(AbstractMeasurement):
     """
 
     box: AbstractBox
-    selection: Selection
+    selection: ParticleSelection
     lags: LagTable = eqx.field(static=True)
     every: int = eqx.field(static=True)
     interval: float = eqx.field(static=True)
@@ -68,7 +68,7 @@ class MeanSquareDisplacement(AbstractMeasurement):
         most: int = 20_000,
     ) -> "MeanSquareDisplacement":
         """For lags of up to `longest` measurements; a tenth of the run is a good choice."""
-        selection, lags = Selection.of(particles, most), LagTable.up_to(longest)
+        selection, lags = ParticleSelection.of(particles, most), LagTable.up_to(longest)
         return cls(box=box, selection=selection, lags=lags, every=every, interval=interval)
 
     def init(self, particles: Particles) -> Correlator:

@@ -27,7 +27,7 @@ from simkit.time_series import Blocks, Estimate, block_sums, jackknife, no_block
 KINETIC, POTENTIAL, VIRIAL, HYPERVIRIAL = range(4)
 
 
-class Moments(NamedTuple):
+class MomentSums(NamedTuple):
     """Sums of deviations from the first sample, and of their products."""
 
     first: Float[Array | np.ndarray, "... 4"]
@@ -102,7 +102,7 @@ class Fluctuations(AbstractMeasurement):
 
     def init(self, particles: Particles) -> FluctuationSums:
         origin = jnp.zeros(4, jnp.float64)
-        return FluctuationSums(origin, no_blocks(Moments(origin, jnp.zeros((4, 4), jnp.float64))))
+        return FluctuationSums(origin, no_blocks(MomentSums(origin, jnp.zeros((4, 4), jnp.float64))))
 
     def update(
         self,
@@ -118,7 +118,7 @@ class Fluctuations(AbstractMeasurement):
         sample = jnp.stack([x.astype(jnp.float64) for x in parts])
         origin = jnp.where(accumulator.moments.seen == 0, sample, accumulator.origin)
         d = sample - origin
-        return FluctuationSums(origin, with_block_sample(accumulator.moments, Moments(d, d[:, None] * d)))
+        return FluctuationSums(origin, with_block_sample(accumulator.moments, MomentSums(d, d[:, None] * d)))
 
     def result(self, accumulators: Sequence[FluctuationSums]) -> FluctuationResult:
         """The estimates from all replicas.
@@ -172,7 +172,7 @@ class _Centred(NamedTuple):
     """Sums of deviations from an origin that all replicas share, and moments about a centre."""
 
     total: np.ndarray
-    moments: Moments
+    moments: MomentSums
 
 
 def _centred(sums: FluctuationSums, origin: np.ndarray, separate: bool) -> Blocks:
@@ -183,14 +183,14 @@ def _centred(sums: FluctuationSums, origin: np.ndarray, separate: bool) -> Block
     return sums.moments._replace(sums=_Centred(np.asarray(about_origin.first), moments))
 
 
-def _moved(sums: FluctuationSums, origin: np.ndarray) -> Moments:
+def _moved(sums: FluctuationSums, origin: np.ndarray) -> MomentSums:
     """The moments about another origin, so that those of replicas can be added."""
     shift = np.asarray(sums.origin) - origin
     moments, seen, length = sums.moments.sums, int(sums.moments.seen), int(sums.moments.length)
     first, second = np.asarray(moments.first), np.asarray(moments.second)
     counts = np.clip(seen - length * np.arange(len(first)), 0, length)[:, None]
     cross = first[:, :, None] * shift + shift[:, None] * first[:, None, :]
-    return Moments(first + counts * shift, second + cross + counts[..., None] * (shift[:, None] * shift))
+    return MomentSums(first + counts * shift, second + cross + counts[..., None] * (shift[:, None] * shift))
 
 
 def _mean_and_covariance(

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, Int
 from simkit_solvers import Particles
 
 
-class Selection(eqx.Module):
+class ParticleSelection(eqx.Module):
     """Particles by number, those of a species one after another: every s-th of each, about `most` in all.
 
     Numbers are often in the order of a lattice, so that every s-th is spread evenly over the system.
@@ -18,7 +18,7 @@ class Selection(eqx.Module):
     of_species: tuple[int, ...] = eqx.field(static=True)
 
     @classmethod
-    def of(cls, particles: Particles, most: int) -> "Selection":
+    def of(cls, particles: Particles, most: int) -> "ParticleSelection":
         own = particles.by_identity()
         species = np.asarray(own.species)
         stride = -(-len(species) // most)
@@ -36,7 +36,7 @@ class Selection(eqx.Module):
         )
 
 
-def product_of(selection: Selection):
+def product_of(selection: ParticleSelection):
     """The scalar product of two samples, on average over each species."""
 
     def relation(now: jax.Array, then: jax.Array) -> jax.Array:
@@ -45,7 +45,7 @@ def product_of(selection: Selection):
     return relation
 
 
-def squared_distance_of(selection: Selection):
+def squared_distance_of(selection: ParticleSelection):
     """The squared distance of two samples, on average over each species."""
 
     def relation(now: jax.Array, then: jax.Array) -> jax.Array:

@@ -18,7 +18,7 @@ from simkit_physics import peculiar_velocities
 from simkit_solvers import Particles, ParticleTotals
 
 from simkit.md.observables.measurement import AbstractMeasurement
-from simkit.md.observables.selection import Selection, product_of
+from simkit.md.observables.selection import ParticleSelection, product_of
 from simkit.time_series import (
     Correlator,
     Estimate,
@@ -52,7 +52,7 @@ class VelocityAutocorrelation(AbstractMeasurement):
     between two measurements.
     """
 
-    selection: Selection
+    selection: ParticleSelection
     lags: LagTable = eqx.field(static=True)
     every: int = eqx.field(static=True)
     interval: float = eqx.field(static=True)
@@ -61,7 +61,7 @@ class VelocityAutocorrelation(AbstractMeasurement):
     def of(
         cls, particles: Particles, *, lags: int = 200, every: int, interval: float = 1.0, most: int = 4096
     ) -> "VelocityAutocorrelation":
-        selection = Selection.of(particles, most)
+        selection = ParticleSelection.of(particles, most)
         return cls(selection=selection, lags=LagTable(1, lags), every=every, interval=interval)
 
     def init(self, particles: Particles) -> Correlator:

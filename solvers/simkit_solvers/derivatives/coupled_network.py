@@ -14,9 +14,9 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import PyTree
+from jaxtyping import Array, Float, PyTree, UInt32
 
-from simkit_solvers.numerics.scalar import scalars
+from simkit_solvers.numerics.scalar import Scalar, scalars
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.reaction import Reaction
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
@@ -82,10 +82,18 @@ class ObservedPair(AbstractObserver):
     first: AbstractObserver
     second: AbstractObserver
 
-    def init(self, problem, t, y):
+    def init(self, problem: CoupledNetwork, t: Scalar, y: PyTree) -> tuple:
         return tuple(own.init(copy, t, y) for own, copy, y in self._copies(problem, y))
 
-    def update(self, problem, acc, k, t, y, dt):
+    def update(
+        self,
+        problem: CoupledNetwork,
+        acc: PyTree,
+        k: UInt32[Array, ""],
+        t: Scalar,
+        y: PyTree,
+        dt: Float[Array, ""],
+    ) -> tuple:
         copies = zip(self._copies(problem, y), acc, strict=True)
         return tuple(own.update(copy, each, k, t, y, dt) for (own, copy, y), each in copies)
 
@@ -98,7 +106,7 @@ class ObservedPair(AbstractObserver):
         copies = zip(self._copies(*before), self._copies(*after), acc, strict=True)
         return tuple(own.changed(each, k, t, old, new) for (own, *old), (_, *new), each in copies)
 
-    def row(self, problem, acc, t, y):
+    def row(self, problem: CoupledNetwork, acc: PyTree, t: Scalar, y: PyTree) -> dict[str, Any]:
         copies = zip(("first", "second"), self._copies(problem, y), acc, strict=True)
         return {name: own.row(copy, each, t, y) for name, (own, copy, y), each in copies}
 

@@ -14,14 +14,14 @@ import jax
 import jax.numpy as jnp
 import lineax as lx
 import optimistix as optx
-from jaxtyping import PyTree
+from jaxtyping import Array, Float, PyTree
 
 from simkit_solvers.numerics.scalar import Scalar
 
 
 def event_time(
     condition: Callable, t0: Scalar, t1: Scalar, args: PyTree = None, *, throw: bool = True
-) -> jax.Array:
+) -> Float[Array, ""]:
     r"""The time between `t0` and `t1` at which `condition(t, args)` crosses zero, a scalar.
 
     `condition` takes a time and gives a scalar: a closed form, dense output (of

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree, UInt32
 
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.loops.integrate import integrate
@@ -68,7 +68,7 @@ class _Place(NamedTuple):
     words: StepWords
 
     @staticmethod
-    def of(key: Words, path: jax.Array | int, steps: int, dtype) -> "_Place":
+    def of(key: Words, path: UInt32[Array, ""] | int, steps: int, dtype) -> "_Place":
         """The place for one path id under a key, of so many steps."""
         own = threefry2x32(key, Words(jnp.uint32(_EXTRA), jnp.uint32(_NO_PATH)))
         own = stream_key(own, path, Stream.JUMPS)
@@ -95,7 +95,7 @@ def extra_jump(
     grid: Grid,
     noise: AbstractNoise,
     key: Words,
-    path: jax.Array | int,
+    path: UInt32[Array, ""] | int,
     observer: AbstractObserver,
     directions: tuple[Direction, ...],
 ) -> tuple[dict[str, Any], tuple[dict[str, Any], ...]]:

@@ -18,7 +18,7 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import PyTree
+from jaxtyping import Array, Float, PyTree, UInt32
 
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.loops.adaptive import integrate_adaptive
@@ -85,7 +85,7 @@ class _Observed(AbstractObserver):
     observer: AbstractObserver
     tangents: tuple
 
-    def init(self, problem, t, y):
+    def init(self, problem: WithSensitivities, t: Scalar, y: PyTree) -> PyTree:
         nothing = (), tuple(() for _ in self.tangents)
         return self._moved(lambda own, problem, _, y: own.init(problem, t, y), problem, nothing, y)
 
@@ -94,22 +94,32 @@ class _Observed(AbstractObserver):
         """The stops of the observer."""
         return self.observer.stops
 
-    def conditions(self, problem, t, y):
+    def conditions(self, problem: WithSensitivities, t: Scalar, y: PyTree) -> tuple:
         return self.observer.conditions(problem.original, t, problem.unstacked(y)[0])
 
-    def update(self, problem, acc, k, t, y, dt):
+    def update(
+        self,
+        problem: WithSensitivities,
+        acc: PyTree,
+        k: UInt32[Array, ""],
+        t: Scalar,
+        y: PyTree,
+        dt: Float[Array, ""],
+    ) -> PyTree:
         return self._moved(
             lambda own, problem, acc, y: own.update(problem, acc, k, t, y, dt), problem, acc, y
         )
 
-    def held(self, problem, acc, which, t, y):
+    def held(self, problem: WithSensitivities, acc: PyTree, which: int, t: Scalar, y: PyTree) -> PyTree:
         return self._moved(lambda own, problem, acc, y: own.held(problem, acc, which, t, y), problem, acc, y)
 
-    def row(self, problem, acc, t, y):
+    def row(self, problem: WithSensitivities, acc: PyTree, t: Scalar, y: PyTree) -> dict[str, Any]:
         rows = self._moved(lambda own, problem, acc, y: own.row(problem, acc, t, y), problem, acc, y)
         return dict(zip(("rows", "derivatives"), rows, strict=True))
 
-    def _moved(self, function: Callable, problem, acc, y) -> tuple[Any, tuple]:
+    def _moved(
+        self, function: Callable, problem: WithSensitivities, acc: PyTree, y: PyTree
+    ) -> tuple[Any, tuple]:
         """`function(observer, problem, acc, y)`, and its derivatives in all directions."""
         y, sensitivities = problem.unstacked(y)
         acc, slopes = acc

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, PyTree, UInt32
 
 from simkit_solvers.derivatives.coupled_network import CoupledNetwork, ObservedPair
 from simkit_solvers.grids.jump_grid import JumpGrid
@@ -98,7 +98,7 @@ def likelihood_ratio(
     values: Float[Array, " paths"],
     scores: Float[Array, " paths"],
     explicit: Float[Array, " paths"] | float = 0.0,
-) -> tuple[jax.Array, jax.Array]:
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
     r"""The derivative of a mean and its standard error, from $f$, $Z$ and $\partial_\theta f$ of n paths.
 
     Arrays with the path first. The estimate is the sample covariance of f and Z plus the mean of
@@ -168,7 +168,7 @@ def weak_derivative(
     y0: PyTree,
     grid: JumpGrid,
     key: Words,
-    path: jax.Array | int,
+    path: UInt32[Array, ""] | int,
     observer: AbstractObserver,
     directions: tuple[Direction, ...],
 ) -> Differentiated:
@@ -233,7 +233,7 @@ class _Branch(NamedTuple):
     span: jax.Array
 
     @staticmethod
-    def of(key: Words, path: jax.Array | int, grid: JumpGrid) -> "_Branch":
+    def of(key: Words, path: UInt32[Array, ""] | int, grid: JumpGrid) -> "_Branch":
         """The branch of one path id under a key."""
         dtype = jnp.result_type(grid.t0, grid.span)
         noise = JumpNoise.of(threefry2x32(key, Words(jnp.uint32(_BRANCH), jnp.uint32(_NO_PATH))), path)

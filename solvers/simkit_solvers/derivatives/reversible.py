@@ -20,7 +20,7 @@ from simkit_solvers.grids.grid import Grid
 from simkit_solvers.loops.blocks import Method, method_of
 from simkit_solvers.methods.registry import info_or_default
 from simkit_solvers.methods.solver_check import check_solver
-from simkit_solvers.methods.switched import Solver, Switched
+from simkit_solvers.methods.switched import Solver, SwitchedSolver
 from simkit_solvers.numerics.tangents import in_precision, is_real
 from simkit_solvers.problems.hamiltonian import AbstractHamiltonian
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
@@ -35,7 +35,7 @@ def goes_back(problem: AbstractODE, solver: Solver) -> bool:
     """Whether a step of the solver on such a problem is undone by one with $-h$."""
     if schedule_of(problem) is not None or isinstance(problem, AbstractJumpDiffusion):
         return False
-    if isinstance(solver, Switched) or not info_or_default(solver).reversible:
+    if isinstance(solver, SwitchedSolver) or not info_or_default(solver).reversible:
         return False
     return isinstance(problem, AbstractHamiltonian) or not takes_halves(solver)
 

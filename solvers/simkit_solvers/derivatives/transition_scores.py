@@ -13,8 +13,10 @@ Reference: Glynn (1990), Likelihood ratio gradient estimation for stochastic sys
 from typing import Any
 
 import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree, UInt32
 
 from simkit_solvers.numerics.elimination import factorise, solve
+from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.numerics.tangents import as_tangent, jvp
 from simkit_solvers.problems.directions import Direction
 from simkit_solvers.problems.observe import AbstractObserver
@@ -34,7 +36,7 @@ class WithScores(AbstractObserver):
     observer: AbstractObserver
     directions: tuple[Direction, ...]
 
-    def init(self, problem, t, y):
+    def init(self, problem: AbstractSDE, t: Scalar, y: PyTree) -> PyTree:
         if len(problem.Noise._fields) != len(problem.State._fields):
             raise ValueError(
                 f"{type(problem).__name__} has {len(problem.State._fields)} variables and "
@@ -43,7 +45,15 @@ class WithScores(AbstractObserver):
         zero = jnp.zeros((), jnp.result_type(*y))
         return self.observer.init(problem, t, y), y, tuple(zero for _ in self.directions)
 
-    def update(self, problem, acc, k, t, y, dt):
+    def update(
+        self,
+        problem: AbstractSDE,
+        acc: PyTree,
+        k: UInt32[Array, ""],
+        t: Scalar,
+        y: PyTree,
+        dt: Float[Array, ""],
+    ) -> PyTree:
         own, before, scores = acc
         own = self.observer.update(problem, own, k, t, y, dt)
         gained = (
@@ -56,23 +66,25 @@ class WithScores(AbstractObserver):
         )
         return own, y, tuple(z + gain for z, gain in zip(scores, gained, strict=True))
 
-    def changed(self, acc, k, t, before, after):
+    def changed(self, acc: PyTree, k: UInt32[Array, ""], t: Scalar, before: tuple, after: tuple) -> PyTree:
         own, _, scores = acc
         return self.observer.changed(own, k, t, before, after), after[1], scores
 
-    def row(self, problem, acc, t, y):
+    def row(self, problem: AbstractSDE, acc: PyTree, t: Scalar, y: PyTree) -> dict[str, Any]:
         own, _, scores = acc
         named = {f"{SCORE} {i}": z for i, z in enumerate(scores)}
         return self.observer.row(problem, own, t, y) | named
 
-    def coarsened(self, factor):
+    def coarsened(self, factor: int) -> None:
         return None
 
-    def refined(self, factor):
+    def refined(self, factor: int) -> "WithScores":
         return WithScores(self.observer.refined(factor), self.directions)
 
 
-def _log_density(problem: AbstractSDE, t, h, y, after):
+def _log_density(
+    problem: AbstractSDE, t: Scalar, h: Float[Array, ""], y: PyTree, after: PyTree
+) -> Float[Array, ""]:
     """The logarithm of the density of a step, but for what does not depend on the problem."""
     names = problem.Noise._fields
     one, zero = jnp.ones_like(h), jnp.zeros_like(h)

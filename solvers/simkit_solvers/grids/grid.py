@@ -4,6 +4,7 @@ from typing import Any
 
 import equinox as eqx
 import numpy as np
+from jaxtyping import Float
 
 from simkit_solvers.numerics.scalar import Scalar
 
@@ -36,7 +37,7 @@ class Grid(eqx.Module):
         return self.steps // self.every + 1
 
     @property
-    def times(self):
+    def times(self) -> Float[np.ndarray, " rows"]:
         """The times of the saved rows as a float64 NumPy array."""
         return float(self.t0) + np.arange(self.rows) * (self.every * float(self.dt))
 

@@ -3,11 +3,11 @@
 from typing import ClassVar, Self
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jax.typing import DTypeLike
+from jaxtyping import Array, Float
 
 from simkit_solvers.numerics.scalar import Scalar
 
@@ -37,12 +37,14 @@ class AbstractSavedTimes(eqx.Module):
         """How many rows are saved, the one at `t0` included."""
         return self.points + 1
 
-    def elapsed(self, dtype: DTypeLike) -> jax.Array:
+    def elapsed(self, dtype: DTypeLike) -> Float[Array, " rows"]:
         """The times of the saved rows since `t0`; the last is the whole span exactly."""
-        return jnp.arange(self.rows, dtype=dtype) / self.points * jnp.asarray(self.span, dtype)
+        row = jnp.arange(self.rows, dtype=dtype)
+        # XLA divides by multiplication with 1/points, and 49 * (1/49) is less than 1.
+        return jnp.where(row == self.points, 1, row / self.points) * jnp.asarray(self.span, dtype)
 
     @property
-    def times(self) -> np.ndarray:
+    def times(self) -> Float[np.ndarray, " rows"]:
         """The times of the saved rows as a float64 array."""
         t0, span = float(self.t0), float(self.span)
         return t0 + np.arange(self.rows) / self.points * span

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import PyTree
 
 from simkit_solvers.grids.grid import PERIOD, Grid, TracedGrid
@@ -103,7 +104,7 @@ def blocks_per_row(grid: Grid | TracedGrid, size: int) -> Any:
     return max(2, -(-grid.every // size))
 
 
-def block_size(group: int, words: int, dtype: Any) -> int:
+def block_size(group: int, words: int, dtype: np.dtype) -> int:
     """Steps in a block of about `WORDS_PER_BLOCK` words, in whole groups; a step takes `words` of them."""
     steps = WORDS_PER_BLOCK[dtype.itemsize] // words if words else STEPS_PER_BLOCK
     return group * max(1, steps // group)

@@ -23,7 +23,7 @@ from simkit_solvers.grids.grid import LONG
 from simkit_solvers.loops.step import DiffraxStep, SwitchedStep
 from simkit_solvers.loops.stepper import AbstractStepper
 from simkit_solvers.methods.registry import info_or_default
-from simkit_solvers.methods.switched import Solver, Switched
+from simkit_solvers.methods.switched import Solver, SwitchedSolver
 from simkit_solvers.numerics.delegated import delegated
 from simkit_solvers.problems.origin import LangevinFrom, seen_from
 from simkit_solvers.problems.problem import halves
@@ -111,7 +111,7 @@ def can_compensate(solver: Solver) -> bool:
 
 
 def _each(solver: Solver) -> tuple:
-    return solver.solvers if isinstance(solver, Switched) else (solver,)
+    return solver.solvers if isinstance(solver, SwitchedSolver) else (solver,)
 
 
 def loses_float32(solver: Solver, dtype: DTypeLike, steps: int) -> bool:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import PyTree
+from jaxtyping import Array, Float, PyTree, UInt32
 
 from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.loops.joint_events import JointEvents, Layers, joint_events
@@ -112,11 +112,11 @@ class _Piece(NamedTuple):
 def coupled_leaps(
     network: AbstractReactionNetwork,
     method: TauLeaping,
-    factors: jax.Array,
+    factors: Float[Array, " paths"],
     y0: PyTree,
     grid: JumpGrid,
     key: Words,
-    path: jax.Array | int,
+    path: UInt32[Array, ""] | int,
     observer: AbstractObserver,
     directions: tuple[Direction, ...] = (),
 ) -> CoupledLeaps:

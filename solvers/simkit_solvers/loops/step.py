@@ -17,9 +17,9 @@ from simkit_solvers.loops.stepper import AbstractStepper
 from simkit_solvers.methods.model_solver import AbstractModelSolver
 from simkit_solvers.methods.registry import check_runs, info_or_default
 from simkit_solvers.methods.root_finder import with_tolerances
-from simkit_solvers.methods.switched import Solver, Switched
+from simkit_solvers.methods.switched import Solver, SwitchedSolver
 from simkit_solvers.problems.origin import scale_of
-from simkit_solvers.problems.problem import AbstractSDE, halves
+from simkit_solvers.problems.problem import AbstractODE, AbstractSDE, halves
 from simkit_solvers.problems.terms import (
     DriftTerm,
     HalfTerm,
@@ -51,13 +51,13 @@ class DiffraxStep(AbstractStepper):
     def variates(self):
         return isinstance(self.solver, AbstractModelSolver) and self.solver.variates
 
-    def init(self, problem: Any, t: jax.Array, dt: jax.Array, y: PyTree) -> PyTree:
+    def init(self, problem: AbstractODE, t: jax.Array, dt: jax.Array, y: PyTree) -> PyTree:
         zero = Draw(*(tuple(jnp.zeros_like(dt) for _ in range(n)) for n in self._counts(problem)))
         terms, state = self._terms(problem, t, dt, y, zero), self._enter(y)
         return self.solver.init(terms, jnp.zeros_like(dt), dt, state, None)
 
     def step(
-        self, problem: Any, t: jax.Array, dt: jax.Array, y: PyTree, draw: Draw, state: PyTree
+        self, problem: AbstractODE, t: jax.Array, dt: jax.Array, y: PyTree, draw: Draw, state: PyTree
     ) -> tuple[PyTree, PyTree]:
         terms, solver = (
             self._terms(problem, t, dt, y, draw),
@@ -105,7 +105,7 @@ class SwitchedStep(AbstractStepper):
     """
 
     steppers: tuple[AbstractStepper, ...]
-    switched: Switched
+    switched: SwitchedSolver
 
     @property
     def areas(self):
@@ -119,12 +119,12 @@ class SwitchedStep(AbstractStepper):
     def variates(self):
         return any(stepper.variates for stepper in self.steppers)
 
-    def init(self, problem: Any, t: jax.Array, dt: jax.Array, y: PyTree) -> PyTree:
+    def init(self, problem: AbstractODE, t: jax.Array, dt: jax.Array, y: PyTree) -> PyTree:
         states = tuple(stepper.init(problem, t, dt, y) for stepper in self.steppers)
         return self.switched.position(problem, y), states
 
     def step(
-        self, problem: Any, t: jax.Array, dt: jax.Array, y: PyTree, draw: Draw, state: PyTree
+        self, problem: AbstractODE, t: jax.Array, dt: jax.Array, y: PyTree, draw: Draw, state: PyTree
     ) -> tuple[PyTree, PyTree]:
         position = self.switched.position(problem, y)
 
@@ -152,7 +152,7 @@ class SwitchedStep(AbstractStepper):
 
 def stepper_for(solver: Solver) -> AbstractStepper:
     """The stepper of a solver; `ValueError` for one that cannot run on a fixed grid."""
-    if isinstance(solver, Switched):
+    if isinstance(solver, SwitchedSolver):
         return SwitchedStep(tuple(stepper_for(each) for each in solver.solvers), solver)
     check_runs(solver)
     other = info_or_default(solver).steps_as

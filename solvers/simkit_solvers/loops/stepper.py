@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 from jaxtyping import PyTree
 
+from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.random.draws import Draw
 
 
@@ -22,11 +23,11 @@ class AbstractStepper(eqx.Module):
     variates: eqx.AbstractVar[bool]
 
     @abc.abstractmethod
-    def init(self, problem: Any, t: jax.Array, dt: jax.Array, y: PyTree) -> Any:
+    def init(self, problem: AbstractODE, t: jax.Array, dt: jax.Array, y: PyTree) -> Any:
         """What the solver carries from step to step in addition to the state."""
 
     @abc.abstractmethod
     def step(
-        self, problem: Any, t: jax.Array, dt: jax.Array, y: PyTree, draw: Draw, state: PyTree
+        self, problem: AbstractODE, t: jax.Array, dt: jax.Array, y: PyTree, draw: Draw, state: PyTree
     ) -> tuple[Any, Any]:
         """The state and what the solver carries, at the end of a step from `t`."""

@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, PyTree
+from jaxtyping import Array, Bool, Int, PyTree, UInt32
 
 from simkit_solvers.methods.particles.particle_method import AbstractParticleMethod, ParticleStep
 from simkit_solvers.numerics.kernels import zeros
@@ -164,7 +164,7 @@ class ParticleDynamics(eqx.Module):
 def run_chunk(
     dynamics: ParticleDynamics,
     state: ParticleState,
-    steps: jax.Array | int,
+    steps: UInt32[Array, ""] | int,
     observer: AbstractParticleObserver | None = None,
     accumulator: PyTree = (),
 ) -> tuple[ParticleState, PyTree]:

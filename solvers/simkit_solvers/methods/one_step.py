@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from simkit_solvers.methods.step_types import Flag, Step, Terms, Time
+from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.problems.terms import NoiseTerm
 
 
@@ -108,6 +109,6 @@ def directions(noise: diffrax.AbstractTerm, dW: PyTree, h: Time) -> list[tuple[A
     return pairs
 
 
-def total(first: PyTree, *rest: PyTree, scale: Any = 1.0) -> PyTree:
+def total(first: PyTree, *rest: PyTree, scale: Scalar = 1.0) -> PyTree:
     """`first + scale * (the sum of rest)`, for pytrees of one structure."""
     return jax.tree.map(lambda y, *terms: y + scale * sum(terms[1:], terms[0]), first, *rest)

@@ -35,7 +35,7 @@ from simkit_solvers.methods.sde.andersen_qe import ANDERSEN_QE
 
 # isort: on
 from simkit_solvers.methods.solver_info import ROOT_FIND_MAX_STEPS, SolverInfo
-from simkit_solvers.methods.switched import Solver, Switched
+from simkit_solvers.methods.switched import Solver, SwitchedSolver
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
 from simkit_solvers.problems.terms import takes_halves
@@ -166,7 +166,7 @@ def weak_order(solver: diffrax.AbstractSolver, problem: AbstractODE) -> float:
 
 def samples_exactly(solver: Solver, problem: AbstractODE) -> bool:
     """Whether the states at the ends of steps have the distribution of the process, whatever the steps."""
-    if isinstance(solver, Switched):
+    if isinstance(solver, SwitchedSolver):
         return False
     return info_of(solver).exact and not _splits(problem)
 

@@ -1,7 +1,5 @@
 """Root finding inside implicit solvers: tolerances, and when an iteration ends."""
 
-from typing import Any
-
 import diffrax
 import equinox as eqx
 import jax
@@ -64,7 +62,7 @@ def with_tolerances(solver: diffrax.AbstractSolver, y: PyTree, dt: Scalar) -> di
     return _with_finder(solver, finder)
 
 
-def no_finer_than(finder: Any, y: PyTree) -> Any:
+def no_finer_than(finder: optx.AbstractRootFinder, y: PyTree) -> optx.AbstractRootFinder:
     """A root finder whose absolute tolerance is at least its relative one times the largest number in `y`.
 
     Where noise moves a state from zero, what it was before says nothing about the rounding of what it

@@ -9,7 +9,7 @@ from simkit_solvers.methods.jump.jump_method import check_rates
 from simkit_solvers.methods.model_solver import AbstractModelSolver
 from simkit_solvers.methods.registry import CALCULI, SOLVERS, info_of
 from simkit_solvers.methods.solver_info import SolverInfo
-from simkit_solvers.methods.switched import Solver, Switched
+from simkit_solvers.methods.switched import Solver, SwitchedSolver
 from simkit_solvers.problems.hamiltonian import AbstractHamiltonian
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problems.langevin import AbstractUnderdampedLangevin
@@ -29,7 +29,7 @@ def check_solver(
     each of them does. `instead` is what an error advises for a stochastic problem, in place of one for any
     noise.
     """
-    if isinstance(solver, Switched):
+    if isinstance(solver, SwitchedSolver):
         for each in solver.solvers:
             check_solver(each, problem, y0, instead)
         return
@@ -82,7 +82,7 @@ def check_adaptive_sde(solver: Solver, problem: AbstractSDE) -> None:
         )
     remedy = _adaptive_choice(problem)
     check_solver(solver, problem, instead=remedy)
-    if isinstance(solver, Switched):
+    if isinstance(solver, SwitchedSolver):
         for each in solver.solvers:
             check_adaptive_sde(each, problem)
         return

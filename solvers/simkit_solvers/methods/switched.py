@@ -11,9 +11,10 @@ from jax.core import Tracer
 from jaxtyping import PyTree
 
 from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.problems.problem import AbstractODE
 
 
-class Switched(eqx.Module):
+class SwitchedSolver(eqx.Module):
     """One of several solvers, chosen for each path inside the compiled program.
 
     `which` is an integer or a boolean scalar, the position in `solvers`. It is traced, so that another one
@@ -36,17 +37,17 @@ class Switched(eqx.Module):
 
     def __check_init__(self):
         if not self.solvers:
-            raise ValueError("Switched.solvers: give at least one solver, got none")
+            raise ValueError("SwitchedSolver.solvers: give at least one solver, got none")
         if callable(self.which):
             return
         position = self._whole(self.which)
         if not isinstance(position, Tracer) and not 0 <= int(position) < len(self.solvers):
             raise ValueError(
-                f"Switched.which: must be from 0 to {len(self.solvers) - 1} for {len(self.solvers)} solvers, "
-                f"got {int(position)}"
+                f"SwitchedSolver.which: must be from 0 to {len(self.solvers) - 1} for {len(self.solvers)} "
+                f"solvers, got {int(position)}"
             )
 
-    def position(self, problem: Any, y: PyTree) -> jax.Array:
+    def position(self, problem: AbstractODE, y: PyTree) -> jax.Array:
         """Which solver takes the step from the state `y`, an int32 scalar."""
         return self._whole(self.which(problem, y) if callable(self.which) else self.which)
 
@@ -54,10 +55,10 @@ class Switched(eqx.Module):
         kind, shape = jnp.result_type(value), jnp.shape(value)
         if shape or not (jnp.issubdtype(kind, jnp.integer) or kind == jnp.bool_):
             raise ValueError(
-                f"Switched.which: must be an integer or boolean scalar, got {kind.name} of shape {shape}; "
-                "map over paths by `vmap`, and compare an energy to make a choice of it"
+                f"SwitchedSolver.which: must be an integer or boolean scalar, got {kind.name} of shape "
+                f"{shape}; map over paths by `vmap`, and compare an energy to make a choice of it"
             )
         return jnp.asarray(value, jnp.int32)
 
 
-Solver = diffrax.AbstractSolver | Switched
+Solver = diffrax.AbstractSolver | SwitchedSolver

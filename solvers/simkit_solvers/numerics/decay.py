@@ -2,8 +2,8 @@ r"""The mean of an exponential decay, for reversion rates down to zero."""
 
 import math
 
-import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 from simkit_solvers.numerics.scalar import Scalar
 
@@ -13,7 +13,7 @@ SERIES_BELOW = 0.25
 TERMS = 12
 
 
-def mean_decay(x: Scalar) -> jax.Array:
+def mean_decay(x: Scalar) -> Float[Array, "..."]:
     r"""$\phi(x) = (1 - e^{-x}) / x = \frac1x \int_0^x e^{-s}\,ds$, smooth through $\phi(0) = 1$."""
     small = jnp.abs(x) < SERIES_BELOW
     away = jnp.where(small, 1.0, x)

@@ -1,12 +1,12 @@
 r"""The square root of full truncation, $\sqrt{\max(x, 0)}$, with gradients that stay finite."""
 
-import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 from simkit_solvers.numerics.scalar import Scalar
 
 
-def sqrt_positive(x: Scalar) -> jax.Array:
+def sqrt_positive(x: Scalar) -> Float[Array, "..."]:
     r"""$\sqrt{\max(x, 0)}$, with derivative zero where x ≤ 0.
 
     The inner `where` keeps the root away from zero, where its infinite derivative times the zero of the outer

@@ -15,6 +15,7 @@ from jaxtyping import Array, Float, PyTree
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.problems.curve import AbstractTimeFunction
+from simkit_solvers.problems.problem import AbstractODE
 
 ON_STEP = 1e-6  # of a step: an event as near to a step's end as this is there
 ROW, NODE = -2, -1  # what a stop is, if it is not an event
@@ -28,7 +29,7 @@ class AbstractChange(eqx.Module):
     """What an event does to the state."""
 
     @abc.abstractmethod
-    def __call__(self, problem: Any, t: jax.Array, y: PyTree) -> Any:
+    def __call__(self, problem: AbstractODE, t: jax.Array, y: PyTree) -> Any:
         """The state after the event, given the one before it; `problem` has the parameters."""
 
 
@@ -68,7 +69,7 @@ class Event(eqx.Module):
             return None
         return tuple(step // self.of for step in scaled)
 
-    def applied(self, due: jax.Array, problem: Any, t: Scalar, y: PyTree) -> PyTree:
+    def applied(self, due: jax.Array, problem: AbstractODE, t: Scalar, y: PyTree) -> PyTree:
         """The state after the event where it is `due`, else the state as it is."""
         # Where it is not due, no derivative goes into the change: it may be infinite, and zero times it NaN.
         gated = jax.tree.map(

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jaxtyping import Array, Float
 
 from simkit_solvers.numerics.scalar import Scalar
 
@@ -25,7 +26,7 @@ class AbstractTimeFunction(eqx.Module):
         """The times at which it is not smooth, as arrays of any length."""
 
     @abc.abstractmethod
-    def __call__(self, t) -> jax.Array:
+    def __call__(self, t: Scalar) -> Float[Array, ""]:
         """The value at a scalar time, and after the jump where there is one."""
 
     @abc.abstractmethod
@@ -81,16 +82,16 @@ class Curve(AbstractTimeFunction):
                 )
 
     @property
-    def nodes(self):
+    def nodes(self) -> tuple[jax.Array | np.ndarray, ...]:
         return (self.times,)
 
-    def __call__(self, t):
+    def __call__(self, t: Scalar) -> Float[Array, ""]:
         return self.prepared()(t)
 
-    def within(self, t0, t1):
+    def within(self, t0: Scalar, t1: Scalar) -> "Scalar | AbstractTimeFunction":
         return self.prepared().within(t0, t1)
 
-    def prepared(self):
+    def prepared(self) -> AbstractTimeFunction:
         times, values = jnp.asarray(self.times), jnp.asarray(self.values)
         if self.interpolation == "previous":
             return _Pieces(times, (values,))
@@ -111,21 +112,21 @@ class _Pieces(AbstractTimeFunction):
     coefficients: tuple[jax.Array, ...]
 
     @property
-    def nodes(self):
+    def nodes(self) -> tuple[jax.Array | np.ndarray, ...]:
         return (self.times,)
 
-    def __call__(self, t):
+    def __call__(self, t: Scalar) -> Float[Array, ""]:
         return self.value(t, t)
 
-    def within(self, t0, t1):
+    def within(self, t0: Scalar, t1: Scalar) -> "Scalar | AbstractTimeFunction":
         if len(self.coefficients) == 1:
             return self(0.5 * (t0 + t1))
         return _PiecesWithin(self, t0, t1)
 
-    def prepared(self):
+    def prepared(self) -> AbstractTimeFunction:
         return self
 
-    def value(self, t, seen_from):
+    def value(self, t: Scalar, seen_from: Scalar) -> Float[Array, ""]:
         """The value at `t` of the piece in which another time lies."""
         dtype = jnp.result_type(t)
         times = jnp.asarray(self.times, dtype)
@@ -150,18 +151,18 @@ class _PiecesWithin(AbstractTimeFunction):
     t1: Scalar
 
     @property
-    def nodes(self):
+    def nodes(self) -> tuple[jax.Array | np.ndarray, ...]:
         return self.pieces.nodes
 
-    def __call__(self, t):
+    def __call__(self, t: Scalar) -> Float[Array, ""]:
         margin = INSIDE * (self.t1 - self.t0)
         seen_from = jnp.minimum(jnp.maximum(t, self.t0 + margin), self.t1 - margin)
         return self.pieces.value(t, seen_from)
 
-    def within(self, t0, t1):
+    def within(self, t0: Scalar, t1: Scalar) -> "Scalar | AbstractTimeFunction":
         return self.pieces.within(t0, t1)
 
-    def prepared(self):
+    def prepared(self) -> AbstractTimeFunction:
         return self
 
 

@@ -52,7 +52,7 @@ class AbstractHamiltonian(AbstractODE):
         q, p = halves(y)
         return self.kinetic(p) + self.potential(q)
 
-    def drift(self, t, y):
+    def drift(self, t: Scalar, y: PyTree) -> PyTree:
         r"""$(\nabla T(p), -\nabla U(q))$."""
         q, p = halves(y)
         return self.State(*self.velocity(p), *self.force(q))

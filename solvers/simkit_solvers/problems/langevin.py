@@ -4,6 +4,7 @@ import abc
 
 import equinox as eqx
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.problems.problem import AbstractSDE, halves
@@ -37,13 +38,13 @@ class AbstractUnderdampedLangevin(AbstractLangevin):
     doi:10.48550/arXiv.2101.03446.
     """
 
-    def drift(self, t, y):
+    def drift(self, t: Scalar, y: PyTree) -> PyTree:
         r"""$(p, -\gamma p - u \nabla f(q))$."""
         q, p = halves(y)
         force = [-self.gamma * v - self.u * g for v, g in zip(p, self.grad_f(q), strict=True)]
         return self.State(*p, *force)
 
-    def noise(self, t, y, dW):
+    def noise(self, t: Scalar, y: PyTree, dW: PyTree) -> PyTree:
         r"""$(0, \sqrt{2\gamma u}\,dW)$."""
         size = jnp.sqrt(2 * self.gamma * self.u)
         q, _ = halves(y)
@@ -65,12 +66,12 @@ class AbstractOverdampedLangevin(AbstractLangevin):
     molecular sampling, doi:10.1093/amrx/abs010.
     """
 
-    def drift(self, t, y):
+    def drift(self, t: Scalar, y: PyTree) -> PyTree:
         r"""$-(u/\gamma) \nabla f(q)$."""
         mobility = self.u / self.gamma
         return self.State(*(-mobility * g for g in self.grad_f(tuple(y))))
 
-    def noise(self, t, y, dW):
+    def noise(self, t: Scalar, y: PyTree, dW: PyTree) -> PyTree:
         r"""$\sqrt{2u/\gamma}\,dW$."""
         size = jnp.sqrt(2 * self.u / self.gamma)
         return self.State(*(size * w for w in dW))

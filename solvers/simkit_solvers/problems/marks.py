@@ -12,6 +12,8 @@ import functools
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
+from jaxtyping import Array, Float
 
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.random.noise import StepWords
@@ -27,7 +29,7 @@ class AbstractMarks(eqx.Module):
     """The distribution of a jump's mark, a real number."""
 
     @abc.abstractmethod
-    def total(self, words: StepWords, mean) -> jax.Array:
+    def total(self, words: StepWords, mean: Float[Array, ""]) -> Float[Array, ""]:
         """The sum of N independent marks, N Poisson-distributed with this mean, in the precision of `mean`.
 
         N has no derivative: `mean` is a number from `jax.lax.stop_gradient`. The sum has one in the
@@ -35,7 +37,7 @@ class AbstractMarks(eqx.Module):
         """
 
     @abc.abstractmethod
-    def kinds(self, words: StepWords, dtype) -> tuple[tuple[Scalar, jax.Array], ...]:
+    def kinds(self, words: StepWords, dtype: DTypeLike) -> tuple[tuple[Scalar, Float[Array, ""]], ...]:
         """The kinds of marks that there are, each with its probability and one mark of that kind.
 
         The marks are made of the first block of `words`.
@@ -60,17 +62,17 @@ class NormalMarks(AbstractMarks):
     m: Scalar
     s: Scalar
 
-    def total(self, words, mean):
+    def total(self, words: StepWords, mean: Float[Array, ""]) -> Float[Array, ""]:
         first = words.block(0)
         n = jump_count(first.a, words, 1, mean)
         z = standard_normal(first.b).astype(mean.dtype)
         return n * self.m + jnp.sqrt(n) * z * self.s
 
-    def kinds(self, words, dtype):
+    def kinds(self, words: StepWords, dtype: DTypeLike) -> tuple[tuple[Scalar, Float[Array, ""]], ...]:
         z = standard_normal(words.block(0).b).astype(dtype)
         return ((jnp.ones((), dtype), self.m + self.s * z),)
 
-    def exponential_moment(self, k) -> Scalar:
+    def exponential_moment(self, k: float) -> Scalar:
         return jnp.exp(k * self.m + 0.5 * (k * self.s) ** 2)
 
 
@@ -86,7 +88,7 @@ class DoubleExponentialMarks(AbstractMarks):
     eta1: Scalar
     eta2: Scalar
 
-    def total(self, words, mean):
+    def total(self, words: StepWords, mean: Float[Array, ""]) -> Float[Array, ""]:
         p = jax.lax.stop_gradient(jnp.asarray(self.p, mean.dtype))
         first = words.block(0)
         up = jump_count(first.a, words, 1, p * mean)
@@ -107,11 +109,11 @@ class DoubleExponentialMarks(AbstractMarks):
         ups, downs = ups + more_up, downs + more_down
         return ups / self.eta1 - downs / self.eta2
 
-    def kinds(self, words, dtype):
+    def kinds(self, words: StepWords, dtype: DTypeLike) -> tuple[tuple[Scalar, Float[Array, ""]], ...]:
         size, p = exponential(words.block(0).b).astype(dtype), jnp.asarray(self.p, dtype)
         return (p, size / self.eta1), (1.0 - p, -size / self.eta2)
 
-    def exponential_moment(self, k) -> Scalar:
+    def exponential_moment(self, k: float) -> Scalar:
         finite = k < self.eta1
         rising = self.p * self.eta1 / jnp.where(finite, self.eta1 - k, 1.0)
         up = jnp.where(finite | (self.p == 0), rising, jnp.inf)

@@ -58,7 +58,7 @@ def velocity(particles: Particles) -> Vector:
     return particles.momentum.times(inverse_mass(particles))
 
 
-def kinetic_energy(particles: Particles, units: MotionUnits = REDUCED) -> jax.Array:
+def kinetic_energy(particles: Particles, units: MotionUnits = REDUCED) -> Float[Array, ""]:
     """The kinetic energy of all particles."""
     p = particles.momentum
     return 0.5 * units.kinetic * jnp.sum(p.dot(p) * inverse_mass(particles))

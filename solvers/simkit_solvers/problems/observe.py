@@ -6,7 +6,11 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, PyTree, UInt32
+
+from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.problems.problem import AbstractODE
+from simkit_solvers.random.draws import Draw
 
 
 class AbstractObserver(eqx.Module):
@@ -17,11 +21,19 @@ class AbstractObserver(eqx.Module):
     """
 
     @abc.abstractmethod
-    def init(self, problem: Any, t: Any, y: PyTree) -> Any:
+    def init(self, problem: AbstractODE, t: Scalar, y: PyTree) -> PyTree:
         """The accumulators at `t0`, any pytree of scalars of the state's dtype."""
 
     @abc.abstractmethod
-    def update(self, problem: Any, acc: PyTree, k: jax.Array, t: Any, y: PyTree, dt: jax.Array) -> Any:
+    def update(
+        self,
+        problem: AbstractODE,
+        acc: PyTree,
+        k: UInt32[Array, ""],
+        t: Scalar,
+        y: PyTree,
+        dt: Float[Array, ""],
+    ) -> PyTree:
         """The accumulators after step `k` = 1, 2, … (a `uint32` scalar), which ended at `t` in `y`."""
 
     @property
@@ -33,29 +45,29 @@ class AbstractObserver(eqx.Module):
         """
         return None
 
-    def conditions(self, problem: Any, t: Any, y: PyTree) -> tuple:
+    def conditions(self, problem: AbstractODE, t: Scalar, y: PyTree) -> tuple:
         """Conditions whose first times it has to be shown, where it has `stops`: booleans."""
         return ()
 
-    def held(self, problem: Any, acc: PyTree, which: int, t: Any, y: PyTree) -> Any:
+    def held(self, problem: AbstractODE, acc: PyTree, which: int, t: Scalar, y: PyTree) -> PyTree:
         """The accumulators when condition number `which` first holds, at `t` in `y`, both up to rounding."""
         return acc
 
-    def driven(self, acc: PyTree, k: jax.Array, draw: Any) -> Any:
+    def driven(self, acc: PyTree, k: UInt32[Array, ""], draw: Draw) -> PyTree:
         """The accumulators once the normals of the step that begins at step `k` are drawn, before it.
 
         Called along a path of values alone, not where derivatives are carried with them.
         """
         return acc
 
-    def jumped(self, acc: PyTree, k: jax.Array, marks: Any) -> Any:
+    def jumped(self, acc: PyTree, k: UInt32[Array, ""], marks: Float[Array, ""]) -> PyTree:
         """The accumulators once the sum of the marks of the step that begins at step `k` is known.
 
         Called as `driven` is, before `update`.
         """
         return acc
 
-    def changed(self, acc: PyTree, k: jax.Array, t: Any, before: tuple, after: tuple) -> Any:
+    def changed(self, acc: PyTree, k: UInt32[Array, ""], t: Scalar, before: tuple, after: tuple) -> PyTree:
         """The accumulators after problem and state changed at once at `t`, the end of step `k`.
 
         `before` and `after` are pairs of problem and state; the accumulators are those after the step. Called
@@ -69,7 +81,7 @@ class AbstractObserver(eqx.Module):
         return acc
 
     @abc.abstractmethod
-    def row(self, problem: Any, acc: PyTree, t: Any, y: PyTree) -> dict[str, Any]:
+    def row(self, problem: AbstractODE, acc: PyTree, t: Scalar, y: PyTree) -> dict[str, Any]:
         """What is recorded at a saved row, by name."""
 
     @abc.abstractmethod
@@ -100,17 +112,25 @@ def with_stops(observer: AbstractObserver, times: Float[Array, " times"]) -> tup
 class States(AbstractObserver):
     """Keeps every state variable under its own name and accumulates nothing."""
 
-    def init(self, problem, t, y):
+    def init(self, problem: AbstractODE, t: Scalar, y: PyTree) -> PyTree:
         return ()
 
-    def update(self, problem, acc, k, t, y, dt):
+    def update(
+        self,
+        problem: AbstractODE,
+        acc: PyTree,
+        k: UInt32[Array, ""],
+        t: Scalar,
+        y: PyTree,
+        dt: Float[Array, ""],
+    ) -> PyTree:
         return ()
 
-    def row(self, problem, acc, t, y):
+    def row(self, problem: AbstractODE, acc: PyTree, t: Scalar, y: PyTree) -> dict[str, Any]:
         return y._asdict()
 
-    def coarsened(self, factor):
+    def coarsened(self, factor: int) -> "States":
         return self
 
-    def refined(self, factor):
+    def refined(self, factor: int) -> "States":
         return self

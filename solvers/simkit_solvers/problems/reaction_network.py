@@ -7,7 +7,7 @@ as an ordinary equation.
 
 import abc
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -63,7 +63,7 @@ class AbstractReactionNetwork(AbstractODE):
         """$a_j$ of every reaction, for counts as real numbers."""
         return self._laws(t, y, _combinations)
 
-    def drift(self, t, y):
+    def drift(self, t: Scalar, y: PyTree) -> PyTree:
         return self.change(self._laws(t, y, _powers), y)
 
     def copies(self, y: PyTree) -> tuple[tuple["AbstractReactionNetwork", Any, tuple[str, ...]], ...]:
@@ -80,7 +80,7 @@ class AbstractReactionNetwork(AbstractODE):
             total[name] = sum(parts[1:], parts[0]) if parts else jnp.zeros_like(like)
         return self.State(**total)
 
-    def _laws(self, t, y, ways):
+    def _laws(self, t: Scalar, y: PyTree, ways: Callable) -> tuple:
         values, dtype = y._asdict(), jnp.result_type(*y)
         propensities = []
         for each, rate in zip(self.reactions.values(), self.rates(t, y), strict=True):
@@ -113,10 +113,10 @@ class ChemicalLangevin(AbstractSDE):
         self.Noise = scalars("Noise", tuple(original.reactions))
         self.noise_kind = "scalar" if len(original.reactions) == 1 else "general"
 
-    def drift(self, t, y):
+    def drift(self, t: Scalar, y: PyTree) -> PyTree:
         return self.original.change(self.original.propensities(t, y), y)
 
-    def noise(self, t, y, dW):
+    def noise(self, t: Scalar, y: PyTree, dW: PyTree) -> PyTree:
         sizes = (sqrt_positive(a) for a in self.original.propensities(t, y))
         return self.original.change([size * w for size, w in zip(sizes, dW, strict=True)], y)
 

@@ -39,7 +39,7 @@ class DriftTerm(AbstractTimeTerm):
     problem: AbstractODE
     start: Scalar
 
-    def vf(self, t: Any, y: PyTree, args: PyTree) -> PyTree:
+    def vf(self, t: Scalar, y: PyTree, args: PyTree) -> PyTree:
         return as_arrays(self.problem.drift(self.start + t, y), y)
 
 
@@ -56,7 +56,7 @@ class NoiseTerm(diffrax.AbstractTerm):
     increment: diffrax.AbstractBrownianIncrement
     words: tuple = ()
 
-    def vf(self, t: Any, y: PyTree, args: PyTree) -> PyTree:
+    def vf(self, t: Scalar, y: PyTree, args: PyTree) -> PyTree:
         names = self.problem.Noise._fields
         dtype = jnp.result_type(*jax.tree.leaves(y))
         one, zero = jnp.ones((), dtype), jnp.zeros((), dtype)
@@ -78,7 +78,7 @@ class NoiseTerm(diffrax.AbstractTerm):
 class ZeroTerm(AbstractTimeTerm):
     """The vanishing explicit part of an implicit–explicit method that treats the whole problem implicitly."""
 
-    def vf(self, t: Any, y: PyTree, args: PyTree) -> PyTree:
+    def vf(self, t: Scalar, y: PyTree, args: PyTree) -> PyTree:
         return jax.tree.map(jnp.zeros_like, y)
 
     def prod(self, vf, control):
@@ -103,7 +103,7 @@ class HalfTerm(AbstractTimeTerm):
     own: tuple
     first: bool = eqx.field(static=True)
 
-    def vf(self, t: Any, y: PyTree, args: PyTree) -> PyTree:
+    def vf(self, t: Scalar, y: PyTree, args: PyTree) -> PyTree:
         state = self.problem.State(*(self.own + tuple(y) if self.first else tuple(y) + self.own))
         rates = as_arrays(self.problem.drift(self.start + t, state), state)
         half = len(rates) // 2

@@ -5,6 +5,7 @@ import math
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, UInt32
 
 from simkit_solvers.random.draws import Draw, split
 from simkit_solvers.random.generator import Stream, Words, block, stream_key
@@ -29,7 +30,7 @@ class BrownianTree(eqx.Module):
     bridge: Words
 
     @staticmethod
-    def of(key: Words, path: jax.Array | int, float64: bool = False) -> "BrownianTree":
+    def of(key: Words, path: UInt32[Array, ""] | int, float64: bool = False) -> "BrownianTree":
         """The tree of one path id under a key; normals are drawn in float32 unless `float64` is set."""
         return BrownianTree(CounterNoise.of(key, path, float64), stream_key(key, path, Stream.TREE))
 

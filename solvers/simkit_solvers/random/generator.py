@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, UInt32
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
@@ -42,8 +44,8 @@ class Stream(IntEnum):
 class Words(NamedTuple):
     """Two 32-bit words: a key, a counter or a random block."""
 
-    a: jax.Array
-    b: jax.Array
+    a: UInt32[Array, "..."]
+    b: UInt32[Array, "..."]
 
 
 def threefry2x32(key: Words, counter: Words) -> Words:
@@ -80,12 +82,12 @@ def seed_key(seed: int) -> Words:
     return Words(*(jnp.asarray(np.uint32(word)) for word in (seed >> 32, seed & 0xFFFFFFFF)))
 
 
-def stream_key(key: Words, path: jax.Array | int, stream: Stream) -> Words:
+def stream_key(key: Words, path: UInt32[Array, ""] | int, stream: Stream) -> Words:
     """First hop: the key of one stream of one path; `ValueError` for a path id beyond 32 bits."""
     return threefry2x32(key, Words(_word("path id", path, key), _word("stream", int(stream), key)))
 
 
-def block(key: Words, group: Any, component_block: Any) -> Words:
+def block(key: Words, group: UInt32[ArrayLike, "..."], component_block: UInt32[ArrayLike, "..."]) -> Words:
     """Second hop: two words for a group of steps and a block of components; `ValueError` beyond 32 bits."""
     counter = Words(_word("step group", group, key), _word("component block", component_block, key))
     return threefry2x32(key, counter)

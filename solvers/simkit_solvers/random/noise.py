@@ -10,9 +10,9 @@ from enum import IntEnum
 from typing import NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jax.core import Tracer
+from jaxtyping import Array, UInt32
 
 from simkit_solvers.random.draws import Draw, merged, split
 from simkit_solvers.random.generator import Stream, Words, block, stream_key
@@ -33,10 +33,10 @@ class StepWords(NamedTuple):
     """
 
     key: Words
-    step: jax.Array
-    purpose: jax.Array
+    step: UInt32[Array, ""]
+    purpose: UInt32[Array, ""]
 
-    def block(self, n: jax.Array | int) -> Words:
+    def block(self, n: UInt32[Array, ""] | int) -> Words:
         """Block number n, from 0 to 2^31 - 1, an integer or a `uint32` that may be traced."""
         return block(self.key, self.step, jnp.uint32(len(Purpose)) * jnp.uint32(n) + self.purpose)
 
@@ -59,7 +59,7 @@ class AbstractNoise(eqx.Module):
         """How many consecutive steps share random blocks."""
 
     @abc.abstractmethod
-    def draws(self, components: int, areas: int, first: jax.Array | int, count: int) -> list[Draw]:
+    def draws(self, components: int, areas: int, first: UInt32[Array, ""] | int, count: int) -> list[Draw]:
         """The normals of steps `first`, …, `first + count - 1`.
 
         `first` is a `uint32`, usually traced, and a multiple of `group`; `areas` is 0, 1 (H) or 2 (H and K).
@@ -67,7 +67,9 @@ class AbstractNoise(eqx.Module):
         """
 
     @abc.abstractmethod
-    def words(self, purpose: Purpose, first: jax.Array | int, count: int) -> list[tuple[StepWords, ...]]:
+    def words(
+        self, purpose: Purpose, first: UInt32[Array, ""] | int, count: int
+    ) -> list[tuple[StepWords, ...]]:
         """Random words of the same steps, for variates other than normals, for each equal part of a step.
 
         A part is a step of the grid on which the words are drawn, so that a longer step has all that happens
@@ -87,24 +89,24 @@ class CounterNoise(AbstractNoise):
     variates: Words | None = None
 
     @staticmethod
-    def of(key: Words, path: jax.Array | int, float64: bool = False) -> "CounterNoise":
+    def of(key: Words, path: UInt32[Array, ""] | int, float64: bool = False) -> "CounterNoise":
         """The noise of one path id under a key."""
         streams = Stream.INCREMENTS, Stream.AREAS, Stream.VARIATES
         increments, areas, variates = (stream_key(key, path, stream) for stream in streams)
         return CounterNoise(increments, areas, float64, variates)
 
     @property
-    def refinement(self):
+    def refinement(self) -> int:
         return 1
 
     @property
-    def capacity(self):
+    def capacity(self) -> int:
         return 2**32
 
-    def group(self, components):
+    def group(self, components: int) -> int:
         return 1 if self.float64 or components % 2 == 0 else 2
 
-    def draws(self, components, areas, first, count):
+    def draws(self, components: int, areas: int, first: UInt32[Array, ""] | int, count: int) -> list[Draw]:
         _check_steps(self, components, first, count)
         W = self._normals(self.increments, components, first, count)
         HK = self._normals(self.areas, areas * components, first, count)
@@ -113,13 +115,15 @@ class CounterNoise(AbstractNoise):
             for i in range(count)
         ]
 
-    def words(self, purpose, first, count):
+    def words(
+        self, purpose: Purpose, first: UInt32[Array, ""] | int, count: int
+    ) -> list[tuple[StepWords, ...]]:
         if self.variates is None:
             raise ValueError("noise: has no key for variates; make it by CounterNoise.of(key, path)")
         place = jnp.uint32(int(purpose))
         return [(StepWords(self.variates, first + jnp.uint32(i), place),) for i in range(count)]
 
-    def _normals(self, key, per_step, first, count):
+    def _normals(self, key: Words, per_step: int, first: UInt32[Array, ""] | int, count: int) -> list[tuple]:
         """`count` tuples of `per_step` normals from step `first`, where a group starts."""
         if not per_step:
             return [()] * count
@@ -156,25 +160,27 @@ class CoarsenedNoise(AbstractNoise):
             raise ValueError(f"factor: must be at least 1, got {self.factor}")
 
     @property
-    def refinement(self):
+    def refinement(self) -> int:
         return self.factor * self.fine.refinement
 
     @property
-    def capacity(self):
+    def capacity(self) -> int:
         return self.fine.capacity // self.factor
 
-    def group(self, components):
+    def group(self, components: int) -> int:
         group = self.fine.group(components)
         return group // math.gcd(group, self.factor)
 
-    def draws(self, components, areas, first, count):
+    def draws(self, components: int, areas: int, first: UInt32[Array, ""] | int, count: int) -> list[Draw]:
         _check_steps(self, components, first, count)
         fine = self.fine.draws(components, areas, first * jnp.uint32(self.factor), count * self.factor)
         return [
             merged(fine[i * self.factor : (i + 1) * self.factor], components, areas) for i in range(count)
         ]
 
-    def words(self, purpose, first, count):
+    def words(
+        self, purpose: Purpose, first: UInt32[Array, ""] | int, count: int
+    ) -> list[tuple[StepWords, ...]]:
         fine = self.fine.words(purpose, first * jnp.uint32(self.factor), count * self.factor)
         parts = [fine[i * self.factor : (i + 1) * self.factor] for i in range(count)]
         return [sum(part, ()) for part in parts]
@@ -189,37 +195,39 @@ class HalvedNoise(AbstractNoise):
     bridge: AbstractNoise
 
     @staticmethod
-    def of(key: Words, path: jax.Array | int, float64: bool = False) -> "HalvedNoise":
+    def of(key: Words, path: UInt32[Array, ""] | int, float64: bool = False) -> "HalvedNoise":
         """The halved noise of one path id under a key."""
         bridge = (stream_key(key, path, stream) for stream in (Stream.BRIDGE, Stream.BRIDGE_AREAS))
         return HalvedNoise(CounterNoise.of(key, path, float64), CounterNoise(*bridge, float64))
 
     @staticmethod
-    def twice(key: Words, path: jax.Array | int, float64: bool = False) -> "HalvedNoise":
+    def twice(key: Words, path: UInt32[Array, ""] | int, float64: bool = False) -> "HalvedNoise":
         """The same with each half split once more."""
         streams = Stream.SECOND_BRIDGE, Stream.SECOND_BRIDGE_AREAS
         bridge = (stream_key(key, path, stream) for stream in streams)
         return HalvedNoise(HalvedNoise.of(key, path, float64), CounterNoise(*bridge, float64))
 
     @property
-    def refinement(self):
+    def refinement(self) -> int:
         return self.whole.refinement
 
     @property
-    def capacity(self):
+    def capacity(self) -> int:
         return min(2 * self.whole.capacity, 2**32)
 
-    def group(self, components):
+    def group(self, components: int) -> int:
         return 2 * math.lcm(self.whole.group(components), self.bridge.group(components))
 
-    def draws(self, components, areas, first, count):
+    def draws(self, components: int, areas: int, first: UInt32[Array, ""] | int, count: int) -> list[Draw]:
         _check_steps(self, components, first, count)
         start, wholes = first >> jnp.uint32(1), (count + 1) // 2
         parts = [noise.draws(components, areas, start, wholes) for noise in (self.whole, self.bridge)]
         halves = [half for whole, fresh in zip(*parts, strict=True) for half in split(whole, fresh)]
         return halves[:count]
 
-    def words(self, purpose, first, count):
+    def words(
+        self, purpose: Purpose, first: UInt32[Array, ""] | int, count: int
+    ) -> list[tuple[StepWords, ...]]:
         raise ValueError(
             "noise: the jumps and other variates of a step are not split between its halves; use "
             "CoarsenedNoise, whose steps are longer"
@@ -235,7 +243,7 @@ def on_sums(noise: AbstractNoise, factor: int) -> AbstractNoise:
     return CoarsenedNoise(noise, factor)
 
 
-def _check_steps(noise: AbstractNoise, components, first, count):
+def _check_steps(noise: AbstractNoise, components: int, first: UInt32[Array, ""] | int, count: int) -> None:
     """Refuse a start inside a group or a counter that would wrap, where the step is known."""
     if isinstance(first, Tracer):
         return

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float32, Float64, UInt32
 
 from simkit_solvers.random.generator import Words
 
@@ -34,14 +35,14 @@ _LOG2 = (
 _SQRT_HALF = 0x3F3504F3  # the bits of float32 sqrt(1/2)
 
 
-def horner(coefficients: Sequence[float], x: jax.Array) -> jax.Array:
+def horner(coefficients: Sequence[float], x: Float32[Array, "..."]) -> Float32[Array, "..."]:
     y = jnp.float32(coefficients[0])
     for c in coefficients[1:]:
         y = y * x + jnp.float32(c)
     return y
 
 
-def log2(x: jax.Array) -> jax.Array:
+def log2(x: Float32[Array, "..."]) -> Float32[Array, "..."]:
     """log2 of a positive normal float32, absolute error below 4e-7."""
     bits = jax.lax.bitcast_convert_type(x, jnp.uint32)
     above = (bits - jnp.uint32(_SQRT_HALF)).astype(jnp.int32)
@@ -52,7 +53,7 @@ def log2(x: jax.Array) -> jax.Array:
 
 
 @jax.jit  # traced once rather than at every call
-def standard_normal(word: jax.Array) -> jax.Array:
+def standard_normal(word: UInt32[Array, "..."]) -> Float32[Array, "..."]:
     """A standard normal as float32 from one 32-bit word; odd in the lowest bit, monotone in the others."""
     half = (word >> jnp.uint32(1)).astype(jnp.int32).astype(jnp.float32)  # signed: unsigned converts slowly
     v = (half + jnp.float32(0.5)) * jnp.float32(2**-31)
@@ -63,7 +64,7 @@ def standard_normal(word: jax.Array) -> jax.Array:
 
 
 @jax.jit
-def standard_normal_float64(words: Words) -> jax.Array:
+def standard_normal_float64(words: Words) -> Float64[Array, "..."]:
     """A standard normal as float64 from two words: one bit of sign, 52 of tail, |z| up to 8.29.
 
     `ValueError` unless jax is in 64-bit mode.
@@ -73,7 +74,7 @@ def standard_normal_float64(words: Words) -> jax.Array:
     return jnp.where((words.b & jnp.uint32(1)) == 0, z, -z)
 
 
-def uniform(words: Words) -> jax.Array:
+def uniform(words: Words) -> Float64[Array, "..."]:
     """A float64 uniform in the open interval (0, 1), with 52 bits.
 
     `ValueError` unless jax is in 64-bit mode.
@@ -81,7 +82,7 @@ def uniform(words: Words) -> jax.Array:
     return (_bits52(words) + 0.5) * 2.0**-52
 
 
-def _bits52(words: Words):
+def _bits52(words: Words) -> Float64[Array, "..."]:
     """The leading 52 bits of two words as a float64 integer."""
     if jax.dtypes.canonicalize_dtype(np.float64) != np.float64:
         raise ValueError("float64 draws need 64-bit mode: call jax.config.update('jax_enable_x64', True)")

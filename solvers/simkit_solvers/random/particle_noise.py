@@ -4,9 +4,8 @@ The order in which particles are stored changes nothing: each draws by its numbe
 """
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+from jaxtyping import Array, Float, Int, UInt32
 
 from simkit_solvers.random.generator import Stream, Words, block, stream_key
 from simkit_solvers.random.normal import standard_normal, standard_normal_float64
@@ -25,14 +24,14 @@ class ParticleNoise(eqx.Module):
     float64: bool = eqx.field(static=True, default=False)
 
     @staticmethod
-    def of(key: Words, path: jax.Array | int = 0, float64: bool = False) -> "ParticleNoise":
+    def of(key: Words, path: UInt32[Array, ""] | int = 0, float64: bool = False) -> "ParticleNoise":
         """The noise of one path id under a key."""
         streams = Stream.INCREMENTS, Stream.VARIATES
         return ParticleNoise(*(stream_key(key, path, stream) for stream in streams), float64)
 
     def normals(
         self, step: Int[Array, ""], identity: Int[Array, " places"]
-    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+    ) -> tuple[Float[Array, " places"], Float[Array, " places"], Float[Array, " places"]]:
         """Three standard normals for each particle in step number `step`, a `uint32`.
 
         `ValueError` for more particles than there are counters.

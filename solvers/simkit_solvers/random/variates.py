@@ -13,6 +13,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
+from jaxtyping import Array, Float, Float32, Int32, UInt32
 
 from simkit_solvers.random.generator import Words, block
 from simkit_solvers.random.normal import horner, log2, standard_normal
@@ -29,20 +30,20 @@ _LOG_AFTER_CUBE = (
 )  # fmt: skip
 
 
-def exponential(word: jax.Array) -> jax.Array:
+def exponential(word: UInt32[Array, "..."]) -> Float32[Array, "..."]:
     r"""An exponential variate of mean 1 as float32 from a 32-bit word, $-\log v$ with 31 bits in v > 0."""
     half = (word >> jnp.uint32(1)).astype(jnp.int32).astype(jnp.float32)  # signed: unsigned converts slowly
     v = (half + jnp.float32(0.5)) * jnp.float32(2**-31)
     return jnp.maximum(log2(v) * jnp.float32(-_LOG_2), jnp.float32(0))
 
 
-def below_one(word: jax.Array, dtype: DTypeLike) -> jax.Array:
+def below_one(word: UInt32[Array, "..."], dtype: DTypeLike) -> Float[Array, "..."]:
     """A uniform in [0, 1) from a 32-bit word, never 1: 24 bits in float32, 31 in float64."""
     bits = 24 if jnp.dtype(dtype).itemsize == 4 else 31
     return (word >> jnp.uint32(32 - bits)).astype(jnp.int32).astype(dtype) * 2.0**-bits
 
 
-def poisson(words: Words, mean: jax.Array) -> jax.Array:
+def poisson(words: Words, mean: Float[Array, "..."]) -> Int32[Array, "..."]:
     r"""A Poisson variate as int32, in the precision of `mean`, which must be below `most_events` of it.
 
     Below a mean of 10 by inversion of one uniform; above by rejection from a transformed uniform, with
@@ -139,7 +140,7 @@ def _log_poisson(k, mean):
     return jnp.where(k < 1, -mean, log_p)
 
 
-def binomial(words: Words, n: jax.Array, p: jax.Array) -> jax.Array:
+def binomial(words: Words, n: Int32[Array, "..."], p: Float[Array, "..."]) -> Int32[Array, "..."]:
     r"""How many of `n` (int32) succeed with probability `p`, as int32, in the precision of `p`.
 
     The rarer of success and failure is drawn: below a mean of 10 by inversion of one uniform, above by
@@ -173,7 +174,7 @@ def _log_binomial(k, n, mean):
 
 
 @jax.custom_jvp
-def gamma(words: Words, shape: jax.Array) -> jax.Array:
+def gamma(words: Words, shape: Float[Array, "..."]) -> Float[Array, "..."]:
     r"""A gamma variate of scale 1 and the given shape > 0, in its precision, from normals in float32.
 
     For a shape a of 1 and more it is $d (1 + wz)^3$ with $d = a - 1/3$, $w = 1/\sqrt{9d}$ and a normal z, at

@@ -57,7 +57,16 @@ class Anderson(AbstractIteration):
                 "Picard"
             )
 
-    def init(self, fn, y, args, options, f_struct, aux_struct, tags):
+    def init(
+        self,
+        fn: Callable,
+        y: PyTree,
+        args: PyTree,
+        options: dict[str, Any],
+        f_struct: PyTree,
+        aux_struct: PyTree,
+        tags: frozenset,
+    ) -> _AndersonState:
         history = jax.tree.map(lambda x: jnp.zeros((self.depth, *x.shape), x.dtype), y)
         return _AndersonState(y, y, history, history, jnp.asarray(False), start_error(y))
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import lineax as lx
 import optimistix as optx
-from jaxtyping import PyTree
+from jaxtyping import Array, Bool, PyTree
 
 from simkit_solvers.roots.krylov import ScaledGMRES
 from simkit_solvers.roots.picard import common_dtype, scaled_error, size_of, start_error
@@ -44,7 +44,16 @@ class NewtonKrylov(optx.AbstractRootFinder):
     restart: int = eqx.field(static=True, default=20)
     max_linear: int = eqx.field(static=True, default=20)
 
-    def init(self, fn, y, args, options, f_struct, aux_struct, tags):
+    def init(
+        self,
+        fn: Callable,
+        y: PyTree,
+        args: PyTree,
+        options: dict[str, Any],
+        f_struct: PyTree,
+        aux_struct: PyTree,
+        tags: frozenset,
+    ) -> _NewtonKrylovState:
         infinite = start_error(y)
         return _NewtonKrylovState(infinite, infinite, infinite)
 
@@ -65,8 +74,20 @@ class NewtonKrylov(optx.AbstractRootFinder):
         residual = size_of(self, f) / self.atol
         return new, _NewtonKrylovState(size, residual, scaled_error(self, change, new)), aux
 
-    def terminate(self, fn, y, args, options, state, tags):
+    def terminate(
+        self, fn: Callable, y: PyTree, args: PyTree, options: dict[str, Any], state: PyTree, tags: frozenset
+    ) -> tuple[Bool[Array, ""], optx.RESULTS]:
         return (state.residual < 1) & (state.change < 1), optx.RESULTS.successful
 
-    def postprocess(self, fn, y, aux, args, options, state, tags, result):
+    def postprocess(
+        self,
+        fn: Callable,
+        y: PyTree,
+        aux: PyTree,
+        args: PyTree,
+        options: dict[str, Any],
+        state: PyTree,
+        tags: frozenset,
+        result: optx.RESULTS,
+    ) -> tuple[PyTree, PyTree, dict[str, Any]]:
         return y, aux, {}

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optimistix as optx
-from jaxtyping import PyTree
+from jaxtyping import Array, Bool, PyTree
 
 
 class IterationState(eqx.Module):
@@ -19,10 +19,22 @@ class IterationState(eqx.Module):
 class AbstractIteration(optx.AbstractFixedPointSolver):
     """An iteration whose state has the `error` of its last iterate, in units of the tolerance."""
 
-    def terminate(self, fn, y, args, options, state, tags):
+    def terminate(
+        self, fn: Callable, y: PyTree, args: PyTree, options: dict[str, Any], state: PyTree, tags: frozenset
+    ) -> tuple[Bool[Array, ""], optx.RESULTS]:
         return state.error < 1, optx.RESULTS.successful
 
-    def postprocess(self, fn, y, aux, args, options, state, tags, result):
+    def postprocess(
+        self,
+        fn: Callable,
+        y: PyTree,
+        aux: PyTree,
+        args: PyTree,
+        options: dict[str, Any],
+        state: PyTree,
+        tags: frozenset,
+        result: optx.RESULTS,
+    ) -> tuple[PyTree, PyTree, dict[str, Any]]:
         return y, aux, {}
 
 
@@ -42,7 +54,16 @@ class Picard(AbstractIteration):
     norm: Callable = optx.max_norm
     mixing: float = 1.0
 
-    def init(self, fn, y, args, options, f_struct, aux_struct, tags):
+    def init(
+        self,
+        fn: Callable,
+        y: PyTree,
+        args: PyTree,
+        options: dict[str, Any],
+        f_struct: PyTree,
+        aux_struct: PyTree,
+        tags: frozenset,
+    ) -> IterationState:
         return IterationState(start_error(y))
 
     def step(
@@ -65,13 +86,15 @@ def start_error(y: PyTree) -> jax.Array:
     return jnp.asarray(jnp.inf, common_dtype(y))
 
 
-def scaled_error(solver: Any, f: PyTree, y: PyTree) -> PyTree:
+def scaled_error(
+    solver: optx.AbstractFixedPointSolver | optx.AbstractRootFinder, f: PyTree, y: PyTree
+) -> PyTree:
     """The size of `f` in units of `atol + rtol |y|`; below one is within the tolerance."""
     scaled = jax.tree.map(lambda r, x: r / (solver.atol + solver.rtol * jnp.abs(x)), f, y)
     return size_of(solver, scaled)
 
 
-def size_of(solver: Any, tree: PyTree) -> jax.Array:
+def size_of(solver: optx.AbstractFixedPointSolver | optx.AbstractRootFinder, tree: PyTree) -> jax.Array:
     """The solver's norm of a pytree, whose leaves may differ in type."""
     with jax.numpy_dtype_promotion("standard"):
         return solver.norm(tree).astype(common_dtype(tree))

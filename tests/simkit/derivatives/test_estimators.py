@@ -1,12 +1,10 @@
 """Estimators as a table: names that users may ask for, and that each refuses where it would be wrong."""
 
 import pytest
-from simkit_solvers import AdaptiveGrid, Grid, JumpGrid, TracedGrid
 
 from simkit import InputError, sensitivity
 from simkit.config.settings.sensitivity import SENSITIVITY_METHODS
 from simkit.derivatives.estimators import ESTIMATORS, MIXED
-from simkit.ensemble.stepping import KINDS
 
 DIGITAL = {
     "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
@@ -38,11 +36,3 @@ def test_users_may_ask_for_every_estimator_of_first_derivatives():
 def test_an_estimator_that_would_be_wrong_says_why_and_what_is_right(method, message):
     with pytest.raises(InputError, match=f"sensitivity.method: {message}.*leave method out for smoothing"):
         sensitivity({**DIGITAL, "sensitivity": {"wrt": ["sigma"], "of": ["up"], "method": method}})
-
-
-def test_every_kind_of_grid_has_its_stepping():
-    assert {*KINDS} == {Grid, TracedGrid, AdaptiveGrid, JumpGrid}
-    for ordinary, stochastic in KINDS.values():
-        assert ordinary.description
-        assert stochastic.remedy
-    assert [ordinary.whole for ordinary, _ in KINDS.values()] == [False, False, False, True]

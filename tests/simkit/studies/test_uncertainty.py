@@ -46,7 +46,7 @@ from simkit.studies.methods import (
 )
 from simkit.studies.plot import plot_study
 from simkit.studies.replicates import Measure
-from simkit.studies.study import Plan, run_study
+from simkit.studies.study import StudyPlan, run_study
 from simkit.studies.table import closing_lines
 from simkit.studies.values import Values
 
@@ -668,15 +668,15 @@ def test_points_are_added_until_intervals_are_narrow(kind):
     each = kind(distributions, {name: [i] for i, name in enumerate(distributions)})
     sizes = []
     width = {Sobol: 0.1, Morris: 0.05, Propagate: 0.02}[kind]
-    result = run_study(each, Plan(16, 8, width=width), counting(on_numpy, sizes))
+    result = run_study(each, StudyPlan(16, 8, width=width), counting(on_numpy, sizes))
     assert result.stopped == "width"
     assert result.widest <= width
     assert result.points > 32
     assert sizes == [(0, 16), *((16 << i, 16 << i) for i in range(len(sizes) - 1))]
-    at_once = run_study(each, Plan(result.points, 8), counting(on_numpy, []))
+    at_once = run_study(each, StudyPlan(result.points, 8), counting(on_numpy, []))
     for name, estimate in result.estimates["y"].items():
         assert np.array_equal(estimate.value, at_once.estimates["y"][name].value), name
-    short = run_study(each, Plan(16, 8, width=1e-9, budget=10_000), counting(on_numpy, []))
+    short = run_study(each, StudyPlan(16, 8, width=1e-9, budget=10_000), counting(on_numpy, []))
     assert short.stopped == "budget"
     assert short.runs <= 10_000 < 2 * short.runs
 

@@ -419,9 +419,3 @@ def test_stochastic_problem_without_noise():
     y0 = PairState(jnp.asarray(0.5), jnp.asarray(0.7))
     with pytest.raises(ValueError, match="Commutative is stochastic: `noise` must be a driver, not None"):
         integrate(Commutative(), EulerMaruyama(), y0, Grid(0.0, 0.1, 2, 1), None, States())
-
-
-@pytest.mark.parametrize(("steps", "every"), [(0, 1), (10, 3), (10, 0), (2**31, 1)])
-def test_bad_grid(steps, every):
-    with pytest.raises(ValueError, match=r"steps: must be|does not divide"):
-        Grid(0.0, 0.1, steps, every)

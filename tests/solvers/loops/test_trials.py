@@ -1,4 +1,4 @@
-"""Adaptive grids, when a stochastic trial is accepted on one, and how deep a path may fail."""
+"""When a stochastic trial is accepted, and how deep a path may fail."""
 
 import functools
 
@@ -70,20 +70,3 @@ def test_a_path_fails_on_the_last_level_of_its_tree():
     assert (result.accepted, result.rejected) == (1, TREE.levels(2, 0))
     assert result.reached == 0.5
     assert jnp.isnan(result.rows["x"][-1])
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"t1": 0.5}, "t1 - t0: must be positive, got -0.5"),
-        ({"t1": 1.0}, "t1 - t0: must be positive, got 0"),
-        ({"t1": float("nan")}, "t1 - t0: must be positive, got nan"),
-        ({"first_step": -0.1}, "first_step: must be positive, got -0.1"),
-        ({"points": 0}, "points: must be from 1 to 2147483647, got 0"),
-        ({"max_steps": 2**31}, "max_steps: must be from 1 to 2147483647, got 2147483648"),
-    ],
-    ids=str,
-)
-def test_a_grid_that_cannot_be_is_refused(given, message):
-    with pytest.raises(ValueError, match=f"^{message}$"):
-        AdaptiveGrid(**{"t0": 1.0, "t1": 2.0, "tolerances": Tolerances(1e-3, 1e-3), **given})

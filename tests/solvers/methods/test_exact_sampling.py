@@ -20,7 +20,7 @@ from simkit_solvers import (
     ExactSampling,
     Grid,
     States,
-    Switched,
+    SwitchedSolver,
     Words,
     integrate,
     mean_decay,
@@ -212,7 +212,7 @@ def test_one_step_or_many_have_one_distribution():
 
 def test_a_choice_of_solvers_hands_on_the_words():
     problem = OrnsteinUhlenbeck(**OrnsteinUhlenbeck.example)
-    stepper = stepper_for(Switched((EulerMaruyama(), ExactSampling()), 1))
+    stepper = stepper_for(SwitchedSolver((EulerMaruyama(), ExactSampling()), 1))
     assert stepper.variates
     draw = Draw((jnp.asarray(0.3),), words=(some_words(),))
     y, h = OrnsteinUhlenbeck.State(jnp.asarray(3.0)), jnp.asarray(0.1)

@@ -644,14 +644,6 @@ class Seasonal(AbstractReactionNetwork):
         return (1.0 + jnp.sin(t),)
 
 
-@pytest.mark.parametrize(
-    ("t1", "counts", "name"), [(2.0, {}, "t1 - t0"), (1.0, {}, "t1 - t0"), (3.0, {"points": 0}, "points")]
-)
-def test_no_run_goes_backwards(t1, counts, name):
-    with pytest.raises(ValueError, match=rf"^{name}: must be "):
-        JumpGrid(2.0, t1, **counts)
-
-
 def test_rates_that_depend_on_time_are_refused():
     with pytest.raises(ValueError, match=r"^Seasonal: a rate depends on t, .*a curve .*, or use .*Maruyama$"):
         check_rates(Seasonal())

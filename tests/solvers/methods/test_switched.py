@@ -10,7 +10,7 @@ import pytest
 from simkit_solvers import (
     Grid,
     States,
-    Switched,
+    SwitchedSolver,
     check_solver,
     integrate,
     make_solver,
@@ -54,7 +54,7 @@ def alone(solvers, problem):
     ],
 )
 def test_each_path_is_that_of_its_solver(solvers, problem):
-    program = user_jit(jax.vmap(lambda which, s, n: path(Switched(solvers, which), s, n, problem)))
+    program = user_jit(jax.vmap(lambda which, s, n: path(SwitchedSolver(solvers, which), s, n, problem)))
     together = variables(program(CHOICES, STARTS, NORMALS))
     expected = np.moveaxis(alone(solvers, problem)[CHOICES, :, np.arange(6)], 0, 1)
     np.testing.assert_allclose(together, expected, rtol=0, atol=1e-14)
@@ -69,7 +69,7 @@ def test_another_choice_compiles_nothing():
     @jax.jit
     def end(which):
         traces.append(1)
-        return path(Switched(SPLITTING, which), STARTS[0], None, Driven())["x"][-1]
+        return path(SwitchedSolver(SPLITTING, which), STARTS[0], None, Driven())["x"][-1]
 
     results = [end(jnp.asarray(i)) for i in range(3)]
     np.testing.assert_allclose(results, alone(SPLITTING, Driven())[:, 0, 0, -1], rtol=0, atol=1e-14)
@@ -85,7 +85,7 @@ def test_criterion_at_the_start():
 
     def one(start):
         which = energy(PairState(*start)) > -0.9
-        return path(Switched(SPLITTING[1:], which), start, None, Driven())
+        return path(SwitchedSolver(SPLITTING[1:], which), start, None, Driven())
 
     chosen = np.array([int(energy(PairState(*start)) > -0.9) for start in STARTS])
     assert set(chosen) == {0, 1}
@@ -97,7 +97,7 @@ def test_criterion_at_the_start():
 @pytest.mark.more
 def test_criterion_at_each_step_is_a_loop_written_out():
     """Steps of the solver that the state chooses, begun afresh by whichever takes over."""
-    solver = Switched(MIXED[:2], lambda problem, y: y.x * problem.a > 0.0)
+    solver = SwitchedSolver(MIXED[:2], lambda problem, y: y.x * problem.a > 0.0)
     steppers, problem = [stepper_for(each) for each in solver.solvers], Driven()
     dt, grid = jnp.asarray(0.1), Grid(0.3, 0.1, 100, 1)
 
@@ -140,7 +140,7 @@ def test_derivatives_agree(criterion, dtype):
         which = jnp.asarray(1) if criterion is None else criterion(0.1 * a)
         start = PairState(jnp.asarray(0.4, dtype), jnp.asarray(-0.9, dtype))
         rows = integrate(
-            Driven(a), Switched(SPLITTING[1:], which), start, Grid(0.3, 0.1, 2, 2), None, States()
+            Driven(a), SwitchedSolver(SPLITTING[1:], which), start, Grid(0.3, 0.1, 2, 2), None, States()
         )
         assert rows["x"].dtype == dtype
         return rows["x"][-1] + rows["v"][-1]
@@ -152,35 +152,39 @@ def test_derivatives_agree(criterion, dtype):
 
 
 def test_fits_where_each_of_its_solvers_does():
-    check_solver(Switched(MIXED, 0), Driven())
+    check_solver(SwitchedSolver(MIXED, 0), Driven())
     with pytest.raises(ValueError, match="solver Leapfrog needs a separable problem"):
-        check_solver(Switched(MIXED, 0), Damped())
+        check_solver(SwitchedSolver(MIXED, 0), Damped())
     with pytest.raises(ValueError, match="solver LeimkuhlerMatthews is for additive noise"):
-        check_solver(Switched(NOISY, 0), Commutative())
+        check_solver(SwitchedSolver(NOISY, 0), Commutative())
 
 
 @pytest.mark.parametrize(
     ("solvers", "which", "message"),
     [
-        ((), 0, r"^Switched\.solvers: give at least one solver, got none$"),
-        (SPLITTING, 3, r"^Switched\.which: must be from 0 to 2 for 3 solvers, got 3$"),
-        (SPLITTING, -1, r"^Switched\.which: must be from 0 to 2 for 3 solvers, got -1$"),
+        ((), 0, r"^SwitchedSolver\.solvers: give at least one solver, got none$"),
+        (SPLITTING, 3, r"^SwitchedSolver\.which: must be from 0 to 2 for 3 solvers, got 3$"),
+        (SPLITTING, -1, r"^SwitchedSolver\.which: must be from 0 to 2 for 3 solvers, got -1$"),
         (
             SPLITTING,
             0.5,
-            r"^Switched\.which: must be an integer or boolean scalar, got float\d+ of shape \(\)",
+            r"^SwitchedSolver\.which: must be an integer or boolean scalar, got float\d+ of shape \(\)",
         ),
-        (SPLITTING, CHOICES, r"^Switched\.which: .* got int64 of shape \(6,\); map over paths by `vmap`"),
+        (
+            SPLITTING,
+            CHOICES,
+            r"^SwitchedSolver\.which: .* got int64 of shape \(6,\); map over paths by `vmap`",
+        ),
     ],
 )
 def test_bad_input(solvers, which, message):
     with pytest.raises(ValueError, match=message):
-        Switched(solvers, which)
+        SwitchedSolver(solvers, which)
 
 
 def test_a_function_must_give_a_position():
-    solver = Switched(SPLITTING, lambda problem, y: y.x)
+    solver = SwitchedSolver(SPLITTING, lambda problem, y: y.x)
     with pytest.raises(
-        ValueError, match=r"^Switched\.which: must be an integer or boolean scalar, got float64"
+        ValueError, match=r"^SwitchedSolver\.which: must be an integer or boolean scalar, got float64"
     ):
         path(solver, STARTS[0], None, Driven())

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import PyTree
+from jaxtyping import Array, Float, PyTree, UInt32
 
 from simkit_solvers.methods.jump.exact_events import AbstractExactMethod, event, proposal, waiting_time
 from simkit_solvers.methods.jump.jump_method import Jumps, Proposal
@@ -34,7 +34,9 @@ class AbstractClockMethod(AbstractExactMethod):
     """
 
     @abc.abstractmethod
-    def fresh(self, jumps: Jumps, clocks: Clocks, which, index) -> jax.Array:
+    def fresh(
+        self, jumps: Jumps, clocks: Clocks, which: Float[Array, ""], index: UInt32[Array, ""]
+    ) -> Float[Array, ""]:
         """The exponential time to which clock `which`, a real number, is wound when it rings."""
 
     def draw(self, jumps: Jumps, y: PyTree, state: PyTree, index: jax.Array) -> PyTree:
@@ -60,7 +62,7 @@ class AbstractClockMethod(AbstractExactMethod):
     def interrupted(self, jumps: Jumps, y: PyTree, state: PyTree, after: jax.Array) -> PyTree:
         return state._replace(left=self._run_on(jumps, y, state, after))
 
-    def _run_on(self, jumps: Jumps, y, state: Clocks, passed) -> tuple:
+    def _run_on(self, jumps: Jumps, y: PyTree, state: Clocks, passed: Float[Array, ""]) -> tuple:
         """What is left on the clocks after a time in which none rings."""
         runs = zip(state.left, jumps.propensities(y), strict=True)
         return tuple(jnp.maximum(s - jnp.where(a > 0, a * passed, 0.0), 0.0) for s, a in runs)

@@ -2,7 +2,7 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import PyTree
+from jaxtyping import Array, Float, PyTree, UInt32
 
 from simkit_solvers.methods.jump.clocks import AbstractClockMethod, Clocks
 from simkit_solvers.methods.jump.jump_method import Jumps
@@ -30,7 +30,9 @@ class CommonReactionPaths(AbstractClockMethod):
         left = tuple(_wound(jumps, jnp.uint32(j), none).astype(jumps.span.dtype) for j in numbers)
         return Clocks(left, tuple(none for _ in numbers))
 
-    def fresh(self, jumps, clocks, which, index):
+    def fresh(
+        self, jumps: Jumps, clocks: Clocks, which: Float[Array, ""], index: UInt32[Array, ""]
+    ) -> Float[Array, ""]:
         count = clocks.wound[0]
         for j, each in enumerate(clocks.wound):
             count = jnp.where(which == j, each, count)
@@ -39,7 +41,7 @@ class CommonReactionPaths(AbstractClockMethod):
         return _wound(jumps, which.astype(jnp.uint32), count + jnp.uint32(1))
 
 
-def _wound(jumps, j, count):
+def _wound(jumps: Jumps, j: UInt32[Array, ""], count: UInt32[Array, ""]) -> Float[Array, ""]:
     """The exponential time to which clock j is wound for the time number `count`."""
     words: Words = block(jumps.noise.events, count, jnp.uint32(1) + j)
     return exponential(words.a)

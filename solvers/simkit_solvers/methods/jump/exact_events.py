@@ -41,7 +41,7 @@ class AbstractExactMethod(AbstractJumpMethod):
     def start_sampling(self, jumps: Jumps, y: PyTree) -> PyTree:
         return ()
 
-    def keep(self, jumps, ahead):
+    def keep(self, jumps: Jumps, ahead: Proposal | None) -> tuple[()]:
         return ()
 
     def counts_at(self, jumps: Jumps, underway: Underway, time: jax.Array, sampled: Any) -> tuple[Any, Any]:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree, UInt32
 
 from simkit_solvers.numerics.traced import reads
 from simkit_solvers.problems.observe import AbstractObserver
@@ -36,7 +36,7 @@ class JumpNoise(eqx.Module):
     inside: Words
 
     @staticmethod
-    def of(key: Words, path: jax.Array | int) -> "JumpNoise":
+    def of(key: Words, path: UInt32[Array, ""] | int) -> "JumpNoise":
         """The noise of one path id under a key."""
         return JumpNoise(stream_key(key, path, Stream.JUMPS), stream_key(key, path, Stream.INSIDE_LEAPS))
 

@@ -1,7 +1,7 @@
 """The next reaction method, as modified by Anderson."""
 
 import jax.numpy as jnp
-from jaxtyping import PyTree
+from jaxtyping import Array, Float, PyTree, UInt32
 
 from simkit_solvers.methods.jump.clocks import AbstractClockMethod, Clocks
 from simkit_solvers.methods.jump.jump_method import Jumps
@@ -30,7 +30,9 @@ class NextReaction(AbstractClockMethod):
         left = [exponential(word).astype(jumps.span.dtype) for word in words]
         return Clocks(tuple(left[: len(jumps.network.reactions)]), ())
 
-    def fresh(self, jumps, clocks, which, index):
+    def fresh(
+        self, jumps: Jumps, clocks: Clocks, which: Float[Array, ""], index: UInt32[Array, ""]
+    ) -> Float[Array, ""]:
         return exponential(block(jumps.noise.events, index, jnp.uint32(0)).a)
 
 

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
-from jaxtyping import PyTree
+from jaxtyping import Array, Int32, PyTree
 
 from simkit_solvers.methods.jump.direct_method import running_sums
 from simkit_solvers.methods.jump.exact_events import are_propensities, waiting_time
@@ -142,7 +142,7 @@ class TauLeaping(AbstractJumpMethod):
         whole = sound(jax.tree.map(jnp.add, y, change))
         return Proposal(tau, change, tuple(fired), tuple(leapt), accepted, whole, refusals, status)
 
-    def planned(self, jumps: Jumps, y, refused) -> Planned:
+    def planned(self, jumps: Jumps, y: PyTree, refused: Int32[Array, ""]) -> Planned:
         """The next leap from `y`, after so many refusals in a row."""
         a = jumps.propensities(y)
         critical = self._critical(jumps, y, a)
@@ -162,7 +162,7 @@ class TauLeaping(AbstractJumpMethod):
         none = tuple(jnp.int32(0) for _ in jumps.network.reactions)
         return _Sampled(jnp.uint32(0), jnp.zeros_like(jumps.span), none, y)
 
-    def keep(self, jumps, ahead):
+    def keep(self, jumps: Jumps, ahead: Proposal | None) -> Leap:
         if ahead is None:
             none = jnp.zeros(len(jumps.network.reactions), jnp.int32)
             return Leap(jnp.full_like(jumps.span, jnp.inf), none, none)
@@ -192,7 +192,7 @@ class TauLeaping(AbstractJumpMethod):
         accepted = tuple(jnp.where(sound, k, old) for k, old in zip(total, fired, strict=True))
         return seen, _Sampled(index, jnp.where(sound, now, part), accepted, seen)
 
-    def _critical(self, jumps: Jumps, y, a) -> list:
+    def _critical(self, jumps: Jumps, y: PyTree, a: tuple) -> list:
         """Whether a reaction could use up one of its reactants in few events."""
         counts = y._asdict()
         critical = []
@@ -204,7 +204,7 @@ class TauLeaping(AbstractJumpMethod):
             critical.append(few & (propensity > 0))
         return critical
 
-    def _leap(self, jumps: Jumps, y, a, critical):
+    def _leap(self, jumps: Jumps, y: PyTree, a, critical):
         """The longest leap that changes no propensity by more than about epsilon of it."""
         free = [jnp.where(c, 0.0, each) for c, each in zip(critical, a, strict=True)]
         changes = [each.change for each in jumps.network.reactions.values()]
@@ -238,7 +238,7 @@ def counts_after(
     return after, enough, small
 
 
-def _weights(jumps: Jumps, y) -> dict[str, Any]:
+def _weights(jumps: Jumps, y: PyTree) -> dict[str, Any]:
     """$g_i$ of the species that propensities depend on, of each copy of a network by its own propensities."""
     all_weights = {}
     for network, counts, names in jumps.network.copies(y):
@@ -249,7 +249,7 @@ def _weights(jumps: Jumps, y) -> dict[str, Any]:
     return all_weights
 
 
-def _weights_of(network: AbstractReactionNetwork, t, y) -> dict[str, Any]:
+def _weights_of(network: AbstractReactionNetwork, t, y: PyTree) -> dict[str, Any]:
     r"""The largest relative change of a propensity by that of $x_i$.
 
     Under mass action $r + 1/(x-1) + 2/(x-2) + \dots$ for r molecules, of which so many are equal, scaled to

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from simkit_solvers.methods.ode.rosenbrock import AbstractRosenbrock, RosenbrockTableau
 from simkit_solvers.methods.solver_info import SolverInfo
+from simkit_solvers.methods.step_types import Terms
 
 _A6 = (
     -7.502846399306121, 2.561846144803919, -11.627539656261098, -0.18268767659942256, 0.030198172008377946,
@@ -67,7 +68,7 @@ class Rodas5P(AbstractRosenbrock):
     )
     # fmt: on
 
-    def order(self, terms):
+    def order(self, terms: Terms) -> int:
         return 5
 
 

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from simkit_solvers.methods.ode.rosenbrock import AbstractRosenbrock, RosenbrockTableau
 from simkit_solvers.methods.solver_info import SolverInfo
+from simkit_solvers.methods.step_types import Terms
 
 _G = 1 / (2 + math.sqrt(2))
 _E = 6 + math.sqrt(2)
@@ -35,10 +36,10 @@ class Rosenbrock23(AbstractRosenbrock):
         d=((0.0, -1 / (_G * (1 - 2 * _G)), 0.0),),
     )
 
-    def order(self, terms):
+    def order(self, terms: Terms) -> int:
         return 2
 
-    def error_order(self, terms):
+    def error_order(self, terms: Terms) -> int:
         return 3
 
 

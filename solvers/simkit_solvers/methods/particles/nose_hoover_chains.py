@@ -24,7 +24,7 @@ _ENDS = 1 / (2 - 2 ** (1 / 3))
 WEIGHTS = (_ENDS, 1 - 2 * _ENDS, _ENDS)
 
 
-class Chain(NamedTuple):
+class ThermostatChain(NamedTuple):
     r"""The thermostats of a chain: their positions $\eta_j$ and velocities $\xi_j = \dot\eta_j$."""
 
     eta: Float[Array, " thermostats"]
@@ -58,27 +58,29 @@ class NoseHooverChains(AbstractParticleMethod):
     substeps: int = option("", "number of substeps of the chain in half a step", 1, at_least=1)
     momentum_is_conserved: bool = option("", "whether forces act between particles only", True)
 
-    def init(self, particles: Particles, units: MotionUnits) -> Chain:
+    def init(self, particles: Particles, units: MotionUnits) -> ThermostatChain:
         dtype = particles.position.x.dtype
-        return Chain(jnp.zeros(self.thermostats, dtype), jnp.zeros(self.thermostats, dtype))
+        return ThermostatChain(jnp.zeros(self.thermostats, dtype), jnp.zeros(self.thermostats, dtype))
 
     def first(
-        self, particles: Particles, force: Vector, memory: Chain, step: ParticleStep
-    ) -> tuple[Particles, Chain]:
+        self, particles: Particles, force: Vector, memory: ThermostatChain, step: ParticleStep
+    ) -> tuple[Particles, ThermostatChain]:
         particles, memory = self._half_step_of_chain(particles, memory, step)
         particles = kick(particles, force, 0.5 * step.dt, step.units)
         return drift(particles, step.dt), memory
 
     def second(
-        self, particles: Particles, force: Vector, memory: Chain, step: ParticleStep
-    ) -> tuple[Particles, Chain]:
+        self, particles: Particles, force: Vector, memory: ThermostatChain, step: ParticleStep
+    ) -> tuple[Particles, ThermostatChain]:
         particles = kick(particles, force, 0.5 * step.dt, step.units)
         return self._half_step_of_chain(particles, memory, step)
 
     def degrees_of_freedom(self, count: int) -> int:
         return free_momenta(count, self.momentum_is_conserved)
 
-    def given_energy(self, particles: Particles, memory: Chain, step: ParticleStep) -> Float[Array, ""]:
+    def given_energy(
+        self, particles: Particles, memory: ThermostatChain, step: ParticleStep
+    ) -> Float[Array, ""]:
         kT, Q = step.thermal_energy(self.temperature), self._masses(particles, step)
         f = self.degrees_of_freedom(particles.count)
         motion = 0.5 * sum(mass * xi * xi for mass, xi in zip(Q, memory.xi, strict=True))
@@ -90,8 +92,8 @@ class NoseHooverChains(AbstractParticleMethod):
         return [self.degrees_of_freedom(particles.count) * unit] + [unit] * (self.thermostats - 1)
 
     def _half_step_of_chain(
-        self, particles: Particles, chain: Chain, step: ParticleStep
-    ) -> tuple[Particles, Chain]:
+        self, particles: Particles, chain: ThermostatChain, step: ParticleStep
+    ) -> tuple[Particles, ThermostatChain]:
         """The thermostats move for half a step, and scale the momenta."""
         kT, Q, last = (
             step.thermal_energy(self.temperature),
@@ -117,4 +119,6 @@ class NoseHooverChains(AbstractParticleMethod):
             eta = [position + d * velocity for position, velocity in zip(eta, xi, strict=True)]
             for j in range(last + 1):
                 push(j, d)
-        return particles.pushed(particles.momentum.times(scale)), Chain(jnp.stack(eta), jnp.stack(xi))
+        return particles.pushed(particles.momentum.times(scale)), ThermostatChain(
+            jnp.stack(eta), jnp.stack(xi)
+        )

@@ -13,6 +13,7 @@ from simkit_solvers.problems.curve import AbstractTimeFunction
 from simkit_solvers.problems.motion import MotionUnits, velocity
 from simkit_solvers.problems.particles import Particles, Vector
 from simkit_solvers.problems.problem import Parameter
+from simkit_solvers.random.generator import Words
 from simkit_solvers.random.particle_noise import ParticleNoise
 
 Ensemble = Literal["NVE", "NVT", "configurations", "none"]
@@ -45,7 +46,7 @@ class ParticleStep(eqx.Module):
         """Those of the next step."""
         return self._normals(particles, self.number + jnp.uint32(1))
 
-    def words(self, place: int):
+    def words(self, place: int) -> Words:
         """Two random words that belong to no particle; `ValueError` without noise."""
         return self._noise.words(self.number, place)
 

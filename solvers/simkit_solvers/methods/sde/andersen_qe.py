@@ -15,6 +15,7 @@ from simkit_solvers.methods.step_types import Terms, Time
 from simkit_solvers.numerics.decay import mean_decay
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.numerics.square_root import sqrt_positive
+from simkit_solvers.problems.problem import AbstractODE
 
 PSI_C = (
     1.5  # between 1 and 2 both families of distributions can have the mean and variance; Andersen's choice
@@ -62,7 +63,7 @@ class AndersenQE(AbstractModelSolver):
     doi:10.21314/JCF.2008.189.
     """
 
-    def check(self, problem):
+    def check(self, problem: AbstractODE) -> None:
         if not isinstance(problem, AbstractSquareRootVariance):
             raise ValueError(
                 f"solver AndersenQE is for variances with a square root, and {type(problem).__name__} has "

@@ -13,6 +13,7 @@ from simkit_solvers.methods.root_finder import no_finer_than
 from simkit_solvers.methods.sde.milstein import iterated
 from simkit_solvers.methods.solver_info import Orders, SolverInfo
 from simkit_solvers.methods.step_types import Flag, Step, Terms, Time
+from simkit_solvers.problems.terms import NoiseTerm
 
 
 class AbstractDriftImplicit(AbstractMemoryless, diffrax.AbstractImplicitSolver, diffrax.AbstractItoSolver):
@@ -27,7 +28,7 @@ class AbstractDriftImplicit(AbstractMemoryless, diffrax.AbstractImplicitSolver, 
 
     interpolation_cls: ClassVar[Callable] = diffrax.LocalLinearInterpolation
 
-    def explicit(self, noise, t0, t1, y0, args) -> list:
+    def explicit(self, noise: NoiseTerm, t0: Time, t1: Time, y0: PyTree, args: PyTree) -> list:
         """The parts of the step that come from the noise."""
         return [noise.vf_prod(t0, y0, args, noise.contr(t0, t1))]
 
@@ -70,7 +71,7 @@ class ImplicitMilstein(AbstractDriftImplicit):
     doi:10.1007/978-3-662-12616-5, section 12.2.
     """
 
-    def explicit(self, noise, t0, t1, y0, args):
+    def explicit(self, noise: NoiseTerm, t0: Time, t1: Time, y0: PyTree, args: PyTree) -> list[PyTree]:
         dW = noise.contr(t0, t1)
         return [noise.vf_prod(t0, y0, args, dW), *iterated(noise, t0, t1, y0, args, dW)]
 

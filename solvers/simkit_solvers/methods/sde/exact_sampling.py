@@ -10,6 +10,7 @@ from simkit_solvers.methods.model_solver import AbstractModelSolver
 from simkit_solvers.methods.solver_info import SolverInfo
 from simkit_solvers.methods.step_types import Terms, Time
 from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.random.noise import StepWords
 
 
@@ -42,7 +43,7 @@ class ExactSampling(AbstractModelSolver):
 
     variates: ClassVar[bool] = True
 
-    def check(self, problem):
+    def check(self, problem: AbstractODE) -> None:
         if not isinstance(problem, AbstractExactTransition):
             raise ValueError(
                 f"solver ExactSampling draws from the transition distribution of the model, and "
