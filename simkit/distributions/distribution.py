@@ -141,7 +141,7 @@ class LogNormal(AbstractOfNormal):
         return of.xp.exp(x)
 
     def poincare_slope(self, x: np.ndarray) -> np.ndarray:
-        return self.sd * x
+        return np.asarray(self.sd * x)
 
 
 class Uniform(AbstractDrawn):

@@ -98,7 +98,7 @@ def _equations(draft: _Draft, simulation: Simulation) -> None:
     after = {name: draft.node("next", name, f"{name} after the step") for name in equations.fields}
     for name in equations.fields:
         draft.edge(f"variable {name}", after[name])
-    if simulation.stepping.whole:
+    if isinstance(problem, AbstractReactionNetwork) and simulation.stepping.whole:
         _reactions(draft, equations, problem, after)
         return
     targets = equations.depend(equations.terms("drift"), lambda p, t, y, z: p.drift(t, y))
