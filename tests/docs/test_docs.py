@@ -28,11 +28,12 @@ from typer.testing import CliRunner
 import simkit
 from simkit import experiment_schema
 from simkit.cli import app
-from simkit.config.documents import read_document
+from simkit.config import read_document
 from simkit.config.settings.places import is_particles
 from simkit.experiments.variants import load_variants
 from simkit.md.experiment import load_particle_variants, load_particles
-from simkit.studies.plan import has_distributions, load_uncertain
+from simkit.studies import has_distributions
+from simkit.studies.plan import load_uncertain
 
 DOCS = ROOT / "docs"
 ROOMS = [

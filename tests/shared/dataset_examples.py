@@ -7,8 +7,9 @@ import numpy as np
 from simkit_physics import GBM, OrnsteinUhlenbeck
 from simkit_solvers import EulerMaruyama, Grid
 
+from simkit.ensemble import Run, Simulation
 from simkit.ensemble.reducers import Covariance, Histogram, Moments
-from simkit.ensemble.simulation import EnsembleResult, ObservableInfo, Run, Simulation
+from simkit.ensemble.simulation import EnsembleResult, ObservableInfo
 from simkit.ensemble.step_bias.step_error import StepError
 from simkit.results.dataset import to_dataset
 

@@ -6,10 +6,8 @@ import numpy as np
 from simkit_physics import GBM
 from simkit_solvers import EulerMaruyama, Grid, States
 
-from simkit.ensemble.chunks import path_ids
-from simkit.ensemble.paths import PathProgram, path_program
-from simkit.ensemble.programs import Request, compiled
-from simkit.ensemble.simulation import Run, Simulation
+from simkit.ensemble import Request, Run, Simulation, compiled, path_ids, path_program
+from simkit.ensemble.paths import PathProgram
 
 
 def gbm(paths: int, steps: int, every: int | None = None, t1: float = 1.0, **changes) -> Simulation:

@@ -1,6 +1,6 @@
 """The other grids by which a step bias is found."""
 
-from simkit.ensemble.simulation import Simulation
+from simkit.ensemble import Simulation
 from simkit.ensemble.step_bias.step_levels import levels
 
 

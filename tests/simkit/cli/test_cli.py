@@ -37,7 +37,7 @@ from simkit.cli.catalogue import KINDS, first_sentence
 from simkit.cli.completion import template_names
 from simkit.cli.failures import reported
 from simkit.cli.typer_app import ELSEWHERE
-from simkit.config.settings import Experiment, ParticleExperiment
+from simkit.config import Experiment, ParticleExperiment
 from simkit.expressions import function_summaries
 from simkit.md.functions import FUNCTIONS
 from simkit.md.quantities import QUANTITIES

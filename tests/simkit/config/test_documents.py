@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from simkit import InputError, OutputError
-from simkit.config.documents import MAX_BYTES, parse_text, parse_value, read_document
+from simkit.config import read_document
+from simkit.config.documents import MAX_BYTES, parse_text, parse_value
 from simkit.config.overrides import apply_overrides
 
 

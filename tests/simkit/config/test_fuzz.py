@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from simkit import InputError, load
-from simkit.config.documents import read_document
+from simkit.config import read_document
 from simkit.expressions import compile_expression, function_summaries
 
 settings.register_profile("quick", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -9,8 +9,8 @@ from simkit_solvers import SOLVERS
 from simkit_solvers.methods.registry import ELSEWHERE, solver_elsewhere
 
 from simkit import InputError, OutputError, load
+from simkit.config import read_document
 from simkit.config.diagnostics import placed
-from simkit.config.documents import read_document
 from simkit.config.option import set_option
 from simkit.config.overrides import apply_overrides
 from simkit.experiments.variants import load_variants

@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 import simkit
 from simkit import load
 from simkit.cli import app
+from simkit.derivatives import find_target, program_of
 from simkit.derivatives.differentiated_run import DifferentiatedRun
 from simkit.derivatives.offers import first_offer
 from simkit.derivatives.other_steps import with_tighter_tolerances
-from simkit.derivatives.targets import find_target, program_of
 
 # At rest the state needs no steps at all, and its derivatives do.
 REST = {

@@ -9,9 +9,10 @@ from derivative_examples import LIMIT, derivative
 from scipy.stats import norm
 
 from simkit import InputError, NumericalError, load, sensitivity, uncertainty
+from simkit.derivatives import find_target
 from simkit.derivatives.differentiated_run import DifferentiatedRun
 from simkit.derivatives.offers import first_offer, second_offer
-from simkit.derivatives.targets import find_target, is_in_range
+from simkit.derivatives.targets import is_in_range
 
 BENT = {
     "constants": {"b": 0.5},

@@ -21,6 +21,7 @@ from simkit import InputError, NumericalError, load
 from simkit.cli import app
 from simkit.closed_forms.black_scholes import black_scholes_gamma, black_scholes_vanna
 from simkit.closed_forms.jump_diffusions import merton_call
+from simkit.derivatives import find_target
 from simkit.derivatives.derivative_program import Contribution
 from simkit.derivatives.differences import COUPLED, step_of
 from simkit.derivatives.differentiated_run import DifferentiatedRun
@@ -28,7 +29,7 @@ from simkit.derivatives.moments import MomentsReduction, average
 from simkit.derivatives.offers import first_offer
 from simkit.derivatives.smoothness import name_in_condition, why_discontinuous
 from simkit.derivatives.table import print_table, summary
-from simkit.derivatives.targets import Target, find_target
+from simkit.derivatives.targets import Target
 from simkit.derivatives.validity import release_interval, smooth
 from simkit.ensemble.chunks import Chunks
 from simkit.ensemble.work import workers_on

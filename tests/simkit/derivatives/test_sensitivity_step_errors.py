@@ -12,12 +12,11 @@ from typer.testing import CliRunner
 import simkit
 from simkit.cli.app import app
 from simkit.closed_forms.black_scholes import black_scholes_gamma
-from simkit.derivatives import levels, study
-from simkit.derivatives.derivative_program import DerivativeProgram
+from simkit.derivatives import DerivativeProgram, levels, study
 from simkit.derivatives.other_steps import on_steps
 from simkit.derivatives.plot import relative
 from simkit.derivatives.table import print_table, summary
-from simkit.ensemble.chunk_program import ChunkProgram
+from simkit.ensemble import ChunkProgram
 from simkit.ensemble.step_bias import step_levels
 from simkit.results.table import with_error
 

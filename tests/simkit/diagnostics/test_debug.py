@@ -19,8 +19,7 @@ from simkit.diagnostics.debugging.cause import bad_operation, bad_part
 from simkit.diagnostics.debugging.finding import find
 from simkit.diagnostics.debugging.random_words import following
 from simkit.diagnostics.debugging.report import as_dict, text
-from simkit.ensemble import failures
-from simkit.ensemble.programs import compiled
+from simkit.ensemble import compiled, failures
 from simkit.ensemble.run import chunk_plan, chunk_requests
 from simkit.experiments.variants import load_variants
 from simkit.expressions import compile_expression

@@ -11,10 +11,9 @@ from user_code import user_jit
 
 import simkit
 from simkit import NumericalError, load
+from simkit.ensemble import LEAF, path_ids, path_program, run_ensemble
 from simkit.ensemble.accumulator import Accumulator
-from simkit.ensemble.chunks import LEAF, Chunks, path_ids
-from simkit.ensemble.paths import path_program
-from simkit.ensemble.run import run_ensemble
+from simkit.ensemble.chunks import Chunks
 from simkit.ensemble.simulation import StepCounts
 from simkit.ensemble.sizes import estimate, estimate_text
 from simkit.results.table import closing_line, summary

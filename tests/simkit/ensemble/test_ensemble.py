@@ -18,8 +18,8 @@ from simkit_solvers.random.normal import standard_normal_float64
 import simkit
 from simkit import NumericalError, load
 from simkit.distributions import LogNormal, Normal, Uniform
-from simkit.ensemble.chunks import LEAF, plan_chunks
-from simkit.ensemble.run import run_ensemble
+from simkit.ensemble import LEAF, run_ensemble
+from simkit.ensemble.chunks import plan_chunks
 
 
 class X(NamedTuple):

@@ -3,7 +3,7 @@
 import pytest
 from ensemble_examples import gbm
 
-from simkit.ensemble.chunks import LEAF
+from simkit.ensemble import LEAF
 from simkit.ensemble.sizes import estimate
 
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.linalg import expm
 
 from simkit import load
-from simkit.ensemble.run import run_ensemble
+from simkit.ensemble import run_ensemble
 from simkit.results.dataset import to_dataset
 from simkit.results.table import print_table
 

@@ -10,9 +10,8 @@ from simkit_solvers.numerics.traced import Static
 
 import simkit
 from simkit import load
-from simkit.ensemble import programs
-from simkit.ensemble.chunk_program import ChunkProgram, quantity_rows
-from simkit.ensemble.paths import path_program
+from simkit.ensemble import ChunkProgram, path_program, programs
+from simkit.ensemble.chunk_program import quantity_rows
 from simkit.ensemble.run import Reduction
 
 BASE = {

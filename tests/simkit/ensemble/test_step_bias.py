@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import simkit
 from simkit import load
 from simkit.cli.app import app
-from simkit.ensemble.run import run_ensemble
+from simkit.ensemble import run_ensemble
 from simkit.ensemble.step_bias.coupled_steps import BIAS_PATHS, bias_run, orders
 from simkit.ensemble.step_bias.coupled_steps import step_error_of_paths as error_of_values
 from simkit.ensemble.step_bias.resolution import resolution

@@ -14,8 +14,7 @@ from derivative_examples import requests_of_study
 
 import simkit
 from simkit import load
-from simkit.ensemble import programs, stored_programs
-from simkit.ensemble.chunk_program import ChunkProgram
+from simkit.ensemble import ChunkProgram, programs, stored_programs
 from simkit.ensemble.program_digest import NoDigestError, digest_of
 
 GBM = {

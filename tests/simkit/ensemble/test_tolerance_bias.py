@@ -10,7 +10,8 @@ from simkit_solvers import AdaptiveGrid
 
 import simkit
 from simkit import load
-from simkit.ensemble.run import chunk_plan, chunk_requests, run_ensemble
+from simkit.ensemble import run_ensemble
+from simkit.ensemble.run import chunk_plan, chunk_requests
 from simkit.ensemble.step_bias.coupled_steps import bias_run
 from simkit.ensemble.step_bias.step_levels import levels
 from simkit.results.dataset import to_dataset

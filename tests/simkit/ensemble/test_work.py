@@ -13,10 +13,9 @@ from ensemble_examples import gbm
 
 import simkit
 from simkit import NumericalError
-from simkit.ensemble import work
-from simkit.ensemble.chunks import LEAF
-from simkit.ensemble.run import chunk_plan, chunk_requests, run_ensemble
-from simkit.ensemble.work import in_order, most_in_memory, workers_of, workers_on
+from simkit.ensemble import LEAF, in_order, run_ensemble, work, workers_of
+from simkit.ensemble.run import chunk_plan, chunk_requests
+from simkit.ensemble.work import most_in_memory, workers_on
 from simkit.machine.on_each_device import local_devices
 
 CPU = local_devices(1)

@@ -14,7 +14,7 @@ from simkit_solvers import SOLVERS, make_solver, parameters_of
 
 import simkit
 from simkit import InputError, experiment_schema, load
-from simkit.config.documents import read_document
+from simkit.config import read_document
 from simkit.config.settings import Ensemble
 from simkit.derivatives.chunks import chunks_of
 from simkit.distributions import Normal

@@ -12,8 +12,7 @@ from simkit_solvers import ChemicalLangevin, JumpGrid, in_calculus, parameters_o
 
 import simkit
 from simkit import InputError, NumericalError, load
-from simkit.ensemble.chunks import LEAF
-from simkit.ensemble.run import run_ensemble
+from simkit.ensemble import LEAF, run_ensemble
 from simkit.results.table import closing_line, summary
 
 ARRIVALS = {

@@ -8,8 +8,8 @@ from functional_examples import STEPS, rows, simulation
 from simkit_solvers import Grid, integrate
 
 from simkit.expressions import compile_expression
+from simkit.observe import Observer
 from simkit.observe.observable import Observable
-from simkit.observe.observer import Observer
 
 
 def reference(kind, x, dt, every):

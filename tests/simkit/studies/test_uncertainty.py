@@ -14,16 +14,8 @@ from pictures import assert_nothing_overlaps
 from scipy import stats
 
 from simkit import InputError, NumericalError
-from simkit.distributions.distribution import (
-    BY_KEY,
-    Beta,
-    Discrete,
-    LogNormal,
-    Normal,
-    Triangular,
-    TruncatedNormal,
-    Uniform,
-)
+from simkit.distributions import LogNormal, Normal, Triangular, TruncatedNormal, Uniform
+from simkit.distributions.distribution import BY_KEY, Beta, Discrete
 from simkit.distributions.plain import distribution_of, plain
 from simkit.studies import (
     derivative_measures,

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import simkit
 from simkit import InputError, NumericalError, OutputError, load, uncertainty
 from simkit.cli import app
-from simkit.distributions.distribution import Normal, Uniform
+from simkit.distributions import Normal, Uniform
 from simkit.studies import simulations
 from simkit.studies.experiments import UNUSED
 from simkit.studies.methods import NEVER_CHANGES, NO_INFLUENCE, ONLY_NOISE

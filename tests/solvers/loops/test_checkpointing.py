@@ -29,9 +29,7 @@ from simkit_solvers.loops.checkpoints import nested_scan, nesting
 from solver_problems import Level, OneNoise
 from user_code import user_jit
 
-from simkit.ensemble.chunks import path_ids
-from simkit.ensemble.paths import path_program
-from simkit.ensemble.simulation import Run, Simulation
+from simkit.ensemble import Run, Simulation, path_ids, path_program
 
 
 @given(st.integers(1, 3000), st.integers(2, 200_000), st.integers(1, 3000))

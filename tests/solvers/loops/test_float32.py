@@ -34,7 +34,7 @@ from solver_problems import Level, OneNoise
 
 import simkit
 from simkit import InputError, load
-from simkit.ensemble.run import run_ensemble
+from simkit.ensemble import run_ensemble
 from simkit.results.dataset import to_dataset
 
 ULP = 2.0**-23

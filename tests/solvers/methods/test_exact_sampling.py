@@ -35,7 +35,7 @@ import simkit
 from simkit import InputError, load
 from simkit.closed_forms.bonds import vasicek_bond
 from simkit.derivatives.table import summary
-from simkit.ensemble.run import run_ensemble
+from simkit.ensemble import run_ensemble
 
 LIMIT = 5  # in standard errors: once in a million
 GAUSSIAN = [

@@ -24,7 +24,7 @@ from simkit_solvers.numerics.traced import traced_once
 from simkit_solvers.random.noise import on_sums
 
 from simkit.derivatives.moments import MomentsReduction
-from simkit.ensemble.programs import compiled
+from simkit.ensemble import compiled
 from simkit.ensemble.step_bias.step_error import student_quantile
 from simkit.garbage import OBJECTS, seldom_collected
 
