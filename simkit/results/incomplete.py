@@ -3,8 +3,11 @@
 import contextlib
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
+
+TRIES, PAUSE = 20, 0.05  # seconds
 
 _names: set[Path] = set()
 
@@ -18,16 +21,24 @@ def incomplete(path: Path) -> Iterator[Path]:
         remove(temporary)  # of a killed process that had the same number
         yield temporary
     finally:
-        with contextlib.suppress(OSError):
-            remove(temporary)
+        _remove_for_good(temporary)
         _names.discard(temporary)
 
 
 def remove_incomplete() -> None:
     """Remove what threads are still writing: the process ends at once, without their `finally`."""
     for temporary in list(_names):
+        _remove_for_good(temporary)
+
+
+def _remove_for_good(path: Path) -> None:
+    """Remove what a thread may be at: that of zarr goes on after an interrupt, and makes folders again."""
+    for _ in range(TRIES):
+        if not path.exists():
+            return
         with contextlib.suppress(OSError):
-            remove(temporary)
+            remove(path)
+        time.sleep(PAUSE)
 
 
 def remove(path: Path) -> None:

@@ -1,0 +1,38 @@
+"""What is not complete leaves nothing, even where a thread goes on writing for a while."""
+
+import threading
+import time
+
+import pytest
+
+from simkit.results.incomplete import incomplete
+
+
+def test_a_folder_in_which_a_thread_goes_on_is_removed_for_good(tmp_path):
+    end = time.monotonic() + 0.3
+
+    def go_on(folder):
+        number = 0
+        while time.monotonic() < end:
+            (folder / "chunks").mkdir(parents=True, exist_ok=True)
+            try:
+                (folder / "chunks" / str(number)).touch()
+            except FileNotFoundError:
+                continue
+            number += 1
+
+    with pytest.raises(KeyboardInterrupt), incomplete(tmp_path / "a.zarr") as temporary:
+        temporary.mkdir()
+        thread = threading.Thread(target=go_on, args=(temporary,))
+        thread.start()
+        time.sleep(0.05)
+        raise KeyboardInterrupt
+    thread.join()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_is_removed_where_its_writing_fails(tmp_path):
+    with pytest.raises(ZeroDivisionError), incomplete(tmp_path / "a.nc") as temporary:
+        temporary.write_text("half")
+        raise ZeroDivisionError
+    assert not list(tmp_path.iterdir())
