@@ -71,7 +71,7 @@ def run_tests(
     tests = texts(root, ("tests",), "test_*.py")
     chosen = {file for each in expressions for files in named_tests(tests, each).values() for file in files}
     selection = " or ".join(f"({each})" for each in expressions)
-    options = ["-x", "-n", "0", "-p", "no:cacheprovider", "--tb=line", "-m", "not slow"]
+    options = ["-x", "-n", "0", "-p", "no:cacheprovider", "--tb=line"]
     return subprocess.run(
         [sys.executable, "-m", "pytest", *options, "-k", selection, *sorted(map(str, chosen))],
         cwd=root,

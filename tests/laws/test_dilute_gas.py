@@ -18,7 +18,7 @@ from simkit_solvers import ParticleBAOAB, Particles
 
 from simkit.md.observables import Measurements, RadialDistribution
 
-pytestmark = [pytest.mark.more, pytest.mark.user_code]
+pytestmark = [pytest.mark.slow, pytest.mark.user_code]
 
 EPSILON, SIGMA = np.array([[1.0, 0.7], [0.7, 0.5]]), np.array([[1.0, 0.9], [0.9, 0.8]])
 ENDS = 2 ** (1 / 6) * SIGMA

@@ -23,7 +23,7 @@ from simkit.md.observables import (
     VelocityAutocorrelation,
 )
 
-pytestmark = [pytest.mark.more, pytest.mark.user_code]
+pytestmark = [pytest.mark.slow, pytest.mark.user_code]
 
 REPLICAS, DT, COUNT, VOLUME = 32, 0.01, 108, 108 / 0.75
 

@@ -9,7 +9,7 @@ from simkit_solvers import StochasticVelocityRescaling, VelocityVerlet
 
 from simkit.md.observables import Measurements, ScalarSeries
 
-pytestmark = [pytest.mark.more, pytest.mark.user_code]
+pytestmark = [pytest.mark.slow, pytest.mark.user_code]
 
 REPLICAS, DT, COUNT = 32, 0.004, 108
 EVERY, STEPS = 5, 2500

@@ -97,6 +97,7 @@ def test_the_pressure_of_an_ideal_gas_is_proportional_to_its_temperature(gas):
     assert derivative(gas, "U", "temperature") == (0, 0)
 
 
+@pytest.mark.slow
 def test_the_heat_capacity_is_the_derivative_of_the_energy():
     """By the same fluctuations, but for the temperature, which `fluctuations` takes from the velocities."""
     experiment = fluid(

@@ -268,7 +268,7 @@ BERMUDAN = {
 }
 
 
-@pytest.mark.more
+@pytest.mark.slow
 @pytest.mark.user_code
 def test_a_strike_moves_no_date_of_exercise():
     """The price is homogeneous in S and K, and the dates of paths are those of the policy that is held."""

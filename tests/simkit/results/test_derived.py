@@ -49,7 +49,7 @@ def with_seed(seed):
     return {**MARKET, "ensemble": {**MARKET["ensemble"], "seed": seed}}
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_errors_are_honest_over_seeds():
     """Mean z² is 1 within what 40 seeds allow; without the covariance that of `held` would be 0.14."""
     results = [simkit.run(with_seed(seed)) for seed in range(SEEDS)]
