@@ -29,7 +29,8 @@ def test_a_folder_in_which_a_thread_goes_on_is_removed_for_good(tmp_path):
             time.sleep(0.05)
             raise KeyboardInterrupt
 
-    pytest.raises(KeyboardInterrupt, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     time.sleep(max(end - time.monotonic(), 0) + 0.1)
     assert not list(tmp_path.iterdir())
 
@@ -40,5 +41,6 @@ def test_a_file_is_removed_where_its_writing_fails(tmp_path):
             temporary.write_text("half")
             raise ZeroDivisionError
 
-    pytest.raises(ZeroDivisionError, failing)
+    with pytest.raises(ZeroDivisionError):
+        failing()
     assert not list(tmp_path.iterdir())
