@@ -3,7 +3,7 @@
 Two comparisons with LAMMPS as packaged (`apt install lammps`), plain and with its OPT pair style. *Kernel*:
 skin 0.3 and a new list every 20 steps, unchecked on both sides, as in.lj has it; fast atoms cross half the
 skin long before, so that pairs may be missed. *Product*: lists are renewed before an atom has moved half the
-skin, each side at its best skin. Both by processor time. Without LAMMPS, only simkit is measured. Besides:
+skin, each side at its best skin. Both by processor time. What is not installed is left out. Besides: jax-md,
 forces alone against `lennard_jones.c` on the same list, the rate of 4000 and of 256 000 atoms, and of 1000
 systems of 256 atoms in one program.
 """
@@ -34,6 +34,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from in_c import compiled
+from jax_md_melt import melt_in_jax_md
 from report import Measurement, by_jax, parse_arguments, report
 from rounds import Timing, timed
 from simkit_physics import LennardJones, Plain, enlarged, forces_for, lattice, with_velocities
@@ -163,6 +164,24 @@ def forces_alone(cells: int, library: ctypes.CDLL | None):
     return {"forces, float64": times(in_xla), "forces in C": times(in_c)}
 
 
+def in_jax_md(cells: int, steps: int):
+    """Seconds of processor time of jax-md; None where it is not installed."""
+    particles, box = lattice("fcc", (cells,) * 3, density=DENSITY)
+    side = float(box.widths.x)
+    try:
+        run = melt_in_jax_md(particles.position.rows(), side, DT, TEMPERATURE, CUTOFF)
+    except ImportError:
+        print("jax-md is not installed (pip install jax-md): simkit is not compared with it", file=sys.stderr)
+        return None
+
+    def seconds() -> float:
+        begin = processor_seconds()
+        run(steps)
+        return processor_seconds() - begin
+
+    return seconds
+
+
 def times(evaluate):
     def seconds() -> float:
         begin = processor_seconds()
@@ -251,6 +270,9 @@ def main():
             for n, count in ((10, 200), (40, 10)):
                 programs[f"kernel, float64, {4 * n**3} atoms"] = unchecked(n, max(count, 20), "float64")
                 work[f"kernel, float64, {4 * n**3} atoms"] = 4 * n**3 * max(count, 20)
+        jax_md = in_jax_md(cells, few := steps // 10)
+        if jax_md is not None:
+            programs["jax-md"], work["jax-md"] = jax_md, atoms * few
         systems, count = (64, 20) if arguments.small else (1000, 20)
         programs["systems of 256 atoms, float64"] = many_systems(systems, count, "float64")
         work["systems of 256 atoms, float64"] = systems * 256 * (count + 1)
@@ -276,6 +298,9 @@ def findings(result: dict[str, Timing], work: dict[str, float]):
                     yield Measurement(
                         f"{way}, {precision}, one core, over {kind}", ours / rate(name), target=target
                     )
+    if "jax-md" in result:
+        ours = rate("product, float64")
+        yield Measurement("product, float64, one core, over jax-md", ours / rate("jax-md"), target=40)
     if "forces in C" in result:
         share = rate("forces, float64") / rate("forces in C")
         yield Measurement("forces alone, float64, over C", share, target=0.6)

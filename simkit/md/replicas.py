@@ -40,6 +40,7 @@ from simkit.md.trajectory import Frames, OfReplica, trajectory_of, write_end
 from simkit.md.velocities import in_motion
 
 CHUNK_SECONDS = 0.5
+STAGE_WORK = 2**21  # steps times particles of a chunk without measurements: about as long
 LARGEST_MOVE = 0.5  # cutoffs, in a step: beyond, a particle passes others without meeting them
 AT_ONCE = 10  # steps: after so few, the closest pair of the beginning tells why a step blew up
 GENTLE_MOVE = 0.05  # cutoffs, in a step of minimisation, where the file does not say
@@ -190,12 +191,15 @@ class _Program:
         return clock_of(step, (each.every for each in self.observer.observers.values()))
 
     def _advanced(self, run: ParticleRun, stage: PlannedStage, advance: Callable[[int], None]) -> ParticleRun:
-        """A stage to its end, without measurements."""
-        pace, left = _Pace(1), stage.steps
+        """A stage to its end, without measurements.
+
+        The clock has no say in where its chunks end: the first step of a chunk may have other last bits, as
+        has the one after a measurement.
+        """
+        most, left = max(STAGE_WORK // self.simulation.system.particles.count, 1), stage.steps
         while left:
-            done, steps = stage.steps - left, min(pace.steps, left)
-            with pace:
-                run = self.simulated(run.dynamics, run.state, steps, None, run.accumulator, stage, done)
+            done, steps = stage.steps - left, min(most, left)
+            run = self.simulated(run.dynamics, run.state, steps, None, run.accumulator, stage, done)
             left -= steps
             advance(steps)
         return run
@@ -269,7 +273,7 @@ class _Program:
 
 
 class _Pace:
-    """How many steps make a chunk of half a second or so: a multiple of `unit`."""
+    """How many steps make a chunk of half a second or so: a multiple of `unit`, the steps of a measurement."""
 
     def __init__(self, unit: int):
         self.unit = self.steps = unit

@@ -173,14 +173,13 @@ CHUNKED = fluid(
     save__every=2,
 )
 WITH_MORE = {
-    "stages": {"warm": {"steps": 7}},
+    "stages": {"warm": {"steps": 40}},
     "observe": CHUNKED["observe"] | {"g": {"rdf": {"bins": 20, "max": 2.0, "every": 4}}},
 }
 
 
 @pytest.mark.parametrize("more", [{}, pytest.param(WITH_MORE, marks=pytest.mark.more)])
 @pytest.mark.more
-@pytest.mark.user_code  # in quick code some normals, which are float32, have another last bit
 def test_a_run_has_the_same_bits_in_chunks_of_any_length(monkeypatch, more):
     whole = simkit.run(CHUNKED | more)
     monkeypatch.setattr(replicas, "ROWS", 3)
