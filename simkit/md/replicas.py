@@ -273,7 +273,7 @@ class _Program:
 
 
 class _Pace:
-    """How many steps make a chunk of half a second or so: a multiple of `unit`, the steps of a measurement."""
+    """How many steps make a chunk of half a second or so: a multiple of `unit`, between measurements."""
 
     def __init__(self, unit: int):
         self.unit = self.steps = unit

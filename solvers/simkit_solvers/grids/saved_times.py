@@ -39,9 +39,9 @@ class AbstractSavedTimes(eqx.Module):
 
     def elapsed(self, dtype: DTypeLike) -> Float[Array, " rows"]:
         """The times of the saved rows since `t0`; the last is the whole span exactly."""
-        row = jnp.arange(self.rows, dtype=dtype)
-        # XLA divides by multiplication with 1/points, and 49 * (1/49) is less than 1.
-        return jnp.where(row == self.points, 1, row / self.points) * jnp.asarray(self.span, dtype)
+        # Divided on the host: XLA multiplies by 1/points, and 49 * (1/49) is less than 1.
+        fractions = np.arange(self.rows) / self.points
+        return jnp.asarray(fractions, dtype) * jnp.asarray(self.span, dtype)
 
     @property
     def times(self) -> Float[np.ndarray, " rows"]:

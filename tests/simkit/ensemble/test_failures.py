@@ -1,6 +1,5 @@
 """What the message says of each kind of failing path: which paths, when, where, why and what to do."""
 
-import dataclasses
 import re
 
 import numpy as np
@@ -89,7 +88,7 @@ def test_the_message_of_paths_that_fail_alike(case):
 def test_a_path_is_replayed_by_its_id():
     """From x, the solution is infinite after a time 1/x; 3000 = 4 modulo 7."""
     starts = PathValues(np.array([1.0, 1.0, 1.0, 1.0, 2.0, 1.0, 1.0]))
-    simulation = dataclasses.replace(load(TOLERANT), initial={"x": starts})
+    simulation = load(TOLERANT).with_run(initial={"x": starts})
     for path, ends in ((3000, "0.5"), (3001, "1.0")):
         message = str(failed_paths(simulation, np.array([path])))
         assert re.match(rf"path {path}: stopped at t = {ends}0000\d+ of 2: ", message)

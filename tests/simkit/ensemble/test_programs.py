@@ -65,8 +65,9 @@ def test_other_numbers_of_steps_compile_nothing(change):
     assert len(ends) == 10
 
 
-def program_of(*changes: str, **fields):
+def program_of(*changes: str, initial=None, **fields):
     simulation = dataclasses.replace(load(BASE, list(changes)), **fields)
+    simulation = simulation if initial is None else simulation.with_run(initial=initial)
     with jax.enable_x64(True):
         paths, inputs = path_program(simulation, simulation.grid)
         program = ChunkProgram(paths, tuple(quantity_rows(simulation).items()))
