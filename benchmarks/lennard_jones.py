@@ -11,10 +11,8 @@ systems of 256 atoms in one program.
 import ctypes
 import functools
 import os
-import re
 import resource
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -35,6 +33,7 @@ import jax.numpy as jnp
 import numpy as np
 from in_c import compiled
 from jax_md_melt import melt_in_jax_md
+from lammps_melt import lammps
 from report import Measurement, by_jax, parse_arguments, report
 from rounds import Timing, timed
 from simkit_physics import LennardJones, Plain, enlarged, forces_for, lattice, with_velocities
@@ -43,39 +42,6 @@ from simkit_solvers import ParticleDynamics, Vector, VelocityVerlet, seed_key, s
 DENSITY, TEMPERATURE, CUTOFF, DT = 0.8442, 1.44, 2.5, 0.005
 EVALUATIONS = 20
 SKINS = (0.3, 0.4, 0.5, 0.6)
-INPUT = """
-units lj
-atom_style atomic
-lattice fcc 0.8442
-region box block 0 {cells} 0 {cells} 0 {cells}
-create_box 1 box
-create_atoms 1 box
-mass 1 1.0
-velocity all create 1.44 87287 loop geom
-pair_style lj/cut 2.5
-pair_coeff 1 1 1.0 1.0 2.5
-neighbor {skin} bin
-neigh_modify {modify}
-fix 1 all nve
-thermo {steps}
-run {steps}
-"""
-MODIFY = {"kernel": "delay 0 every 20 check no", "product": "delay 0 every 1 check yes"}
-
-
-def lammps(program: str, way: str, skin: float, cells: int, steps: int, opt: bool) -> float:
-    """Seconds of processor time of LAMMPS's loop."""
-    with tempfile.TemporaryDirectory() as folder:
-        text = INPUT.format(cells=cells, skin=skin, modify=MODIFY[way], steps=steps)
-        Path(folder, "in.lj").write_text(text)
-        command = [program, "-in", "in.lj", "-log", "none", *(["-sf", "opt"] if opt else [])]
-        single = {**os.environ, "OMP_NUM_THREADS": "1"}
-        run = subprocess.run(command, cwd=folder, env=single, capture_output=True, text=True, check=True)
-    loop = re.search(r"Loop time of ([\d.]+) on 1 procs", run.stdout)
-    share = re.search(r"([\d.]+)% CPU use", run.stdout)
-    assert loop
-    assert share
-    return float(loop[1]) * float(share[1]) / 100
 
 
 def melt(cells: int, precision: str, skin: float | None = None):
