@@ -5,6 +5,7 @@ are drawn in the program of a path, and may have traced numbers.
 """
 
 import abc
+import importlib
 import math
 from typing import Any, ClassVar, NamedTuple
 
@@ -12,7 +13,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.special
 from jax.core import Tracer
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
@@ -27,10 +27,15 @@ class Functions(NamedTuple):
     """The functions of arrays that quantiles are made of."""
 
     xp: Any
-    special: Any
+    module: str
+
+    @property
+    def special(self) -> Any:
+        """Special functions, imported when they are needed: SciPy takes a quarter of a second."""
+        return importlib.import_module(self.module)
 
 
-HOST, TRACED = Functions(np, scipy.special), Functions(jnp, jax.scipy.special)
+HOST, TRACED = Functions(np, "scipy.special"), Functions(jnp, "jax.scipy.special")
 
 
 class AbstractDistribution(eqx.Module):
@@ -204,7 +209,7 @@ class TruncatedNormal(AbstractDrawn):
         super()._check()
         self._check_positive("sd")
         a, b = self._ends
-        if scipy.special.ndtr(-min(abs(a), abs(b))) == 0 and a * b > 0:
+        if HOST.special.ndtr(-min(abs(a), abs(b))) == 0 and a * b > 0:
             raise ValueError("low and high are so far from the mean that the interval has no probability")
 
     @property
@@ -236,13 +241,13 @@ class Beta(AbstractContinuousDistribution):
         self._check_positive("a", "b")
 
     def quantile(self, u: np.ndarray) -> np.ndarray:
-        return self.low + (self.high - self.low) * scipy.special.betaincinv(self.a, self.b, u)
+        return self.low + (self.high - self.low) * HOST.special.betaincinv(self.a, self.b, u)
 
     def poincare_slope(self, x: np.ndarray) -> np.ndarray:
         y = (x - self.low) / (self.high - self.low)
-        below, above = scipy.special.betainc(self.a, self.b, y), scipy.special.betaincc(self.a, self.b, y)
-        logarithm = scipy.special.xlogy(self.a - 1, y) + scipy.special.xlog1py(self.b - 1, -y)
-        density = np.exp(logarithm - scipy.special.betaln(self.a, self.b)) / (self.high - self.low)
+        below, above = HOST.special.betainc(self.a, self.b, y), HOST.special.betaincc(self.a, self.b, y)
+        logarithm = HOST.special.xlogy(self.a - 1, y) + HOST.special.xlog1py(self.b - 1, -y)
+        density = np.exp(logarithm - HOST.special.betaln(self.a, self.b)) / (self.high - self.low)
         return _normal_score_slope(np.minimum(below, above), density)
 
 
@@ -285,5 +290,5 @@ DRAWN = {each.key: each for each in CLASSES if issubclass(each, AbstractDrawn)}
 
 def _normal_score_slope(tail: np.ndarray, density: np.ndarray) -> np.ndarray:
     """dx/dz for x = quantile(ndtr(z)): z is standard normal, whose Poincaré constant is 1."""
-    z = scipy.special.ndtri(tail)
+    z = HOST.special.ndtri(tail)
     return np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi) / density

@@ -40,7 +40,8 @@ from simkit.md.trajectory import Frames, OfReplica, trajectory_of, write_end
 from simkit.md.velocities import in_motion
 
 CHUNK_SECONDS = 0.5
-STAGE_WORK = 2**21  # steps times particles of a chunk without measurements: about as long
+# A chunk without measurements is about as long: so many pairs, with that many neighbours in a list, or steps.
+STAGE_PAIRS, NEIGHBOURS, STAGE_STEPS = 2**27, 64, 2**14
 LARGEST_MOVE = 0.5  # cutoffs, in a step: beyond, a particle passes others without meeting them
 AT_ONCE = 10  # steps: after so few, the closest pair of the beginning tells why a step blew up
 GENTLE_MOVE = 0.05  # cutoffs, in a step of minimisation, where the file does not say
@@ -196,7 +197,9 @@ class _Program:
         The clock has no say in where its chunks end: the first step of a chunk may have other last bits, as
         has the one after a measurement.
         """
-        most, left = max(STAGE_WORK // self.simulation.system.particles.count, 1), stage.steps
+        count, left = self.simulation.system.particles.count, stage.steps
+        pairs = count * (count if isinstance(run.dynamics.forces, AllPairs) else NEIGHBOURS)
+        most = min(max(STAGE_PAIRS // pairs, 1), STAGE_STEPS)
         while left:
             done, steps = stage.steps - left, min(most, left)
             run = self.simulated(run.dynamics, run.state, steps, None, run.accumulator, stage, done)

@@ -21,8 +21,8 @@ def incomplete(path: Path) -> Iterator[Path]:
         remove(temporary)  # of a killed process that had the same number
         yield temporary
     finally:
-        _remove_for_good(temporary)
-        _names.discard(temporary)
+        if _remove_for_good(temporary):
+            _names.discard(temporary)
 
 
 def remove_incomplete() -> None:
@@ -31,14 +31,18 @@ def remove_incomplete() -> None:
         _remove_for_good(temporary)
 
 
-def _remove_for_good(path: Path) -> None:
-    """Remove what a thread may be at: that of zarr goes on after an interrupt, and makes folders again."""
+def _remove_for_good(path: Path) -> bool:
+    """Remove what a thread may be at: that of zarr goes on after an interrupt, and makes folders again.
+
+    Whether it is gone.
+    """
     for _ in range(TRIES):
-        if not path.exists():
-            return
         with contextlib.suppress(OSError):
+            if not path.exists():
+                return True
             remove(path)
         time.sleep(PAUSE)
+    return False
 
 
 def remove(path: Path) -> None:

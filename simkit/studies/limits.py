@@ -9,6 +9,7 @@ from simkit.config.settings import Uncertainty
 from simkit.derivatives.differentiated_run import DifferentiatedRun
 from simkit.derivatives.smoothness import why_equations_jump, why_path_jumps
 from simkit.derivatives.targets import find_target
+from simkit.distributions.distribution import AbstractDrawn
 from simkit.ensemble.could_differ import is_random
 from simkit.ensemble.initial import numbers_of
 from simkit.ensemble.ranges import ranged_values, ranges_of
@@ -94,6 +95,17 @@ def check_streams(replicates: int, rows: int, paths: int) -> None:
         )
 
 
+def _check_drawn(name: str, start: AbstractDrawn) -> None:
+    """Raise `InputError` where one of these distributions, whose numbers are arrays, is none."""
+    for numbers in np.unique(np.stack(jax.tree.leaves(start), 1), axis=0):
+        try:
+            type(start)(*map(float, numbers))
+        except ValueError as error:
+            raise InputError(
+                f"initial.{name}: {start.key}: {error}; choose distributions of parameters that do not allow it"
+            ) from error
+
+
 def check_ranges(simulation: Simulation, parameters: tuple[str, ...], points: np.ndarray) -> None:
     """Raise `InputError` where a distribution gives a parameter or an initial value what it may not have."""
     if simulation.bind is None:
@@ -103,9 +115,14 @@ def check_ranges(simulation: Simulation, parameters: tuple[str, ...], points: np
     def ranged(point):
         return ranged_values(bind({name: point[i] for i, name in enumerate(parameters)}))
 
+    starts = jax.vmap(lambda point: numbers_of(bind(dict(zip(parameters, point, strict=True))).initial))(
+        points
+    )
+    for name, start in starts.items():
+        if isinstance(start, AbstractDrawn):
+            _check_drawn(name, start)
     if simulation.stepping.whole:
-        starts = jax.vmap(lambda point: numbers_of(bind(dict(zip(parameters, point, strict=True))).initial))
-        for name, counts in starts(points).items():
+        for name, counts in starts.items():
             parts = np.flatnonzero(np.asarray(counts) != np.rint(counts))
             if len(parts):
                 raise InputError(

@@ -20,7 +20,7 @@ class Measure:
     beyond: np.ndarray | float = 0.0
 
     def interval(self, confidence: float) -> tuple[np.ndarray, np.ndarray]:
-        r"""IntervalEstimate and half of its interval.
+        r"""The estimate and half of its interval.
 
         A ratio is that of the means, and its error that of the residuals $v_r - \hat q\, o_r$ over the mean
         of o (Cochran 1977, Sampling Techniques, 6.3): a mean of ratios would keep the bias of each. Student's

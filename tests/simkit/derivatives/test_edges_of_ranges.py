@@ -118,6 +118,24 @@ def test_uncertainty_sees_the_distribution_of_an_initial_value():
     assert sd == pytest.approx(math.exp(-1) / 12**0.5, rel=0.03)
 
 
+@pytest.mark.parametrize(
+    ("start", "message"),
+    [
+        (
+            "triangular: [0, m, 1.2]",
+            r"initial.x: triangular: mode must lie between low and high, got 1\.",
+        ),
+        ("uniform: [m, 1.2]", r"initial.x: uniform: low must be below high"),
+        ("normal: [0, m - 1]", r"initial.x: normal: sd must be >= 0, got -0"),
+    ],
+)
+def test_uncertainty_refuses_numbers_that_make_no_distribution_of_initial_values(start, message):
+    """Though those at the centre do."""
+    text = DISTRIBUTION.replace("uniform: [m - 0.01, m + 0.01]", start)
+    with pytest.raises(InputError, match=message):
+        uncertainty(text)
+
+
 def test_uncertainty_refuses_initial_values_out_of_their_range():
     text = """\
 constants: {r0: {uniform: [-0.01, 0.1]}}
