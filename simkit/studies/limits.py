@@ -102,7 +102,7 @@ def _check_drawn(name: str, start: AbstractDrawn) -> None:
             type(start)(*map(float, numbers))
         except ValueError as error:
             raise InputError(
-                f"initial.{name}: {start.key}: {error}; choose distributions of parameters that do not allow it"
+                f"initial.{name}: {start.key}: {error}; give parameters distributions that do not allow it"
             ) from error
 
 
