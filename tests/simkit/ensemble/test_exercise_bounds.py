@@ -196,7 +196,9 @@ def test_what_is_taken_for_the_mean_of_jumps_is(name, rate):
         "observe": {"put": {"value": "maximum(100 - S, 0)", "early_exercise": early}},
     }
     (group,) = option_groups(load(experiment))
-    (chunk,) = group.sampled(0, 8192)
+    chunks = []
+    group.sample(0, 8192, chunks.append)
+    (chunk,) = chunks
     distribution, marks = group.jumps, chunk["put"].marks[0].ravel()
     result = np.array(functions_of_marks(marks, distribution.knots, np))
     z = (result.mean(1) - distribution.means(distribution.knots)) / result.std(1) * math.sqrt(marks.size)
@@ -249,8 +251,10 @@ def test_a_martingale_takes_the_noise_off_the_policy():
     (group,) = option_groups(simulation)
     plain = []
     for number in range(6):
-        (sample,) = group.sampled(10**6 + 4096 * number, 4096)
-        plain.append(fit_policy("put", group.shared, sample["put"].values, sample["put"].basis))
+        samples = []
+        group.sample(10**6 + 4096 * number, 4096, samples.append)
+        put = samples[0]["put"]
+        plain.append(fit_policy("put", group.shared, put.values, put.basis))
     spreads = [
         np.std([np.asarray(fit.policy.continuation(6, [np.array([80.0])])) for fit in each])
         for each in (fits, plain)
