@@ -236,9 +236,10 @@ def main():
             for n, count in ((10, 200), (40, 10)):
                 programs[f"kernel, float64, {4 * n**3} atoms"] = unchecked(n, max(count, 20), "float64")
                 work[f"kernel, float64, {4 * n**3} atoms"] = 4 * n**3 * max(count, 20)
-        jax_md = in_jax_md(cells, few := steps // 10)
+        half = steps // 2  # in which its list is made anew several times; all of them would take minutes
+        jax_md = in_jax_md(cells, half)
         if jax_md is not None:
-            programs["jax-md"], work["jax-md"] = jax_md, atoms * few
+            programs["jax-md"], work["jax-md"] = jax_md, atoms * half
         systems, count = (64, 20) if arguments.small else (1000, 20)
         programs["systems of 256 atoms, float64"] = many_systems(systems, count, "float64")
         work["systems of 256 atoms, float64"] = systems * 256 * (count + 1)
