@@ -79,9 +79,18 @@ def path_ids(first: int, leaves: int, lanes: int) -> np.ndarray:
     return ids.astype(np.uint32).reshape(leaves, lanes)
 
 
+def chunks_of_size(paths: int, size: int) -> Chunks:
+    """The plan of so many paths in chunks of a `size` that is rounded up to whole leaves.
+
+    An ensemble smaller than a leaf gets one leaf of fewer lanes, a power of two: its sums are those of the
+    full leaf without the zeros.
+    """
+    return Chunks(paths, -(-size // LEAF), LEAF) if paths >= LEAF else Chunks(paths, 1, lanes_for(paths))
+
+
 def leaf_by_leaf(paths: int) -> Chunks:
-    """The plan of so many paths in chunks of one leaf, of as many lanes as the leaves of a run of them."""
-    return Chunks(paths, 1, min(LEAF, lanes_for(paths)))
+    """The plan of so many paths in chunks of one leaf."""
+    return chunks_of_size(paths, LEAF)
 
 
 def lanes_for(paths: int) -> int:
@@ -97,22 +106,17 @@ def planned_steps(grid: Grid | AdaptiveGrid | JumpGrid) -> int:
 def plan_chunks(
     simulation: Simulation, paths: int, values: int, most_paths: int = MOST_PATHS, weight: int = 1
 ) -> Chunks:
-    """Chunks that take up to about a second and fit memory, or of `chunk` paths rounded up to whole leaves.
+    """Chunks that take up to about a second and fit memory, or those of the user's `chunk`.
 
     Of no more than `most_paths` unless `chunk` is given, and so that workers finish at about the same time.
     A path keeps so many `values`; time and memory are those of `weight` paths of the plain run.
-
-    An ensemble smaller than a leaf gets one leaf of fewer lanes, a power of two: its sums are those of the
-    full leaf without the zeros.
     """
-    if paths < LEAF:
-        return Chunks(paths, 1, lanes_for(paths))
-    if simulation.chunk:
-        return Chunks(paths, -(-simulation.chunk // LEAF), LEAF)
+    if simulation.chunk or paths < LEAF:
+        return chunks_of_size(paths, simulation.chunk or LEAF)
     leaves, workers = -(-paths // LEAF), len(workers_of(simulation))
     steps = weight * planned_steps(simulation.grid)
     timed = 1 << (max(1, TARGET_PATH_STEPS // steps).bit_length() - 1)  # few sizes, for few compilations
     fitting = MOST_BYTES // (8 * weight * max(1, values) * most_in_memory(workers))
     most = min(max(1, min(timed, fitting, most_paths) // LEAF), -(-leaves // workers))
     each = min(range(most, (most - 1) // 4, -1), key=lambda each: -(-leaves // (each * workers)) * each)
-    return Chunks(paths, each, LEAF)
+    return chunks_of_size(paths, each * LEAF)

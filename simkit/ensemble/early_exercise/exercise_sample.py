@@ -12,7 +12,7 @@ from simkit_solvers.grids.grid import Grid
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problems.problem import AbstractSDE
 
-from simkit.ensemble.chunks import MOST_BYTES, Chunk, Chunks, plan_chunks
+from simkit.ensemble.chunks import MOST_BYTES, Chunk, Chunks, chunks_of_size
 from simkit.ensemble.early_exercise.martingale import interval_of
 from simkit.ensemble.failures import failed_paths
 from simkit.ensemble.jump_distribution import JumpDistribution, jump_distribution
@@ -181,9 +181,7 @@ class OptionGroup:
         rows = ExerciseRows(observer, self.every, self.components, self.jumps is not None)
         watched = observed.with_run(observer=rows)
         program, inputs = path_program(watched, watched.grid)
-        values = sum(len(rows) for _, rows in self.rows)
-        few = dataclasses.replace(self.simulation, chunk=min(self.simulation.chunk or CHUNK, CHUNK))
-        plan = plan_chunks(few, count, values)
+        plan = chunks_of_size(count, min(self.simulation.chunk or CHUNK, CHUNK))
         given = inputs, plan.ids()
         return Request(SampleProgram(program, self.rows), given, devices_of(self.simulation)), plan
 
