@@ -31,7 +31,7 @@ def test_the_equation_of_state_and_the_heat_capacity_are_those_published():
     """
     run = simkit.run(
         EXAMPLES / "particles/lj_fluid.yaml",
-        overrides={"output": None, "observe.g": None, "ensemble.paths": 2, "time.steps": 15000},
+        overrides={"output": None, "observe.g": None, "ensemble.paths": 2, "time.steps": 24000},
     )
     assert run.attrs["particles"] == 500
     assert float(run["T_stderr"]) < 0.005
