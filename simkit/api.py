@@ -50,8 +50,8 @@ def run(
     `variant`. The dataset is also written to `out`, or to the experiment's `output:`, where one of them is
     given. Raises `InputError` (a `ValueError`) that lists every error, `NumericalError` when a path becomes
     NaN or infinite, and `OutputError` (an `OSError`) when the output exists and `overwrite` is not set, or
-    cannot be written. Warns with `UnresolvedWarning` of means that steps are too long for, unless the
-    experiment says `ensemble: {unresolved: keep}`.
+    cannot be written. Warns with `UnresolvedWarning` of means for which the steps are too long, unless
+    the experiment says `ensemble: {unresolved: keep}`.
     """
     document = opened(source, overrides)
     chosen = None if variants is None else list(variants)

@@ -25,7 +25,7 @@ ChosenVariants = Annotated[
     typer.Option(
         "--variant",
         metavar="NAME",
-        help="Run only this variant. May be repeated.",
+        help="Take only this variant. May be repeated.",
         show_default=False,
     ),
 ]

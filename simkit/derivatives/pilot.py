@@ -4,8 +4,8 @@ The estimator with the smallest product of variance and cost gives the smallest 
 variance is that of paths with the last ids there are, so that the choice knows nothing of the paths that are
 averaged, and is the same on any devices. What a path costs is known by method, since no clock may decide.
 
-A variance that is measured says nothing where there is none, so one of which a few paths make most is
-refused (`tails`). What would be selected is measured on steps of another length too, those of its step error,
+A sample variance means nothing where the true one is infinite, so one that a few paths dominate is refused
+(`tails`). What would be selected is measured on steps of another length too, those of its step error,
 whose programs the study needs in any case, and refused where its largest values grow as steps become shorter.
 """
 
@@ -36,7 +36,7 @@ from simkit.machine.on_each_device import Devices
 
 PILOT = 4096  # paths, or as many as the run has
 FEWEST = 256  # paths, for a variance
-BETTER = 1.5  # times the product of the best is as good
+BETTER = 1.5  # within this factor of the best product an estimator is as good
 
 PartBuilder = Callable[[list[Selection]], tuple[list[Part], list[Request]]]
 
@@ -168,7 +168,7 @@ def _measured(
     wanted: Iterable[Selection],
     likely: Iterable[Selection],
 ) -> tuple[dict[Selection, PilotResult], float]:
-    """What some choices are measured to be, each by the program of the group in which it is.
+    """Measure each choice with the program of its group.
 
     That is the study's own where one of the group is `likely` to be selected, else one that is made quickly.
     """

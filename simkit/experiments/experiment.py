@@ -45,8 +45,8 @@ def simulation_of(document: Document) -> Simulation:
     diagnostics = Diagnostics(document)
     if is_particles(document.data):
         message = (
-            "molecular dynamics has no paths of a model; `simkit run`, or simkit.run from Python, runs it "
-            "and says where it fails, `simkit run --dry-run` how large it is"
+            "this does not work for molecular dynamics, which has the commands run, validate, sensitivity "
+            "and plot, and simkit.run, simkit.sensitivity and simkit.single_point in Python"
         )
         diagnostics.add((SYSTEM,), message, at_key=True)
         diagnostics.raise_if_any()

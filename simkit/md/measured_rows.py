@@ -6,6 +6,7 @@ import jax
 import numpy as np
 from simkit_solvers.loops.simulate_particles import ParticleRun
 
+from simkit.errors import NumericalError
 from simkit.md.observables import Measurements
 
 ROWS = 256  # measurements of a chunk, at most
@@ -13,23 +14,33 @@ TOTALS = " totals"  # no name of an observable: it holds a space
 
 
 class MeasuredRows:
-    """The totals so far."""
+    """The totals so far, of steps after the `first`."""
 
-    def __init__(self, observer: Measurements):
-        self.observer = observer.observers[TOTALS]
+    def __init__(self, observer: Measurements, first: int):
+        self.observer, self.first = observer.observers[TOTALS], first
         self.chunks: list[Any] = []
 
     def taken(self, run: ParticleRun) -> ParticleRun:
-        """The run with room for the rows of another chunk."""
+        """The run with room for the rows of another chunk.
+
+        Raises `NumericalError` where the potential energy is not finite.
+        """
         series = run.accumulator[TOTALS]
         seen = int(series.seen)
-        self.chunks.append(jax.tree.map(lambda a: np.asarray(a)[:seen], (series.step, series.totals)))
+        steps, totals = jax.tree.map(lambda a: np.asarray(a)[:seen], (series.step, series.totals))
+        for step, energy in zip(steps, totals.potential, strict=True):
+            if not np.isfinite(energy):
+                raise NumericalError(
+                    f"step {int(step) - self.first:,}: the potential energy is {energy:g}; the potential "
+                    "must be finite at all distances from that of the nearest particles to the cutoff"
+                )
+        self.chunks.append((steps, totals))
         empty = self.observer.init(run.state.particles)
         return run._replace(accumulator={**run.accumulator, TOTALS: empty})
 
     @property
     def steps(self) -> np.ndarray:
-        return np.concatenate([step for step, _ in self.chunks]).astype(np.int64)
+        return np.concatenate([step for step, _ in self.chunks]).astype(np.int64) - self.first
 
     @property
     def totals(self) -> Any:

@@ -243,7 +243,7 @@ class _Program:
         """The stage that is measured."""
         simulation, stage = self.simulation, self.simulation.run
         run = self.begun(particles, stage, path, step, True, saved)
-        first, rows = self.clock(step), MeasuredRows(self.observer)
+        rows = MeasuredRows(self.observer, self.clock(step))
         run, forces = rows.taken(run), run.state.force
         writer.add(run.state.particles, 0)
         pace, left = _Pace(simulation.system.every), stage.steps
@@ -262,7 +262,7 @@ class _Program:
         renewals, last_forces = run.state.renewals, run.dynamics.forces
         assert isinstance(last_forces, ListedForces | AllPairs)
         return ReplicaResult(
-            steps=rows.steps - first,
+            steps=rows.steps,
             totals=rows.totals,
             accumulators={name: a for name, a in run.accumulator.items() if name != TOTALS},
             renewals=int(renewals.count),

@@ -106,6 +106,15 @@ def _named(quantity: str, unit: str, with_unit: bool) -> str:
     return f"{quantity} [{unit}]" if with_unit and unit not in ("", "1") else quantity
 
 
+def one_path_notes(dataset: "xr.Dataset") -> list[str]:
+    """A line for a single random path, whose values are no means."""
+    random = dataset.attrs.get("kind", "ode") != "ode"
+    note = (
+        "these are the values of one random path, not means: take more ensemble.paths for means with errors"
+    )
+    return [note] if random and dataset.attrs.get("paths") == 1 else []
+
+
 def strong_order_notes(dataset: "xr.Dataset") -> list[str]:
     """A line for each quantity whose strong order is known."""
     names = (*dataset.attrs["observables"].split(), *dataset.attrs["state_variables"].split())
@@ -159,6 +168,7 @@ def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
         heading,
         lambda unicode: make_table(dataset, unicode),
         [
+            *one_path_notes(dataset),
             *step_notes(dataset),
             *strong_order_notes(dataset),
             *bound_notes(dataset),

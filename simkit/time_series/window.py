@@ -17,7 +17,7 @@ S = 1.5  # Wolff's choice: the exponential time is at most so many integrated on
 
 
 class Window(NamedTuple):
-    """Of each series: the sum of all autocovariances, NaN without a window, and what it comes from."""
+    """The summed autocovariances of each series, NaN where no window was found, and what they come from."""
 
     total: np.ndarray  # n times the variance of the mean of n samples
     variance: np.ndarray  # of a sample

@@ -59,7 +59,7 @@ class Solver(Section):
 class Time(Section):
     """Start, end and steps: a number of equal steps, or adaptive steps by tolerances.
 
-    The jump process of a reaction network has none.
+    The jump process of a reaction network takes no steps, so it needs neither.
     """
 
     model_config = ConfigDict(

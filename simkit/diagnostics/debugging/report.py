@@ -57,7 +57,7 @@ def text(report: DebugReport) -> str:
     else:
         if report.screened < report.paths:
             paths = f"{report.screened:,} of {counted(report.paths, 'path')}"
-        blocks.append(f"{paths}: all saved values are finite")
+        blocks.append(f"checked {paths}: all saved values are finite")
     if report.keys is not None:
         blocks.append(
             "\n".join(["random words used twice:", *(f"  {each}" for each in report.keys.reused[:LISTED])])

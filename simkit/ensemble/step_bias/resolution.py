@@ -26,8 +26,8 @@ def resolution(error: StepError | None, size: float, spread: float, stderr: floa
     """Judge a mean of this size after so many steps by its step error.
 
     `spread` is the standard deviation over paths, 0 of a single one, and `stderr` the mean's standard error.
-    Noticeable is a bias of many standard errors, its own included, that is also a part of the value, or of
-    the spread, that matters. Unresolved is one as large as these, or one that no other grid shows. What
+    A bias is noticeable if it exceeds many standard errors, its own included, and a relevant part of the
+    value or of the spread. It is unresolved if it is as large as these, or if no other grid shows it. What
     its extrapolation leaves out counts as bias where it is larger.
     """
     if error is None:

@@ -55,4 +55,6 @@ class VelocityFunction(AbstractFunction):
         variables |= estimated(f"{name}_spectrum", (frequency, species), result.spectrum, time, text)
         number, text = f"{name}_diffusion", "diffusion coefficient, the integral of the correlation over 3"
         variables |= estimated(number, (species,), result.diffusion, units.label("length^2/time"), text)
+        if result.note:
+            variables[number][2]["note"] = result.note
         return Labelled(variables, coordinates, (number,))

@@ -34,7 +34,7 @@ from simkit.time_series import (
 class VelocityResult(NamedTuple):
     """C at each `time` and the spectrum at each `frequency`, arrays with an axis of species behind.
 
-    `diffusion` is the integral of C to the last time, over 3.
+    `diffusion` is the integral of C to the last time, over 3. `note` says so where C has not decayed by then.
     """
 
     time: Float[np.ndarray, " times"]
@@ -42,6 +42,7 @@ class VelocityResult(NamedTuple):
     frequency: Float[np.ndarray, " times"]
     spectrum: Estimate
     diffusion: Estimate
+    note: str | None
 
 
 class VelocityAutocorrelation(AbstractMeasurement):
@@ -88,14 +89,29 @@ class VelocityAutocorrelation(AbstractMeasurement):
         def diffusion(sums, samples):
             return np.trapezoid(averages(self.lags, sums), dx=self.interval, axis=0) / 3
 
+        def second_half(sums, samples):
+            return np.trapezoid(averages(self.lags, sums)[last // 2 :], dx=self.interval, axis=0) / 3
+
         last = self.lags.lags - 1
+        integral = jackknife(sums, diffusion)
         return VelocityResult(
             self.interval * np.arange(last + 1),
             jackknife(sums, correlation),
             np.arange(last + 1) / (2 * last * self.interval),
             jackknife(sums, spectrum),
-            jackknife(sums, diffusion),
+            integral,
+            _note(integral, jackknife(sums, second_half), self.interval * last),
         )
+
+
+def _note(integral: Estimate, second_half: Estimate, end: float) -> str | None:
+    part = np.abs(second_half.value)
+    if not np.any(part > np.fmax(0.05 * np.abs(integral.value), 3 * second_half.stderr)):
+        return None
+    return (
+        f"the velocities are still correlated at the last lag, t = {end:g}: this integral is no diffusion "
+        "coefficient; take a larger longest"
+    )
 
 
 def cosine_spectrum(

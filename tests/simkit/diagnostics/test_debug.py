@@ -291,7 +291,9 @@ def test_the_command_says_where_and_exits_with_3(tmp_path):
 def test_a_report_says_how_many_of_all_paths_were_run():
     experiment = {"model": {"type": "GBM", "mu": 0.05, "sigma": 0.2}, "initial": {"S": 100.0}}
     experiment |= {"time": {"t1": 1.0, "steps": 2}, "ensemble": {"paths": 12_000}}
-    assert text(simkit.debug(experiment, paths=16)) == "16 of 12,000 paths: all saved values are finite"
+    assert (
+        text(simkit.debug(experiment, paths=16)) == "checked 16 of 12,000 paths: all saved values are finite"
+    )
     report = simkit.debug(experiment | {"ensemble": {"paths": 16}})
-    assert text(report) == "16 paths: all saved values are finite"
+    assert text(report) == "checked 16 paths: all saved values are finite"
     assert as_dict(report)["paths"] == 16

@@ -1,6 +1,5 @@
 """Random initial values follow their distribution, and belong to their path alone."""
 
-import dataclasses
 import functools
 import math
 
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 from scipy import stats
 from simkit_solvers import CounterNoise, Stream, block, seed_key, standard_normal, stream_key
-from simkit_solvers.random.normal import uniform
 from user_code import user_jit
 
 from simkit.distributions import LogNormal, Normal, Triangular, TruncatedNormal, Uniform
@@ -126,55 +124,3 @@ def test_no_spread_is_a_number():
         result = draw_initial(constant, seed_key(3), path, jnp.float64, False)
         assert float(result["S"]) == pytest.approx(math.exp(0.5), rel=1e-15)
         assert result["v"] == 7
-
-
-@pytest.mark.parametrize(
-    ("kind", "numbers", "message"),
-    [
-        (Normal, (0.0, -1.0), r"sd must be >= 0, got -1"),
-        (LogNormal, (0.0, -0.5), r"sd must be >= 0, got -0\.5"),
-        (Uniform, (2.0, 1.0), r"low must be below high, got 2 and 1"),
-        (Uniform, (1.0, 1.0), r"low must be below high, got 1 and 1"),
-        (Normal, (math.nan, 1.0), r"mean must be finite, got nan"),
-        (LogNormal, (0.0, math.inf), r"sd must be finite, got inf"),
-        (Uniform, (-math.inf, 0.0), r"low must be finite, got -inf"),
-        (
-            TruncatedNormal,
-            (0.0, 0.0, -1.0, 1.0),
-            r"sd must be > 0, got 0; a value that is known .*",
-        ),
-        (Triangular, (0.0, 2.0, 1.0), r"mode must lie between low and high, got 2"),
-    ],
-)
-def test_parameters_without_a_distribution_are_refused(kind, numbers, message):
-    with pytest.raises(ValueError, match=f"^{message}$"):
-        kind(*numbers)
-
-
-def slopes_of(own):
-    """The derivatives of a draw in the numbers of its distribution, and the probability at the draw."""
-    words = block(stream_key(seed_key(3), jnp.uint32(7), Stream.INITIAL), jnp.uint32(0), 2)
-    draw = jax.grad(lambda own: own.draw(words, jnp.float64, False))
-    return draw(jax.tree.map(jnp.asarray, own)), np.asarray(uniform(words))
-
-
-@pytest.mark.parametrize("name", ["u", "t", "cut", "tail"])
-def test_draws_move_with_the_numbers_of_their_distribution(name):
-    """As the quantile at the same probability does, by differences on the host."""
-    own, step = INITIAL[name], 1e-6
-    slopes, u = slopes_of(own)
-    for field in dataclasses.fields(own):
-        up, down = (
-            float(dataclasses.replace(own, **{field.name: getattr(own, field.name) + move}).quantile(u))
-            for move in (step, -step)
-        )
-        assert float(getattr(slopes, field.name)) == pytest.approx(
-            (up - down) / (2 * step), rel=1e-5, abs=1e-6
-        )
-
-
-@pytest.mark.parametrize("mode", [1.0, 3.0])
-def test_a_side_without_length_leaves_derivatives_finite(mode):
-    """They add up to 1, as a distribution that moves as a whole moves its draws."""
-    slopes, _ = slopes_of(Triangular(1.0, mode, 3.0))
-    assert float(slopes.low + slopes.mode + slopes.high) == pytest.approx(1, rel=1e-12)

@@ -409,7 +409,7 @@ def test_examples_and_what_they_resolve_to_fit_the_schema(path, schema):
 
 
 def test_other_commands_refuse_molecular_dynamics_with_a_remedy():
-    with pytest.raises(InputError, match="system: molecular dynamics has no paths of a model; `simkit run`"):
+    with pytest.raises(InputError, match="system: this does not work for molecular dynamics"):
         simkit.load(fluid())
     with pytest.raises(InputError, match="there is no variant 'low'"):
         simkit.run(fluid(), variants=["low"])

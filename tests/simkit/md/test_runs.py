@@ -208,6 +208,14 @@ def test_replicas_differ_and_each_is_the_same_alone_or_among_others():
     assert other["T_path"].values[0, -1] != alone["T_path"].values[0, -1]
 
 
+def test_a_potential_that_is_no_number_at_a_distance_of_pairs_ends_the_run():
+    """Its slope is finite there, and forces are."""
+    potential = {"energy": "log(r - 3)", "cutoff": 2.0}
+    for run in (simkit.run, simkit.single_point):
+        with pytest.raises(simkit.NumericalError, match="step 0: the potential energy is nan"):
+            run(fluid(potential=potential, time__steps=10))
+
+
 def test_energy_is_conserved_and_its_drift_is_printed(capsys):
     from simkit.md.table import print_table
 

@@ -128,12 +128,20 @@ def test_where_there_is_no_terminal_nothing_is_folded_or_cut():
 
 
 def test_a_single_path_has_a_value_and_no_error():
-    text = printed(one_curve_dataset())
+    text = printed(one_curve_dataset().assign_attrs(kind="ode"))
     assert "value" in text
     assert "mean" not in text
     assert "±" not in text
     assert "step bias" not in text
     assert "1 path × 400 steps" in text
+
+
+def test_a_single_random_path_says_that_its_values_are_no_means():
+    dataset = gbm_dataset()
+    note = "one random path, not means"
+    assert note not in printed(dataset)
+    dataset.attrs["paths"] = 1
+    assert note in printed(dataset)
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])

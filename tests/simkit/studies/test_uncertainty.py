@@ -14,9 +14,8 @@ from pictures import assert_nothing_overlaps
 from scipy import stats
 
 from simkit import InputError, NumericalError
-from simkit.distributions import LogNormal, Normal, Triangular, TruncatedNormal, Uniform
-from simkit.distributions.distribution import BY_KEY, Beta, Discrete
-from simkit.distributions.plain import distribution_of, plain
+from simkit.distributions import Normal, Uniform
+from simkit.distributions.distribution import BY_KEY
 from simkit.studies import (
     derivative_measures,
     elementary_effects,
@@ -522,54 +521,6 @@ class TestOtherMethods:
         assert len(above.patches) == 1  # no band between quantiles of nought and one
         assert len(count.patches) == 3
         assert_nothing_overlaps(figure)
-
-
-DISTRIBUTION_EXAMPLES = {
-    Normal(1, 2): stats.norm(1, 2),
-    LogNormal(0.1, 0.5): stats.lognorm(0.5, scale=math.exp(0.1)),
-    Uniform(-1, 3): stats.uniform(-1, 4),
-    Triangular(0, 1, 4): stats.triang(0.25, 0, 4),
-    Triangular(2, 2, 4): stats.triang(0.0, 2, 2),
-    TruncatedNormal(0, 1, 1, 5): stats.truncnorm(1, 5),
-    TruncatedNormal(3, 2, -1, 4): stats.truncnorm(-2, 0.5, 3, 2),
-    Beta(2, 3, -1, 1): stats.beta(2, 3, -1, 2),
-}
-
-
-@pytest.mark.parametrize(
-    ("distribution", "reference"), DISTRIBUTION_EXAMPLES.items(), ids=lambda x: type(x).__name__
-)
-class TestLaws:
-    def test_quantiles(self, distribution, reference):
-        u = np.r_[1e-12, 1e-3, np.linspace(0.01, 0.99, 25), 1 - 1e-9]
-        np.testing.assert_allclose(distribution.quantile(u), reference.ppf(u), rtol=1e-9, atol=1e-12)
-        assert distribution_of(plain(distribution)) == distribution
-        assert reference.cdf(distribution.median) == pytest.approx(0.5, abs=0.2)
-
-    def test_slope_bounds_the_variance(self, distribution, reference):
-        """Poincaré's inequality for several functions; x itself makes it sharp for normal distributions."""
-        u = (np.arange(20_000) + 0.5) / 20_000
-        x = distribution.quantile(u)
-        w = distribution.poincare_slope(x)
-        for f, slope in ((x, 1.0), (x**2, 2 * x), (np.sin(x), np.cos(x))):
-            assert np.var(f) <= np.mean((w * slope) ** 2) * (1 + 1e-3)
-        if isinstance(distribution, Normal):
-            assert np.var(x) == pytest.approx(np.mean(w**2), rel=1e-3)
-
-
-def test_discrete_values_have_their_probabilities():
-    distribution = distribution_of({"discrete": {"values": [3, 1, 2], "probabilities": [0.5, 0.25, 0.25]}})
-    u = scrambled_sobol(1, 0, 1024, 0, 0)[:, 0]
-    values, counts = np.unique(distribution.quantile(u), return_counts=True)
-    assert dict(zip(values, counts, strict=True)) == {1: 256, 2: 256, 3: 512}
-    assert distribution.quantile(np.array([0.0, 1.0])).tolist() == [1, 3]
-    assert distribution_of({"discrete": [1, 2]}) == Discrete((1.0, 2.0))
-    assert distribution_of(plain(distribution)) == distribution
-
-
-def test_the_numbers_of_a_distribution_may_be_expressions():
-    assert distribution_of({"uniform": ["-pi", "pi/2"]}) == Uniform(-math.pi, math.pi / 2)
-    assert distribution_of({"discrete": ["-w", 1]}, {"w": 2.0}) == Discrete((-2.0, 1.0))
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,23 @@ def test_velocities_without_memory_have_an_honest_correlation_and_diffusion():
     assert 0.5 < np.std(z) < 1.6
 
 
+def test_velocities_that_are_still_correlated_at_the_last_lag_give_no_diffusion_and_say_so():
+    """An Ornstein-Uhlenbeck process that forgets in ten steps."""
+    steps, decay = 20_000, np.exp(-1 / 10)
+    noise = np.sqrt(1 - decay**2) * np.random.default_rng(2).standard_normal((steps + 1, 20, 3))
+    momenta = np.array(noise)
+    for k in range(steps):
+        momenta[k + 1] += decay * momenta[k]
+    motion = table_motion(np.zeros_like(momenta), momenta)
+    for lags, noted in ((80, False), (10, True)):
+        observer = VelocityAutocorrelation.of(motion(0)[0], lags=lags, every=1)
+        result = observer.result([watched(observer, motion, steps)])
+        exact = (1 - 1 / 20) * (1 + decay) / (1 - decay) / 2  # of the trapezoidal rule
+        assert (result.note is not None) == noted
+        assert (abs(result.diffusion.value[0] - exact) < 4 * result.diffusion.stderr[0]) != noted
+    assert "still correlated at the last lag, t = 9" in result.note
+
+
 @pytest.mark.parametrize("replicas", [1, 3])
 @pytest.mark.more
 def test_brownian_particles_diffuse_as_they_should(replicas):
