@@ -226,6 +226,14 @@ def at_one_state(name):
     return model(**given), SimpleNamespace(**given), model.State(*map(jnp.asarray, y)), y
 
 
+def test_every_model_has_its_equation_here():
+    known = {*ORDINARY, *STOCHASTIC, *NETWORKS}
+    assert set(MODELS) == known, (
+        f"write the equations of {', '.join(sorted(set(MODELS) ^ known))} as its paper has them into ORDINARY, "
+        "STOCHASTIC or NETWORKS"
+    )
+
+
 def assert_same(actual, expected):
     np.testing.assert_allclose(np.array(actual), np.array(expected, float), rtol=1e-9)
 
