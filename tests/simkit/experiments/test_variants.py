@@ -103,6 +103,18 @@ def test_differences_are_those_of_the_same_paths(together):
     assert (together["x_difference"][0], together["x_difference_stderr"][0]) == (0, 0)
 
 
+def test_the_error_of_a_difference_is_that_of_all_paths(monkeypatch):
+    """Also where its spread is that of the first ones alone."""
+    several = {"ensemble.paths": 6000, "ensemble.chunk": 2048, "save.paths": 0}
+    whole = simkit.run(TEXT, overrides=several)
+    monkeypatch.setattr("simkit.api.PAIRED", 2048)
+    some = simkit.run(TEXT, overrides=several)
+    for name in ("x", "gain"):
+        ratio = (some[f"{name}_difference_stderr"] / whole[f"{name}_difference_stderr"]).values[1:]
+        np.testing.assert_allclose(ratio, 1, atol=0.15)
+        assert np.all(ratio != 1)
+
+
 def test_where_paths_failed_only_whole_pairs_are_compared(together):
     each = {name: one_variant(together, name) for name in ("base", "wide")}
     each["wide"].attrs["failed_paths"] = 500

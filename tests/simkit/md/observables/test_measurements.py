@@ -19,6 +19,8 @@ from simkit.md.observables import (
     VelocityAutocorrelation,
     one_by_one,
 )
+from simkit.md.observables.displacement import _note
+from simkit.time_series import Estimate
 
 
 def cube(side: float) -> OrthorhombicBox:
@@ -163,6 +165,24 @@ def test_a_flight_is_no_diffusion_and_says_so():
     assert observer.result(accumulators, fit=(20, 40)).fit == (20, 40)
     with pytest.raises(ValueError, match="of which there are 1, at least 3 are needed"):
         observer.result(accumulators, fit=(2.5, 3.5))
+
+
+@pytest.mark.parametrize(
+    ("exponent", "stderr", "noted"),
+    [
+        (1.09, 0.01, False),
+        (1.25, 0.1, False),
+        (0.85, 0.01, True),
+        (1.25, np.nan, True),
+        (1.09, np.nan, False),
+    ],
+)
+def test_a_slope_is_doubted_where_the_power_differs_from_one_by_a_tenth_and_three_errors(
+    exponent, stderr, noted
+):
+    one = np.array([1.0])
+    growth = Estimate(exponent * one, stderr * one, one, one, one, 100, None)
+    assert (_note(growth, (1.0, 2.0)) is not None) == noted
 
 
 def test_only_some_particles_are_followed_and_those_of_each_species():

@@ -88,6 +88,17 @@ def test_the_conserved_quantity_of_a_thermostat_fluctuates_with_the_square_of_th
     assert 3 < deviations[0] / deviations[1] < 5.5
 
 
+@pytest.mark.parametrize("substeps", [2, 3])
+def test_substeps_of_a_chain_change_a_run_with_the_fourth_power_of_the_step(substeps):
+    """That is the order of the weights with which its thermostats take turns."""
+    differences = []
+    for dt in (0.02, 0.01):
+        runs = [totals_of(NoseHooverChains(1.0, 0.4, substeps=n), dt, 2.0)[1] for n in (1, substeps)]
+        differences.append(float(jnp.max(jnp.abs(runs[0].kinetic.xx - runs[1].kinetic.xx))))
+    assert differences[1] < 1e-5
+    assert 12 < differences[0] / differences[1] < 40
+
+
 METHODS = THERMOSTATS | {
     "VelocityVerlet": lambda s=1.0, b=1.0: VelocityVerlet(),
     "BrownianDynamics": lambda s=1.0, b=1.0: BrownianDynamics(1.0 / b, 5.0 / s),
