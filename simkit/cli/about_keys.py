@@ -13,7 +13,7 @@ WIDTH = 100
 PARTICLES = "In molecular dynamics: "
 
 
-def filled(text: str, indent: str = "") -> str:
+def wrapped(text: str, indent: str = "") -> str:
     """Each line of a text in as many lines as it takes."""
     return "\n".join(
         textwrap.fill(line, WIDTH, initial_indent=indent, subsequent_indent=indent)
@@ -63,7 +63,7 @@ def about_key(name: str) -> dict[str, Any]:
     return {
         "name": name,
         "kind": "key of an experiment",
-        "text": filled(field.description or ""),
+        "text": wrapped(field.description or ""),
         "options": list(choices) if len(choices) < 5 else [],
         "sections": [
             {"text": said if said != field.description else "", "keys": list(rows_of(part))}
@@ -93,7 +93,7 @@ def about_key_inside(name: str) -> dict[str, Any]:
         raise InputError(f"nothing is called {name!r}{hint} (`simkit describe {section}` shows its keys)")
     row = rows[key]
     text = f"{row['description']} ({row['default']})" if row["default"] else row["description"]
-    return {"name": name, "kind": f"key of {section}", "text": filled(text)}
+    return {"name": name, "kind": f"key of {section}", "text": wrapped(text)}
 
 
 def keys_called(name: str) -> list[str]:
@@ -155,8 +155,8 @@ def section_text(section: dict[str, Any]) -> str:
     rows = section["keys"]
     widths = [max(len(row[column]) for row in rows) for column in ("name", "default")]
     indent = " " * (sum(widths) + 6)
-    lines = [filled(section["text"])] if section["text"] else []
+    lines = [wrapped(section["text"])] if section["text"] else []
     for row in rows:
         head = f"  {row['name']:<{widths[0]}}  {row['default']:<{widths[1]}}  "
-        lines.append(head + filled(row["description"], indent).lstrip())
+        lines.append(head + wrapped(row["description"], indent).lstrip())
     return "\n".join(line.rstrip() for line in lines)

@@ -4,7 +4,7 @@ import inspect
 import math
 from typing import Any, get_args
 
-from simkit.cli.about_keys import filled, inline, rows_of
+from simkit.cli.about_keys import inline, rows_of, wrapped
 from simkit.cli.documentation import documentation
 
 TABULATED = "Tabulated"
@@ -76,7 +76,7 @@ def about_function(name: str) -> dict[str, Any]:
     return {
         "name": name,
         "kind": "function of molecular dynamics",
-        "text": filled(inspect.getdoc(section) or ""),
+        "text": wrapped(inspect.getdoc(section) or ""),
         "sections": [{"text": "", "keys": list(rows_of(particle_schema()["$defs"][section.__name__]))}],
         "yaml": f"observe: {{x: {{{name}: {inline(example)}}}}}\n",
     }

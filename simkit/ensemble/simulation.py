@@ -1,4 +1,4 @@
-"""The parts of a run and its result: plain records between build, ensemble and dataset."""
+"""The parts of a run and its result: plain records between experiments, ensembles and datasets."""
 
 import dataclasses
 from collections.abc import Callable

@@ -17,7 +17,7 @@ def fitted(simulations: dict[str, Simulation]) -> dict[str, Simulation]:
     problems = [
         f"variant {name}: {reason}; give both the same, or make files of them"
         for name, simulation in simulations.items()
-        if (reason := _difference(simulation, name, simulations[first], first))
+        if (reason := _difference(simulation, simulations[first], first))
     ]
     if not problems and any(experiment_of(each).ensemble.couple for each in simulations.values()):
         simulations, problems = coupled(simulations)
@@ -26,7 +26,7 @@ def fitted(simulations: dict[str, Simulation]) -> dict[str, Simulation]:
     return simulations
 
 
-def _difference(one: Simulation, name: str, first: Simulation, first_name: str) -> str | None:
+def _difference(one: Simulation, first: Simulation, first_name: str) -> str | None:
     """Why two results do not fit into one dataset."""
 
     def properties(simulation: Simulation) -> dict[str, Any]:

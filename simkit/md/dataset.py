@@ -41,8 +41,8 @@ def _labelled(result: ParticleResult, provenance: Mapping[str, str]) -> xr.Datas
         variables |= _scalar(name, scalar, system, values[name])
     numbers: list[str] = []
     for name, function in simulation.functions.items():
-        found = result.observers[name].result([each.accumulators[name] for each in result.replicas])
-        labelled = function.labelled(system, found)
+        measured = result.observers[name].result([each.accumulators[name] for each in result.replicas])
+        labelled = function.labelled(system, measured)
         variables |= labelled.variables
         coordinates |= labelled.coordinates
         numbers += labelled.numbers
@@ -124,9 +124,9 @@ def mean_of(values: np.ndarray) -> tuple[float, float, float, str]:
     """Mean, standard error, autocorrelation time of a series (paths, rows), and why an error is unknown."""
     if values.shape[1] == 1:
         return float(values.mean()), np.nan, np.nan, ""
-    found = of_series(values[:, :, None])
-    mean, stderr, tau = (float(np.ravel(each)[0]) for each in (found.value, found.stderr, found.tau))
-    return mean, stderr, tau, (found.reason or "").removeprefix("unknown: ")
+    estimate = of_series(values[:, :, None])
+    mean, stderr, tau = (float(np.ravel(each)[0]) for each in (estimate.value, estimate.stderr, estimate.tau))
+    return mean, stderr, tau, (estimate.reason or "").removeprefix("unknown: ")
 
 
 def _drift(result: ParticleResult, measured: Measured) -> Variables:
@@ -136,13 +136,15 @@ def _drift(result: ParticleResult, measured: Measured) -> Variables:
         return {}
     energy = np.asarray(QUANTITIES["conserved_energy"].value(measured)) / measured.atoms
     energy = energy - energy[:, :1]
-    found = slope(blocks_of(energy[:, :, None]), system.interval)
-    about = {"stderr_unknown": found.reason.removeprefix("unknown: ")} if found.reason else {}
+    drift_estimate = slope(blocks_of(energy[:, :, None]), system.interval)
+    about = (
+        {"stderr_unknown": drift_estimate.reason.removeprefix("unknown: ")} if drift_estimate.reason else {}
+    )
     drift = with_stderr(
         "drift",
         (),
-        float(found.value[0]),
-        float(found.stderr[0]),
+        float(drift_estimate.value[0]),
+        float(drift_estimate.stderr[0]),
         system.units.label("energy/time"),
         "drift of the conserved energy per particle",
         **about,
@@ -219,16 +221,16 @@ def _minimised(result: ParticleResult) -> dict[str, float]:
 
 def _forces_text(result: ParticleResult) -> str:
     """What was chosen for the forces, and how often lists were renewed."""
-    facts = result.forces
-    shown = [key for key in ("cutoff", "skin", "images") if key in facts]
-    text = ", ".join(f"{key} {_short(facts[key])}" for key in shown)
+    chosen = result.forces
+    shown = [key for key in ("cutoff", "skin", "images") if key in chosen]
+    text = ", ".join(f"{key} {_short(chosen[key])}" for key in shown)
     renewals = sum(each.renewals for each in result.replicas)
     steps = result.simulation.run.steps
     served = [each.fewest_steps for each in result.replicas if 0 < each.fewest_steps <= steps]
-    if "skin" in facts and served:
+    if "skin" in chosen and served:
         every = steps * len(result.replicas) / renewals
         text += f", renewed every {every:.1f} steps (at least {min(served)})"
-    return f"{facts['forces']}: {text}"
+    return f"{chosen['forces']}: {text}"
 
 
 def _short(value: int | float | str) -> str:

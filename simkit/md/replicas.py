@@ -106,7 +106,7 @@ class _Program:
         start = time.perf_counter()
         particles, (program, saved) = self.starting(0), self.continued(0)
         for i, stage in enumerate(self.simulation.stages):
-            run = program.begun(particles, stage, 0, 0, i == len(self.simulation.stages) - 1, saved)
+            run = program.initial_run(particles, stage, 0, 0, i == len(self.simulation.stages) - 1, saved)
             program, saved = dataclasses.replace(program, forces=run.dynamics.forces), None
         return program, time.perf_counter() - start
 
@@ -117,7 +117,7 @@ class _Program:
         (program, saved), minimised = self.continued(path), {}
         for number, stage in enumerate(simulation.stages[:-1]):
             particles = self.in_motion(particles, path, number)
-            run = program.begun(particles, stage, path, step, False, saved)
+            run = program.initial_run(particles, stage, path, step, False, saved)
             saved = None
             run = self._advanced(run, stage, advance)
             program = dataclasses.replace(program, forces=run.dynamics.forces)
@@ -154,7 +154,7 @@ class _Program:
         units = self.simulation.system.units
         return MotionUnits(units.boltzmann, units.kinetic)
 
-    def begun(
+    def initial_run(
         self,
         particles: Particles,
         stage: PlannedStage,
@@ -242,7 +242,7 @@ class _Program:
     ) -> ReplicaResult:
         """The stage that is measured."""
         simulation, stage = self.simulation, self.simulation.run
-        run = self.begun(particles, stage, path, step, True, saved)
+        run = self.initial_run(particles, stage, path, step, True, saved)
         rows = MeasuredRows(self.observer, self.clock(step))
         run, forces = rows.taken(run), run.state.force
         writer.add(run.state.particles, 0)

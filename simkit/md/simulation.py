@@ -188,7 +188,7 @@ class ParticleSimulation:
         return self.paths * sum(stage.steps for stage in self.stages)
 
 
-def still(simulation: ParticleSimulation) -> ParticleSimulation:
+def without_steps(simulation: ParticleSimulation) -> ParticleSimulation:
     """One replica of the same system with no step, no observables and no trajectory: a single point."""
     run = dataclasses.replace(simulation.run, steps=0)
     system = dataclasses.replace(simulation.system, run=run, every=1, earlier=None)

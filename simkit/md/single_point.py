@@ -42,9 +42,9 @@ def single_point(
     """
     simulation = load_particles(source, overrides, variant)
     from simkit.md.replicas import run_particles
-    from simkit.md.simulation import at_positions, still
+    from simkit.md.simulation import at_positions, without_steps
 
-    simulation = still(simulation)
+    simulation = without_steps(simulation)
     if positions is not None:
         rows = np.asarray(positions)
         expected = (simulation.system.count, 3)

@@ -19,6 +19,10 @@ class Measure:
     root: bool = False
     beyond: np.ndarray | float = 0.0
 
+    def __post_init__(self) -> None:
+        if self.root and np.any(self.beyond):
+            raise ValueError("beyond is added to the interval of a mean or a ratio, not to that of a root")
+
     def interval(self, confidence: float) -> tuple[np.ndarray, np.ndarray]:
         r"""The estimate and half of its interval.
 

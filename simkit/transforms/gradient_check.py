@@ -107,7 +107,7 @@ def check_gradient(
     check_floats("check_gradient: wrt", args, wrt)
     chosen = positions("wrt", wrt)
     args = tuple(jax.tree.map(jnp.asarray, x) if i in chosen else x for i, x in enumerate(args))
-    names, ways = _directions(args, chosen, wrt, directions)
+    names, ways = _directions(args, chosen, directions)
     weights = _weights(jax.eval_shape(function, *args))
 
     def scalar(x):
@@ -145,7 +145,7 @@ def check_gradient(
     return report.raise_if_wrong() if raises else report
 
 
-def _directions(args, chosen, wrt, wanted: int | None):
+def _directions(args, chosen, wanted: int | None):
     """Names, and trees like the varied arguments: one component each, or random ones of the size of each."""
     x = tuple(args[i] for i in chosen)
     leaves, structure = jax.tree.flatten(x)

@@ -190,7 +190,7 @@ def _members_of_fours(fours: jax.Array, most: jax.Array, capacity: int, fill: in
         rows = lax.dynamic_update_index_in_dim(rows, jnp.where(four & BITS != 0, place, fill), row, 0)
         left = four - lowest
         done = left & BITS == 0
-        at = jnp.minimum(at + done, last)
+        at = jnp.minimum(at + done.astype(at.dtype), last)
         return at, jnp.where(done, fours[at, lane], left), rows
 
     rows = jnp.full((capacity, len(lane)), fill, jnp.int32)

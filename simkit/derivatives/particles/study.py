@@ -48,10 +48,10 @@ def find_derivatives(
     _refuse_observables(simulation, quantities)
     with jax.enable_x64(True):
         _refuse_step_at_cutoff(simulation)
-        found = [find_target(simulation, label) for label in section.wrt]
-        for target, change in found:
+        changed = [find_target(simulation, label) for label in section.wrt]
+        for target, change in changed:
             _refuse_jumps(simulation, quantities, target, change)
-        potential, changes = _in_one_shape(simulation.system.potential, [change for _, change in found])
+        potential, changes = _in_one_shape(simulation.system.potential, [change for _, change in changed])
     system = dataclasses.replace(simulation.system, potential=potential)
     # Nothing is written, and no function such as g(r) is measured.
     run = dataclasses.replace(simulation, system=system, functions={}, trajectory=None, end=None)
@@ -65,7 +65,7 @@ def find_derivatives(
         ]
     return AverageDerivatives(
         result,
-        tuple(target for target, _ in found),
+        tuple(target for target, _ in changed),
         {name: [own[name] for own in each] for name in quantities},
     )
 

@@ -35,8 +35,8 @@ def write_frame(file: TextIO, frame: Frame, **about: float) -> None:
     lattice = "" if cell is None else f'Lattice="{" ".join(map(repr, cell.vectors.ravel().tolist()))}" '
     kinds = PLAIN if frame.velocities is None else f"{PLAIN}:velo:R:3"
     periodic = "F F F" if cell is None else "T T T"
-    facts = "".join(f" {key}={value!r}" for key, value in about.items())
-    file.write(f'{len(frame.positions)}\n{lattice}Properties={kinds} pbc="{periodic}"{facts}\n')
+    attributes = "".join(f" {key}={value!r}" for key, value in about.items())
+    file.write(f'{len(frame.positions)}\n{lattice}Properties={kinds} pbc="{periodic}"{attributes}\n')
     columns = [frame.positions] if frame.velocities is None else [frame.positions, frame.velocities]
     rows = np.concatenate(columns, axis=1).tolist()
     names = frame.names

@@ -66,7 +66,7 @@ def has_likelihood(jumps: Jumps, y: PyTree) -> jax.Array:
     return exists
 
 
-def schedule_moves(network: AbstractReactionNetwork, directions: tuple) -> jax.Array:
+def schedule_moves(directions: tuple) -> jax.Array:
     """Whether a direction moves the times of a scheduled network's nodes or events."""
     moves = jnp.bool_(False)
     for each in directions:

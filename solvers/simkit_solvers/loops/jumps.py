@@ -233,7 +233,7 @@ def _rows(jumps: Jumps, method: AbstractJumpMethod, y0, grid: JumpGrid, at: Scal
         (path, _), seen = jax.lax.scan(functools.partial(loop.until, initial), (path, sampled), times)
         return *jax.tree.map(lambda x: x[saved], seen), path
     if jumps.directions:
-        moved = schedule_moves(jumps.network, jumps.directions)
+        moved = schedule_moves(jumps.directions)
         path = path._replace(status=jnp.where(moved, MOVED_EVENT, path.status))
     stops, begin = stops_of(schedule, jumps.t0, times), ((path, sampled), zero)
     through = functools.partial(loop.through_stop, jumps)

@@ -1,9 +1,10 @@
 """The loop of molecular dynamics: lists are renewed outside, steps are taken inside.
 
 Each step needs the forces once, at its new positions, and only there a list of neighbours is read. So the
-loop cuts steps at that point: a turn of the inner loop computes the forces, takes the second part of the step
-that led here and the first part of the next one, and ends the inner loop if the list does not serve the new
-positions. Nothing is ever computed with a list that does not serve, nor with one that is not complete:
+loop cuts steps at that point: an iteration of the inner loop computes the forces, takes the second part of
+the step that led here and the first part of the next one, and ends the inner loop if the list does not serve
+the new positions. Nothing is ever computed with a list that does not serve, nor with one that is not
+complete:
 
     while steps are left:
         first part of a step, if none has begun
@@ -11,8 +12,8 @@ positions. Nothing is ever computed with a list that does not serve, nor with on
         while it serves and nothing is to be observed: forces, second part, first part of the next step
         while it serves and this step is observed: forces and totals, second part, observer
 
-All of them are `while` loops, the second and the fourth of at most one turn: a `cond` would copy the state at
-every step.
+All of them are `while` loops, the second and the fourth of at most one iteration: a `cond` would copy the
+state at every step.
 
 **Protocol.** `ParticleDynamics` holds what does not change: forces, method, step length, units, noise. Its
 `start(particles)` makes a `ParticleState`, which is all there is to store of a run. `run_chunk(dynamics,
@@ -174,42 +175,60 @@ def run_chunk(
     there is `scheduled_steps`.
     """
     end = state.step + jnp.asarray(steps, jnp.uint32)
+    loop = _ChunkLoop(dynamics, observer, end)
+    return jax.lax.while_loop(lambda carry: loop.goes_on(carry[0]), loop.iteration, (state, accumulator))
 
-    def goes_on(state: ParticleState) -> Bool[Array, ""]:
-        return (~state.known | (state.step < end)) & state.complete & state.bounded
 
-    def renew(state: ParticleState) -> ParticleState:
-        return renew_list(dynamics.forces, state)
+class _ChunkLoop(NamedTuple):
+    """The loops of a chunk that ends at the step `end`."""
 
-    def turn(carry):
+    dynamics: ParticleDynamics
+    observer: AbstractParticleObserver | None
+    end: UInt32[Array, ""]
+
+    def goes_on(self, state: ParticleState) -> Bool[Array, ""]:
+        return (~state.known | (state.step < self.end)) & state.complete & state.bounded
+
+    def may_step(self, state: ParticleState, observed: bool) -> Bool[Array, ""]:
+        """Whether forces are to be computed with the list there is, for a step that is observed or not."""
+        due = jnp.asarray(False) if self.observer is None else self.observer.due(state.step)
+        return self.goes_on(state) & ~state.known & state.serves & (due if observed else ~due)
+
+    def iteration(self, carry: tuple[ParticleState, PyTree]) -> tuple[ParticleState, PyTree]:
+        """A list that serves, and steps for as long as it does, the last of them with the observer."""
         state, accumulator = carry
-        state = begin_step(dynamics, state, state.known & (state.step < end))
-        state = jax.lax.while_loop(lambda s: ~s.serves & s.complete & s.bounded, renew, state)
+        state = begin_step(self.dynamics, state, state.known & (state.step < self.end))
+        forces = self.dynamics.forces
+        state = jax.lax.while_loop(
+            lambda s: ~s.serves & s.complete & s.bounded, lambda s: renew_list(forces, s), state
+        )
         listed, state = state.listed, dataclasses.replace(state, listed=None)
-
-        def ready(state, observed: bool):
-            due = jnp.asarray(False) if observer is None else observer.due(state.step)
-            return goes_on(state) & ~state.known & state.serves & (due if observed else ~due)
-
-        def step(state):
-            force = dynamics.forces.forces(state.particles, listed)
-            return begin_step(dynamics, end_step(dynamics, state, force), state.step < end, listed)
-
-        def observed(carry):
-            assert observer is not None
-            state, accumulator = carry
-            force, pairs = dynamics.pair_totals(state.particles, listed)
-            state = end_step(dynamics, state, force)
-            totals = dynamics.totals(state.particles, pairs, state.memory, state.step - jnp.uint32(1))
-            return state, observer.update(accumulator, state.particles, totals, state.step)
-
-        state = jax.lax.while_loop(lambda s: ready(s, observed=False), step, state)
-        if observer is not None:
-            carry = state, accumulator
-            state, accumulator = jax.lax.while_loop(lambda c: ready(c[0], observed=True), observed, carry)
+        state = jax.lax.while_loop(
+            lambda s: self.may_step(s, observed=False), lambda s: self.step(s, listed), state
+        )
+        if self.observer is not None:
+            state, accumulator = jax.lax.while_loop(
+                lambda c: self.may_step(c[0], observed=True),
+                lambda c: self.observed_step(*c, listed),
+                (state, accumulator),
+            )
         return dataclasses.replace(state, listed=listed), accumulator
 
-    return jax.lax.while_loop(lambda c: goes_on(c[0]), turn, (state, accumulator))
+    def step(self, state: ParticleState, listed: Any) -> ParticleState:
+        """The end of one step, and the beginning of the next one if there is one."""
+        force = self.dynamics.forces.forces(state.particles, listed)
+        return begin_step(self.dynamics, end_step(self.dynamics, state, force), state.step < self.end, listed)
+
+    def observed_step(
+        self, state: ParticleState, accumulator: PyTree, listed: Any
+    ) -> tuple[ParticleState, PyTree]:
+        """The end of one step, and what the observer makes of it."""
+        assert self.observer is not None
+        force, pairs = self.dynamics.pair_totals(state.particles, listed)
+        state = end_step(self.dynamics, state, force)
+        number = state.step - jnp.uint32(1)
+        totals = self.dynamics.totals(state.particles, pairs, state.memory, number)
+        return state, self.observer.update(accumulator, state.particles, totals, state.step)
 
 
 def _no_list(forces: AbstractForces, particles: Particles) -> Any:

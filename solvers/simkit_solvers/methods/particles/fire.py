@@ -18,7 +18,7 @@ class Descent(NamedTuple):
     length: Float[Array, ""]
     weight: Float[Array, ""]
     downhill: Int[Array, ""]
-    begun: Bool[Array, ""]
+    started: Bool[Array, ""]
 
 
 class FIRE(AbstractParticleMethod):
@@ -57,7 +57,7 @@ class FIRE(AbstractParticleMethod):
     def first(
         self, particles: Particles, force: Vector, memory: Descent, step: ParticleStep
     ) -> tuple[Particles, Descent]:
-        v = velocity(particles).times(memory.begun.astype(step.dt.dtype))
+        v = velocity(particles).times(memory.started.astype(step.dt.dtype))
         falling = jnp.sum(force.dot(v)) >= 0
         memory = self._after(falling, memory)
         h, weight = memory.length * step.dt, memory.weight
