@@ -118,7 +118,7 @@ def _no_estimate(dataset: "xr.Dataset", of: str) -> str:
     """What to say of step biases that have a bound alone."""
     if dataset.attrs.get("kind") != "ode" and dataset.attrs["paths"] == 1:
         return f"no estimate of the step bias{of}: one path shows no order; take more paths"
-    bound = "at any order; the table gives a lower bound"
+    bound = "at any order; the table gives the difference of two runs, and the bias is about that or more"
     if "dt" in dataset.attrs:
         return f"the steps are too long for an estimate of the step bias{of}: it does not decrease {bound}"
     given = "the tolerances" if "rtol" in dataset.attrs else "epsilon"
