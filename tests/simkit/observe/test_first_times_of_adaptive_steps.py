@@ -41,13 +41,13 @@ def test_first_times_of_an_oscillator_are_as_good_as_what_is_said_of_them(solver
     """The error by other tolerances holds for times too. Dense output of Rodas5P is of a lower order."""
     result = simkit.run({**OSCILLATOR, "solver": solver})
     for name, wanted in EXACT.items():
-        error = abs(float(result[f"{name}_mean"]) - wanted)
+        error = float(result[f"{name}_mean"]) - wanted
         if f"{name}_bias_bound" in result and np.isfinite(result[f"{name}_bias_bound"]):
-            claimed = float(result[f"{name}_bias_bound"])
+            assert abs(error) <= 1.5 * float(result[f"{name}_bias_bound"]), name
         else:
-            claimed = abs(float(result[f"{name}_bias"])) + LIMIT * float(result[f"{name}_bias_stderr"])
-        assert error <= 2 * claimed + 1e-14, name
-        assert error < 1000 * RTOL, name
+            bias, stderr = (float(result[f"{name}_{key}"]) for key in ("bias", "bias_stderr"))
+            assert abs(error - bias) <= 5 * stderr + 1e-14, name  # 4.3 for `falling` by Dopri8
+        assert abs(error) < 1000 * RTOL, name
 
 
 def test_a_condition_that_holds_within_a_step_is_seen():
