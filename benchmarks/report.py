@@ -101,12 +101,18 @@ def report(
     path = arguments.json or (None if arguments.small else RESULTS / f"{name}-jax{JAX}.json")
     if path is None:
         return
+    measured = commit()
+    if arguments.json is None and measured is not None and measured.endswith("-dirty"):
+        print(
+            f"not kept: files differ from {measured.split('-')[0]}; commit them, or name a file with --json"
+        )
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     record = {
         "benchmark": name,
         "small": arguments.small,
         "machine": machine(),
-        "commit": commit(),
+        "commit": measured,
         "findings": [dataclasses.asdict(finding) for finding in findings],
         "programs": {
             program: {"seconds": timing.seconds, "path_steps": work.get(program)}

@@ -90,7 +90,7 @@ def test_velocities_without_memory_have_an_honest_correlation_and_diffusion():
 
 def test_velocities_that_are_still_correlated_at_the_last_lag_give_no_diffusion_and_say_so():
     """An Ornstein-Uhlenbeck process that forgets in ten steps."""
-    steps, decay = 20_000, np.exp(-1 / 10)
+    steps, decay = 6000, np.exp(-1 / 10)
     noise = np.sqrt(1 - decay**2) * np.random.default_rng(2).standard_normal((steps + 1, 20, 3))
     momenta = np.array(noise)
     for k in range(steps):
