@@ -20,7 +20,7 @@ from simkit_physics.particles.boxes import AbstractBox
 from simkit_physics.particles.clusters import LANES, MEMBERS, ClusterGrid, by_cluster
 
 GROUP = 8  # neighbours that a pair kernel takes at a time
-FOUR = 4  # members of a cluster that a search takes at a time: each number of a cluster is loaded for all
+FOUR = 4  # members of a cluster that a search takes at a time, as bits below the place of the first
 PARTS, BITS = MEMBERS // FOUR, (1 << FOUR) - 1
 
 
@@ -177,7 +177,7 @@ class NeighbourSearch(NamedTuple):
 def _members_of_fours(fours: jax.Array, most: jax.Array, capacity: int, fill: int) -> jax.Array:
     """The places of the bits in each lane, in order, as rows of a table of the shape (capacity, lanes).
 
-    A row is written where it stands: a scatter of each place takes three times as long.
+    A row is written where it stands, without a scatter of each place.
     """
     lane = jnp.arange(fours.shape[1], dtype=jnp.int32)
     last = len(fours)
