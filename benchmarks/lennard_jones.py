@@ -41,6 +41,7 @@ from simkit_solvers import ParticleDynamics, Vector, VelocityVerlet, seed_key, s
 
 DENSITY, TEMPERATURE, CUTOFF, DT = 0.8442, 1.44, 2.5, 0.005
 EVALUATIONS = 20
+KERNEL_SKIN, EVERY = 0.3, 20  # in.lj's
 SKINS = (0.3, 0.4, 0.5, 0.6)
 
 
@@ -52,12 +53,16 @@ def melt(cells: int, precision: str, skin: float | None = None):
     return forces_for(particles, box, potential, precision, skin=skin)
 
 
-def checked(cells: int, steps: int, precision: str, skin: float | None = None):
-    """The product: seconds of processor time of a run from the start, whose lists are as large as it
-    needs."""
+def run_from_start(cells: int, steps: int, precision: str = "float64", skin: float | None = None):
+    """The particles of the start, and a run of `steps` steps, whose lists are as large as it needs."""
     forces, particles = melt(cells, precision, skin)
     dynamics = ParticleDynamics(forces, VelocityVerlet(), DT)
-    run = simulate_particles(dynamics, dynamics.start(particles), steps, enlarge=enlarged)
+    return particles, simulate_particles(dynamics, dynamics.start(particles), steps, enlarge=enlarged)
+
+
+def checked(cells: int, steps: int, precision: str):
+    """The product: seconds of processor time of a run from the start."""
+    particles, run = run_from_start(cells, steps, precision)
     dynamics, particles = run.dynamics, particles.padded(run.state.particles.places)
 
     def seconds() -> float:
@@ -69,10 +74,10 @@ def checked(cells: int, steps: int, precision: str, skin: float | None = None):
     return seconds
 
 
-def unchecked(cells: int, steps: int, precision: str, every: int = 20):
-    """The kernel: lists of skin 0.3 every 20 steps, whether they serve or not."""
-    forces, particles = melt(cells, precision, 0.3)
-    with_lists = functools.partial(_unchecked, every=every, blocks=steps // every)
+def unchecked(cells: int, steps: int, precision: str):
+    """The kernel: lists of in.lj's skin as often as there, whether they serve or not."""
+    forces, particles = melt(cells, precision, KERNEL_SKIN)
+    with_lists = functools.partial(_unchecked, every=EVERY, blocks=steps // EVERY)
     while not bool(with_lists(forces, particles)[1]):
         capacities = forces.capacities
         larger = type(capacities)(*(-(-5 * n // 32) * 8 for n in capacities))
@@ -86,12 +91,22 @@ def unchecked(cells: int, steps: int, precision: str, every: int = 20):
     return seconds
 
 
+def lists_alone(cells: int, steps: int, skin: float | None):
+    """How many lists a checked run makes, and a program for `EVALUATIONS` of them. Lists are the same in all
+    precisions."""
+    _, run = run_from_start(cells, steps, skin=skin)
+    arrange = eqx.filter_jit(lambda forces, particles: forces.arranged(particles))
+
+    def in_xla():
+        return jax.block_until_ready(arrange(run.dynamics.forces, run.state.particles))
+
+    return int(run.state.renewals.count), times(in_xla)
+
+
 def forces_alone(cells: int, library: ctypes.CDLL | None):
     """The forces of a melt of some steps on one list of skin 0.3: simkit's, and those of C where there is a
     compiler. Seconds of processor time of `EVALUATIONS` each."""
-    forces, particles = melt(cells, "float64", 0.3)
-    dynamics = ParticleDynamics(forces, VelocityVerlet(), DT)
-    run = simulate_particles(dynamics, dynamics.start(particles), 50, enlarge=enlarged)
+    _, run = run_from_start(cells, 50, skin=KERNEL_SKIN)
     forces = run.dynamics.forces
     particles, listed = forces.arranged(run.state.particles)
     evaluate = eqx.filter_jit(lambda forces, particles, listed: forces.forces(particles, listed))
@@ -225,13 +240,16 @@ def main():
         for precision in ("float64", "mixed"):
             programs[f"kernel, {precision}"] = unchecked(cells, steps, precision)
             programs[f"product, {precision}"] = checked(cells, steps, precision)
+        lists = {"kernel": steps // EVERY}
+        _, programs["lists, kernel"] = lists_alone(cells, steps, KERNEL_SKIN)
+        lists["product"], programs["lists, product"] = lists_alone(cells, steps, None)
         for opt in (False, True) if program else ():
             name = "OPT" if opt else "plain"
             of = functools.partial(lammps, program, cells=cells, steps=steps, opt=opt)
             best = min(SKINS, key=lambda skin, of=of: of(way="product", skin=skin))
-            programs[f"LAMMPS {name}, kernel"] = functools.partial(of, way="kernel", skin=0.3)
+            programs[f"LAMMPS {name}, kernel"] = functools.partial(of, way="kernel", skin=KERNEL_SKIN)
             programs[f"LAMMPS {name}, product, skin {best}"] = functools.partial(of, way="product", skin=best)
-        work |= dict.fromkeys(programs, atoms * steps)
+        work |= {name: atoms * (EVALUATIONS if "lists" in name else steps) for name in programs}
         if not arguments.small:
             for n, count in ((10, 200), (40, 10)):
                 programs[f"kernel, float64, {4 * n**3} atoms"] = unchecked(n, max(count, 20), "float64")
@@ -248,10 +266,10 @@ def main():
         programs |= alone
         work |= dict.fromkeys(alone, atoms * EVALUATIONS)
         result = timed(programs, rounds)
-    report("lennard_jones", list(findings(result, work)), result, work, arguments)
+    report("lennard_jones", list(findings(result, work, lists)), result, work, arguments)
 
 
-def findings(result: dict[str, Timing], work: dict[str, float]):
+def findings(result: dict[str, Timing], work: dict[str, float], lists: dict[str, int]):
     def rate(name: str) -> float:
         return work[name] / result[name].best
 
@@ -265,6 +283,13 @@ def findings(result: dict[str, Timing], work: dict[str, float]):
                     yield Measurement(
                         f"{way}, {precision}, one core, over {kind}", ours / rate(name), target=target
                     )
+            spent = lists[way] * result[f"lists, {way}"].best / EVALUATIONS
+            yield Measurement(
+                f"{way}, {precision}, share of {lists[way]} lists in the time",
+                spent / result[f"{way}, {precision}"].best,
+                target=0.15 if way == "kernel" else 0.25,
+                wanted="at most",
+            )
     if "jax-md" in result:
         ours = rate("product, float64")
         yield Measurement("product, float64, one core, over jax-md", ours / rate("jax-md"), target=40)

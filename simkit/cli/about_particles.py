@@ -59,7 +59,7 @@ def about_particle_method(name: str) -> dict[str, Any]:
 
 def function_sections() -> dict[str, type]:
     """The sections of the functions that observables of molecular dynamics name."""
-    from simkit.config.settings.particles import ParticleObservable
+    from simkit.config.settings.particle_observe import ParticleObservable
     from simkit.md.functions import FUNCTIONS
 
     fields = {name: ParticleObservable.model_fields[name] for name in FUNCTIONS}
@@ -68,7 +68,7 @@ def function_sections() -> dict[str, type]:
 
 def about_function(name: str) -> dict[str, Any]:
     """A function such as g(r): what it is, its keys and YAML to start from."""
-    from simkit.config.settings.particles import ParticleObservable
+    from simkit.config.settings.particle_observe import ParticleObservable
     from simkit.schema import particle_schema
 
     section = function_sections()[name]

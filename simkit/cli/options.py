@@ -38,6 +38,14 @@ Out = Annotated[
     Path | None,
     typer.Option(metavar="PATH", help="The dataset, .zarr or .nc, or a table .csv, in place of `output:`."),
 ]
+DerivativesOut = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        metavar="PATH",
+        help="Write a dataset, .zarr or .nc, or a table .csv, and a picture next to it.",
+    ),
+]
 NoPlot = Annotated[bool, typer.Option("--no-plot", help="No picture next to the dataset.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing dataset and picture.")]
 Threads = Annotated[

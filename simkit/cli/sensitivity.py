@@ -1,6 +1,5 @@
 """`simkit sensitivity`: how the means of an experiment change with its numbers."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,6 +9,7 @@ from simkit.cli.failures import end_on_unresolved, reported
 from simkit.cli.options import (
     AsJson,
     ChosenVariants,
+    DerivativesOut,
     ExperimentFile,
     NoPlot,
     Overrides,
@@ -48,12 +48,7 @@ def sensitivity(
     ] = False,
     overrides: Overrides = None,
     variant: ChosenVariants = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PATH", help="Write a dataset, .zarr or .nc, or a table .csv, and a picture next to it."
-        ),
-    ] = None,
+    out: DerivativesOut = None,
     no_plot: NoPlot = False,
     overwrite: Overwrite = False,
     threads: Threads = None,

@@ -48,8 +48,8 @@ def _assembled(experiment: ParticleExperiment, diagnostics: Diagnostics) -> Part
     names = dict.fromkeys([*diagnostics.written("constants"), *given])
     constants = Constants(given, list(names), diagnostics)
     ensemble = experiment.ensemble
-    plan = potential = stages = trajectory = None
-    every, scalars, functions, tail = 1, {}, {}, (0.0, 0.0)
+    plan = potential = stages = None
+    scalars, tail = {}, (0.0, 0.0)
     with diagnostics.collecting():
         plan = plan_system(experiment.system, 0 if ensemble is None else ensemble.seed, constants)
     names = _species(experiment) if plan is None else plan.names
@@ -62,13 +62,7 @@ def _assembled(experiment: ParticleExperiment, diagnostics: Diagnostics) -> Part
     if plan is not None:
         method = None if stages is None else stages[-1].method
         scalars = plan_scalars(experiment.observe, plan.cell is None, method, plan.units, constants)
-    if experiment.time is not None and experiment.save is not None:
-        with diagnostics.collecting():
-            every = measured_every(experiment)
-            trajectory = _trajectory(experiment, every)
-        if plan is not None and plan.cell is None and str(experiment.save.end).endswith(".data"):
-            message = "a LAMMPS data file needs a box, and this system is in free space; take .xyz"
-            diagnostics.add(("save", "end"), message)
+    every, trajectory = _saved(experiment, plan, diagnostics)
     with diagnostics.collecting():
         _refuse_small_numbers(experiment)
     if plan is not None and stages is not None and ensemble is not None:
@@ -116,6 +110,21 @@ def _species(experiment: ParticleExperiment) -> tuple[str, ...]:
     if section is None or section.file is not None:
         return ()
     return tuple(section.species or {}) or (ONLY,)
+
+
+def _saved(
+    experiment: ParticleExperiment, plan: SystemPlan | None, diagnostics: Diagnostics
+) -> tuple[int, PlannedTrajectory | None]:
+    """The steps from one measurement to the next, and the trajectory."""
+    every, trajectory = 1, None
+    if experiment.time is not None and experiment.save is not None:
+        with diagnostics.collecting():
+            every = measured_every(experiment)
+            trajectory = _trajectory(experiment, every)
+        if plan is not None and plan.cell is None and str(experiment.save.end).endswith(".data"):
+            message = "a LAMMPS data file needs a box, and this system is in free space; take .xyz"
+            diagnostics.add(("save", "end"), message)
+    return every, trajectory
 
 
 def _trajectory(experiment: ParticleExperiment, every: int) -> PlannedTrajectory | None:

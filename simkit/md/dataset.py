@@ -1,12 +1,13 @@
 """The result of a run of particles as a labelled `xarray.Dataset`."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
+from jaxtyping import Float
 from simkit_physics.particles.potentials.potential import AbstractPotential
 
 from simkit.md.files.run_dataset import KIND, end_variables, without_states
@@ -108,25 +109,43 @@ def observed(
 
 def _scalar(name: str, scalar: ScalarObservable, system: ParticleSystem, values: np.ndarray) -> Variables:
     unit, text = scalar.unit, scalar.expression.text
-    mean, stderr, tau, reason = mean_of(values)
-    about = {"n": int(values.size)} | ({"stderr_unknown": reason} if reason else {})
+    mean = mean_of(values)
+    about = {"n": int(values.size)} | ({"stderr_unknown": mean.unknown} if mean.unknown else {})
     variables = {
-        f"{name}_mean": variable((), mean, unit, f"mean of {text}", **about),
-        f"{name}_stderr": variable((), stderr, unit, f"standard error of the mean of {text}"),
+        f"{name}_mean": variable((), mean.value, unit, f"mean of {text}", **about),
+        f"{name}_stderr": variable((), mean.stderr, unit, f"standard error of the mean of {text}"),
         f"{name}_path": variable(("path", "time"), values, unit, text),
     }
-    time = system.units.label("time")
-    what = f"integrated autocorrelation time of {text}"
-    return variables | {f"{name}_correlation_time": variable((), tau * system.interval, time, what)}
+    return variables | with_stderr(
+        f"{name}_correlation_time",
+        (),
+        mean.tau * system.interval,
+        mean.tau_stderr * system.interval,
+        system.units.label("time"),
+        f"integrated autocorrelation time of {text}",
+    )
 
 
-def mean_of(values: np.ndarray) -> tuple[float, float, float, str]:
-    """Mean, standard error, autocorrelation time of a series (paths, rows), and why an error is unknown."""
+class Mean(NamedTuple):
+    """A mean over a series, its integrated autocorrelation time in samples, their standard errors, and why
+    that of the mean is not known."""
+
+    value: float
+    stderr: float
+    tau: float
+    tau_stderr: float
+    unknown: str
+
+
+def mean_of(values: Float[np.ndarray, "paths rows"]) -> Mean:
+    """The mean over all rows of all paths. Of a single row there is no error."""
     if values.shape[1] == 1:
-        return float(values.mean()), np.nan, np.nan, ""
+        return Mean(float(values.mean()), np.nan, np.nan, np.nan, "")
     estimate = of_series(values[:, :, None])
-    mean, stderr, tau = (float(np.ravel(each)[0]) for each in (estimate.value, estimate.stderr, estimate.tau))
-    return mean, stderr, tau, (estimate.reason or "").removeprefix("unknown: ")
+    figures = estimate.value, estimate.stderr, estimate.tau, estimate.tau_stderr
+    return Mean(
+        *(float(np.ravel(each)[0]) for each in figures), (estimate.reason or "").removeprefix("unknown: ")
+    )
 
 
 def _drift(result: ParticleResult, measured: Measured) -> Variables:

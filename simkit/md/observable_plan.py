@@ -7,7 +7,7 @@ from simkit_solvers import AbstractParticleMethod
 
 from simkit.config.diagnostics import SettingError
 from simkit.config.documents import KeyPath
-from simkit.config.settings.particles import ParticleObservable
+from simkit.config.settings.particle_observe import ParticleObservable
 from simkit.experiments.constants import Constants
 from simkit.expressions import check_spelling
 from simkit.md.functions import FUNCTIONS, AbstractFunction

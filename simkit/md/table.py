@@ -73,6 +73,7 @@ def _figures(dataset: "xr.Dataset", name: str) -> dict[str, Any]:
         "mean": _finite(mean),
         "stderr": _finite(dataset[f"{name}_stderr"]),
         "correlation_time": _finite(dataset[f"{name}_correlation_time"]),
+        "correlation_time_stderr": _finite(dataset[f"{name}_correlation_time_stderr"]),
         "first": _finite(dataset[f"{name}_path"].isel(path=0, time=0)),
         "last": _finite(dataset[f"{name}_path"].isel(path=0, time=-1)),
         "n": int(mean.attrs["n"]),
@@ -112,8 +113,10 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
     if single:
         columns["value"] = ["" if row["mean"] is None else f"{row['mean']:.12g}" for row in rows]
     else:
-        columns["mean"] = [_mean_text(row) for row in rows]
-        columns["correlated for"] = [_short(row.get("correlation_time")) for row in rows]
+        columns["mean"] = [_with_error(row, "mean", "stderr") for row in rows]
+        columns[f"correlated for [{dataset['time'].attrs['units']}]"] = [
+            _with_error(row, "correlation_time", "correlation_time_stderr") for row in rows
+        ]
     if not single and not several and int(dataset.attrs["paths"]) == 1:
         columns["at first"] = [_short(row.get("first")) for row in rows]
         columns["at last"] = [_short(row.get("last")) for row in rows]
@@ -131,10 +134,11 @@ def _named(name: str, unit: str, with_unit: bool) -> str:
     return f"{name} [{unit}]" if with_unit and unit not in ("", "1") else name
 
 
-def _mean_text(row: dict[str, Any]) -> str:
-    if row["mean"] is None:
+def _with_error(row: dict[str, Any], figure: str, stderr: str) -> str:
+    value, error = row.get(figure), row.get(stderr)
+    if value is None:
         return ""
-    return f"{row['mean']:.6g} ± ?" if row["stderr"] is None else with_error(row["mean"], row["stderr"])
+    return f"{value:.6g} ± ?" if error is None else with_error(value, error)
 
 
 def _short(value: float | None) -> str:

@@ -94,7 +94,7 @@ def _of_particles(dataset: xr.Dataset) -> Iterator[Line]:
     for name in dataset.attrs["observables"].split():
         mean = dataset[f"{name}_mean"]
         line: Line = {"quantity": name, "unit": mean.attrs["units"]}
-        figures = ("mean", "stderr", "correlation_time")
+        figures = ("mean", "stderr", "correlation_time", "correlation_time_stderr")
         yield line | {figure: _plain(dataset[f"{name}_{figure}"]) for figure in figures}
     for name in dataset.attrs["numbers"].split():
         value, stderr = dataset[name], dataset[f"{name}_stderr"]

@@ -28,12 +28,12 @@ def to_average_dataset(study: AverageDerivatives, provenance: Mapping[str, str])
     variables: Variables = {}
     for name, estimates in study.derivatives.items():
         scalar = simulation.scalars[name]
-        mean, stderr, _, reason = mean_of(values[name])
-        about = {"stderr_unknown": reason} if reason else {}
+        mean = mean_of(values[name])
+        about = {"stderr_unknown": mean.unknown} if mean.unknown else {}
         what = f"mean of {scalar.expression.text}"
         variables |= {
-            f"{name}_mean": variable((), mean, scalar.unit, what, **about),
-            f"{name}_mean_stderr": variable((), stderr, scalar.unit, f"standard error of the {what}"),
+            f"{name}_mean": variable((), mean.value, scalar.unit, what, **about),
+            f"{name}_mean_stderr": variable((), mean.stderr, scalar.unit, f"standard error of the {what}"),
         }
         key, dims = f"{name}_derivative", ("parameter",)
         figures = [

@@ -4,7 +4,7 @@ import dataclasses
 
 from simkit_solvers import Particles
 
-from simkit.config.settings.particles import DisplacementSettings
+from simkit.config.settings.particle_observe import DisplacementSettings
 from simkit.md.functions.function import AbstractFunction, Labelled, Place, estimated, species_axis
 from simkit.md.observables import FITTED, DisplacementResult, MeanSquareDisplacement, fitted_lags
 from simkit.md.simulation import ParticleSystem

@@ -5,7 +5,7 @@ import dataclasses
 from simkit_physics.particles.potentials.truncation import TRUNCATIONS, Plain, Shifted
 from simkit_solvers import Particles
 
-from simkit.config.settings.particles import FluctuationSettings
+from simkit.config.settings.particle_observe import FluctuationSettings
 from simkit.md.functions.function import AbstractFunction, Labelled, Place, estimated
 from simkit.md.observables import FluctuationResult, Fluctuations
 from simkit.md.simulation import ParticleSystem, temperature_changes

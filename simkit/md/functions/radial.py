@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 from simkit_solvers import Particles
 
-from simkit.config.settings.particles import RadialSettings
+from simkit.config.settings.particle_observe import RadialSettings
 from simkit.md.functions.function import SELDOM, AbstractFunction, Labelled, Place, estimated
 from simkit.md.observables import RadialDistribution, RadialResult
 from simkit.md.simulation import ParticleSystem

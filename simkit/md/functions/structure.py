@@ -4,7 +4,7 @@ import dataclasses
 
 from simkit_solvers import Particles
 
-from simkit.config.settings.particles import StructureSettings
+from simkit.config.settings.particle_observe import StructureSettings
 from simkit.md.functions.function import SELDOM, AbstractFunction, Labelled, Place, estimated
 from simkit.md.observables import StructureFactor, StructureResult
 from simkit.md.simulation import ParticleSystem

@@ -4,7 +4,7 @@ import dataclasses
 
 from simkit_solvers import Particles
 
-from simkit.config.settings.particles import VelocitySettings
+from simkit.config.settings.particle_observe import VelocitySettings
 from simkit.md.functions.function import AbstractFunction, Labelled, Place, estimated, species_axis
 from simkit.md.observables import VelocityAutocorrelation, VelocityResult
 from simkit.md.simulation import ParticleSystem

@@ -11,7 +11,7 @@ import optimistix as optx
 from jaxtyping import Array, Bool, PyTree
 
 from simkit_solvers.roots.krylov import ScaledGMRES
-from simkit_solvers.roots.picard import common_dtype, scaled_error, size_of, start_error
+from simkit_solvers.roots.picard import AbstractIteration, common_dtype, scaled_error, size_of, start_error
 
 
 class _NewtonKrylovState(eqx.Module):
@@ -79,15 +79,4 @@ class NewtonKrylov(optx.AbstractRootFinder):
     ) -> tuple[Bool[Array, ""], optx.RESULTS]:
         return (state.residual < 1) & (state.change < 1), optx.RESULTS.successful
 
-    def postprocess(
-        self,
-        fn: Callable,
-        y: PyTree,
-        aux: PyTree,
-        args: PyTree,
-        options: dict[str, Any],
-        state: PyTree,
-        tags: frozenset,
-        result: optx.RESULTS,
-    ) -> tuple[PyTree, PyTree, dict[str, Any]]:
-        return y, aux, {}
+    postprocess = AbstractIteration.postprocess
