@@ -22,6 +22,8 @@ from simkit.md.files.frame import Cell
 from simkit.md.files.lammps_data import read_lammps_data
 from simkit.md.files.xyz import read_xyz
 from simkit.md.table import closing_lines
+from simkit.results.number_text import with_error
+from simkit.time_series import of_series
 
 KELVIN = 1.380649e-23 / 1.602176634e-19  # eV
 
@@ -231,6 +233,21 @@ def test_energy_is_conserved_and_its_drift_is_printed(capsys):
     assert "LennardJones, VelocityVerlet (NVE), units lj" in printed
 
 
+def test_a_correlation_time_is_a_time_with_its_error_and_unit(capsys):
+    from simkit.md.table import print_table
+
+    run = simkit.run(fluid(time__steps=400, time__dt=0.002, save__every=5))
+    expected = of_series(run["T_path"].values[:, :, None])
+    for figure, samples in (("", expected.tau), ("_stderr", expected.tau_stderr)):
+        time = run[f"T_correlation_time{figure}"]
+        assert float(time) == pytest.approx(0.01 * float(samples[0]), rel=1e-12)
+        assert time.attrs["units"] == run["time"].attrs["units"]
+    print_table(run)
+    printed = capsys.readouterr().out
+    assert "correlated for [tau]" in printed
+    assert with_error(float(run["T_correlation_time"]), float(run["T_correlation_time_stderr"])) in printed
+
+
 @pytest.mark.more
 def test_a_stage_that_minimises_is_followed_by_motion_at_the_temperature():
     system = {
@@ -402,5 +419,6 @@ def test_a_table_for_spreadsheets_has_a_line_for_each_observable(folder):
     result = command("run", "a.yaml", "--out", "a.csv", "--no-plot", "--quiet")
     assert result.exit_code == 0, result.output
     lines = (folder / "a.csv").read_text().splitlines()
-    assert lines[0].split(",")[:3] == ["quantity", "unit", "mean"]
+    figures = ["mean", "stderr", "correlation_time", "correlation_time_stderr"]
+    assert lines[0].split(",")[:6] == ["quantity", "unit", *figures]
     assert [line.split(",")[0] for line in lines[1:]] == ["T"]
