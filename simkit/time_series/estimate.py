@@ -32,11 +32,12 @@ def honest(
     tau_stderr: np.ndarray,
     freedom: np.ndarray,
     samples: int,
+    or_else: str = "",
 ) -> Estimate:
     """The estimate, whose standard error is unknown where the data are too few.
 
     They are too few where there are not 50 autocorrelation times of them, each as long as its estimate and
-    one standard error of that. `variance` is that of the value, NaN where no autocorrelation time was found.
+    one standard error of that; the remedy is to run longer, `or_else` what it says. `variance` is that of the value, NaN where no autocorrelation time was found.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         times = samples / (tau + tau_stderr)  # an estimate of tau that is too small must not pass
@@ -49,12 +50,12 @@ def honest(
     if not np.all(finite):
         reason = "unknown: not a finite number, or no data"
     elif not np.all(found):
-        reason = f"unknown: {samples} samples are correlated from the first to the last; run longer"
+        reason = f"unknown: {samples} samples are correlated from the first to the last; run longer{or_else}"
     elif not np.all(enough):
         least = float(np.min(times[~enough]))
         reason = (
             f"unknown: {least:.0f} autocorrelation times of data, at least {LEAST} are needed; "
-            f"run {_factor(LEAST / least)} times as long"
+            f"run {_factor(LEAST / least)} times as long{or_else}"
         )
     return Estimate(value, error, tau, tau_stderr, freedom, samples, reason)
 

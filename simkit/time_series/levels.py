@@ -114,11 +114,12 @@ def estimated_mean(replicas: Levels | Sequence[Levels]) -> Estimate:
     """
     sums = _Pooled.of(replicas)
     mean, samples = sums.mean, sums.samples
+    or_else = "" if sums.count == 1 else f", or take at least {MANY} replicas"
     levels = [level for level in range(sums.levels) if sums.blocks(level) >= FEWEST_BLOCKS]
     windows = [windowed(sums.covariances(level), sums.blocks(level)) for level in levels]
     if not windows:
         unknown = np.full(mean.shape, np.nan)
-        return honest(mean, unknown, unknown, unknown, unknown, samples)
+        return honest(mean, unknown, unknown, unknown, unknown, samples, or_else)
     length = 2.0 ** np.arange(len(windows))
     variance = np.stack([np.where(w.repels, np.nan, w.total) for w in windows]) * length[:, None] / samples
     relative = np.sqrt(2 / np.stack([w.freedom for w in windows]))
@@ -136,7 +137,7 @@ def estimated_mean(replicas: Levels | Sequence[Levels]) -> Estimate:
     variance, tau_stderr = there(variance), tau * there(relative)
     if sums.count >= MANY:
         return _by_spread(sums, tau, tau_stderr)
-    return honest(mean, variance, tau, tau_stderr, freedom, samples)
+    return honest(mean, variance, tau, tau_stderr, freedom, samples, or_else)
 
 
 def block_errors(replicas: Levels | Sequence[Levels]) -> BlockErrors:

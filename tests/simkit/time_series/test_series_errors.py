@@ -15,6 +15,7 @@ from simkit.time_series import (
     of_series,
     with_level_samples,
 )
+from simkit.time_series.levels import MANY
 
 SEEDS = 300
 
@@ -119,6 +120,15 @@ def test_replicas_that_differ_have_a_larger_error():
     series = autoregressive(0.5, 4000, 4).transpose(2, 1, 0)
     apart = series + np.array([-1.0, -0.3, 0.3, 1.0])[:, None, None]
     assert not of_series(apart).stderr[0] < 3 * of_series(series).stderr[0]  # or unknown
+
+
+def test_replicas_that_differ_for_good_are_not_only_told_to_run_longer():
+    series = autoregressive(0.5, 4000, MANY).transpose(2, 1, 0) + 10.0 * np.arange(MANY)[:, None, None]
+    few = of_series(series[: MANY - 1])
+    assert np.isnan(few.stderr[0])
+    assert few.reason.endswith(f", or take at least {MANY} replicas")
+    assert np.isfinite(of_series(series).stderr[0])
+    assert "replicas" not in of_series(autoregressive(0.98, 2000, 1)).reason
 
 
 def test_a_constant_has_no_error_and_what_is_not_finite_an_unknown_one():
