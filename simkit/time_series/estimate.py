@@ -37,7 +37,8 @@ def honest(
     """The estimate, whose standard error is unknown where the data are too few.
 
     They are too few where there are not 50 autocorrelation times of them, each as long as its estimate and
-    one standard error of that; the remedy is to run longer, `or_else` what it says. `variance` is that of the value, NaN where no autocorrelation time was found.
+    one standard error of that; the remedy is to run longer, `or_else` what it says. `variance` is that of the
+    value, NaN where no autocorrelation time was found.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         times = samples / (tau + tau_stderr)  # an estimate of tau that is too small must not pass
