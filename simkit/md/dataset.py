@@ -126,7 +126,7 @@ def _scalar(name: str, scalar: ScalarObservable, system: ParticleSystem, values:
     )
 
 
-class Mean(NamedTuple):
+class SeriesMean(NamedTuple):
     """A mean over a series, its integrated autocorrelation time in samples, their standard errors, and why
     that of the mean is not known."""
 
@@ -137,13 +137,13 @@ class Mean(NamedTuple):
     unknown: str
 
 
-def mean_of(values: Float[np.ndarray, "paths rows"]) -> Mean:
+def mean_of(values: Float[np.ndarray, "paths rows"]) -> SeriesMean:
     """The mean over all rows of all paths. Of a single row there is no error."""
     if values.shape[1] == 1:
-        return Mean(float(values.mean()), np.nan, np.nan, np.nan, "")
+        return SeriesMean(float(values.mean()), np.nan, np.nan, np.nan, "")
     estimate = of_series(values[:, :, None])
     figures = estimate.value, estimate.stderr, estimate.tau, estimate.tau_stderr
-    return Mean(
+    return SeriesMean(
         *(float(np.ravel(each)[0]) for each in figures), (estimate.reason or "").removeprefix("unknown: ")
     )
 

@@ -7,6 +7,8 @@ import pytest
 from scipy.interpolate import CubicSpline
 from simkit_physics import LennardJones, Plain, Tabulated
 
+pytestmark = pytest.mark.more
+
 FLUID = LennardJones(1.0, 1.0)
 EVEN = np.linspace(0.8, 2.5, 120)
 GAPS = np.cumsum(1 + 0.7 * np.sin(2.4 * np.arange(91)))

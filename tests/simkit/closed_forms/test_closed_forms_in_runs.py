@@ -30,6 +30,7 @@ def arguments_of(name):
     return given | ({"r": 0.03} if name.startswith("cir") else {})
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", sorted(CLOSED_FORMS.keys() - OF_NUMBERS))
 def test_a_closed_form_is_the_same_of_arrays_and_its_derivatives_are_its_differences(name):
     form, given = CLOSED_FORMS[name], arguments_of(name)

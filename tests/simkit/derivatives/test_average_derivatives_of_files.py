@@ -17,6 +17,8 @@ from simkit.cli import app
 from simkit.derivatives.table import print_table
 from simkit.results.variants import one_variant
 
+pytestmark = pytest.mark.more
+
 BATH = {"type": "BAOAB", "temperature": 1.2, "friction": 2.0}
 CURVE = {"bath": {"times": [0, 1], "values": [2.0, 1.0], "outside": "hold"}}
 SMOOTH = {"potential__truncation": "shifted_force"}

@@ -141,6 +141,7 @@ def test_a_smooth_value_that_bends_within_a_step(precision):
     assert alone["above_derivative"].item() == result["above_derivative"].item()  # its steps stay long
 
 
+@pytest.mark.more
 def test_steps_in_time_are_fractions_of_its_length():
     experiment = {
         "model": {"ode": {"x": "-x"}},

@@ -47,6 +47,7 @@ CONDITION = ("min(X) > -0.2", "-max(-X) > -0.2"), {"wrt": ["mu", "X"]}, "derivat
 VALUE = ("maximum(min(X) + 1, 0)", "maximum(1 - max(-X), 0)"), {"wrt": ["X"], "second": ["X"]}, "second"
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("texts", "section", "kind"), [CONDITION, VALUE])
 def test_the_least_value_is_the_largest_with_the_other_sign(texts, section, kind):
     """By the same estimators, with the same errors: also in where paths begin, and of second derivatives."""

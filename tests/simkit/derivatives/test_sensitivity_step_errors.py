@@ -226,6 +226,7 @@ def test_a_run_that_sees_fewer_exact_states_binds_the_rows_that_it_saves():
         assert other.bind({}).grid.rows == other.grid.rows == 3
 
 
+@pytest.mark.more
 @pytest.mark.user_code
 def test_bits_do_not_depend_on_threads_devices_and_chunks():
     changes = {

@@ -17,6 +17,8 @@ from simkit.ensemble.early_exercise.longstaff_schwartz import fit_policy, with_p
 from simkit.expressions import compile_expression
 from simkit.observe.exercise import Exercise, Policy, polynomials
 
+pytestmark = pytest.mark.more
+
 EUROPEAN, BERMUDAN_10, BERMUDAN_50 = 9.4624925962, 9.5556159821, 9.5668093554
 PUT = "exp(-r*t) * maximum(K - exp(x), 0)"
 
@@ -68,14 +70,12 @@ def mean_and_error(x):
     return x.mean(), x.std(ddof=1) / math.sqrt(len(x))
 
 
-@pytest.mark.more
 def test_price_with_ten_dates(ten):
     priced(ten[0], BERMUDAN_10, 0.01)
     fit = ten[1]
     assert abs(fit.mean - BERMUDAN_10) < 3 * fit.stderr
 
 
-@pytest.mark.more
 @pytest.mark.parametrize(
     "dates", [[0.2, 0.45, 0.8, 1.0], [0.15, 0.45, 0.6]], ids=["to the end", "lapses before"]
 )
@@ -111,7 +111,6 @@ def tree(dates, levels=4000):
     return value[0], np.array([boundary[n] for n in sorted(boundary)])
 
 
-@pytest.mark.more
 def test_exercise_is_below_the_boundary(ten):
     """The highest price at which a put is exercised, against that of a tree with the same dates."""
     price, boundary = tree([i / 10 for i in range(1, 11)])
@@ -163,7 +162,6 @@ def test_the_policy_knows_nothing_of_the_paths_it_is_priced_on():
 
 
 @pytest.mark.user_code
-@pytest.mark.more
 def test_policy_is_the_same_for_every_ensemble():
     """It depends on seed and experiment, not on how many paths are priced, nor on how many devices."""
     simulation = load(experiment({"dates": 2, "paths": 8192}, time={"t1": 1.0, "steps": 16}))
@@ -207,7 +205,6 @@ def test_polynomials_are_orthonormal_up_to_scale():
     np.testing.assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-9)
 
 
-@pytest.mark.more
 def test_derivatives_of_what_is_taken():
     """At a fixed policy it moves with the state at the date: forwards, in reverse, and in float32 too."""
     simulation = load(experiment({"dates": 2}, time={"t1": 1.0, "steps": 4}))
@@ -354,7 +351,6 @@ def test_dates_are_expressions_of_constants():
         load(experiment({"dates": ["c", "T + c"]}, **given))
 
 
-@pytest.mark.more
 def test_a_constant_that_moves_a_date_is_no_target():
     given = {"constants": {"K": 100.0, "r": 0.05, "vol": 0.25, "T": 1.0, "c": 0.4}}
     time = {"t1": "T", "steps": 10}

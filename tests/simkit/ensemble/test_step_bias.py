@@ -25,6 +25,8 @@ from simkit.ensemble.step_bias.step_error import StepError
 from simkit.results.dataset import to_dataset
 from simkit.results.table import print_table, summary
 
+pytestmark = pytest.mark.more
+
 GROWTH = {
     "model": {"type": "GBM", "mu": 0.5, "sigma": 0.3},
     "initial": {"S": 1.0},
@@ -72,9 +74,7 @@ def test_other_grids_have_the_same_times_and_enough_steps(steps):
         assert result == ((0.5, longer[0]) if longer else (0.5, 0.25))
 
 
-@pytest.mark.parametrize(
-    "steps", [16, 7, *(pytest.param(steps, marks=pytest.mark.more) for steps in (36, 10, 15))]
-)
+@pytest.mark.parametrize("steps", [16, 7, *(steps for steps in (36, 10, 15))])
 def test_all_grids_see_the_same_path(steps):
     """A Brownian motion ends where it does, whatever the steps."""
     brownian = {
@@ -87,9 +87,8 @@ def test_all_grids_see_the_same_path(steps):
     assert abs(step.bias) < 1e-6
 
 
-@pytest.mark.more
-@pytest.mark.parametrize("steps", [pytest.param(16, marks=pytest.mark.more), 15])
-@pytest.mark.parametrize("solver", ["EulerMaruyama", pytest.param("PlatenWeak2", marks=pytest.mark.more)])
+@pytest.mark.parametrize("steps", [16, 15])
+@pytest.mark.parametrize("solver", ["EulerMaruyama", "PlatenWeak2"])
 def test_its_error_covers_a_known_bias(solver, steps):
     """Of 60 seeds 95 % within two errors, by longer steps and by halves, with much noise and with little.
 
@@ -109,7 +108,6 @@ def test_its_error_covers_a_known_bias(solver, steps):
         assert abs(np.mean(z)) < 1.1
 
 
-@pytest.mark.more
 def test_a_stiff_mean_has_a_bound_and_no_z():
     """The variance of the method is known: 0.05 / (1 + 1000 h / 2) once the start is forgotten."""
     result = simkit.run(STIFF | {"ensemble": {"paths": 2000, "devices": 1, "unresolved": "keep"}})
@@ -128,7 +126,6 @@ def test_a_stiff_mean_has_a_bound_and_no_z():
     assert not figures["resolved"]
 
 
-@pytest.mark.more
 def test_an_integral_along_the_path_has_the_order_of_its_own_rule():
     """The trapezoidal rule of t² over 8 steps to 2 is off by 1/48, whatever the solver."""
     observe = {"I": {"value": "integral(t**2)", "exact": 8 / 3}, "A": "integral(S)", "S2": "S**2"}
@@ -140,7 +137,6 @@ def test_an_integral_along_the_path_has_the_order_of_its_own_rule():
     assert abs(float(result["I_z"])) < 5
 
 
-@pytest.mark.more
 def test_rounding_is_no_distance_from_an_exact_value():
     curve = {"times": [0, 0.5, 1, 2], "values": [0.01, 0.06, 0.02, 0.05], "interpolation": "previous"}
     result = simkit.run(
@@ -164,7 +160,6 @@ def test_rounding_is_no_distance_from_an_exact_value():
     assert "-8.3 %" in row
 
 
-@pytest.mark.more
 @pytest.mark.parametrize("steps", [200, 2000, 8000])
 def test_a_variable_that_ends_at_zero_has_the_rounding_of_its_way(steps):
     """Half a turn of an oscillator ends at v = -sin(pi), to 1.2e-16."""
@@ -198,7 +193,6 @@ def test_a_rate_may_be_a_whole_number():
         assert abs(result.bias["x"].bias) <= 2 * result.bias["x"].stderr < 1e-14
 
 
-@pytest.mark.more
 def test_one_path_has_no_z():
     """It has no standard error: that of zero, which other paths would not be, is infinite."""
     call = {"value": "maximum(S - 2, 0)", "exact": 0.001}
@@ -214,7 +208,6 @@ def test_one_path_has_no_z():
     assert np.isnan(float(to_dataset(simulation, run_ensemble(simulation), {})["call_z"]))
 
 
-@pytest.mark.more
 def test_the_bias_takes_as_many_paths_as_make_it_as_good_as_the_mean():
     """Within a tenth of the work, the same on one device and two; at first, and of few paths, 4096."""
     many = load(GROWTH | {"observe": {"digital": "S > 1.5"}, "ensemble": {"paths": 120_000}})
@@ -416,7 +409,6 @@ def test_an_ordinary_equation_beyond_its_limit_is_no_result():
     assert result.attrs["unresolved"] == "x 400"
 
 
-@pytest.mark.more
 @pytest.mark.parametrize("steps", [{"steps": 1000}, {"rtol": 1e-6, "atol": 1e-6}])
 def test_a_chaotic_solution_is_not_called_stiff(steps):
     """Lorenz at t = 40, where no solver and no number of steps gives digits of a single path."""
@@ -449,7 +441,6 @@ CALM = [
 ]
 
 
-@pytest.mark.more
 @pytest.mark.parametrize(
     ("changes", "seed"),
     [

@@ -108,6 +108,7 @@ def test_values_near_the_largest_number_are_no_error():
     assert result.stderr == pytest.approx(DOUBT * 1e294)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("paths", [5, 30, 1000])
 @pytest.mark.parametrize("tail", [None, 3])
 def test_noise_is_distinguished_from_a_bias_and_covers_it(paths, tail):

@@ -62,6 +62,7 @@ def test_the_bias_of_stochastic_steps_covers_the_exact_one(tol):
     assert np.mean(np.square(z)) < 2
 
 
+@pytest.mark.more
 def test_z_of_stochastic_steps_counts_the_bias():
     """The mean itself is off by many standard errors, and z says that steps are why."""
     simulation = dataclasses.replace(with_tolerance(CUBE, 0.03), paths=2000)

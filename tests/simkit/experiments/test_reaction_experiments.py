@@ -60,6 +60,7 @@ def ran():
     return simkit.run(ARRIVALS)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("experiment", "view", "kind"),
     [

@@ -6,6 +6,8 @@ import pytest
 import simkit
 from simkit import InputError, load
 
+pytestmark = pytest.mark.more
+
 STEADY = {"times": [0.0, 0.5, 1.0], "values": [0.05, 0.05, 0.05], "interpolation": "previous"}
 MERTON = {
     "model": {"type": "Merton", "mu": 0.05, "sigma": 0.2, "lam": 3.0, "m": -0.1, "delta": 0.1},
@@ -16,7 +18,6 @@ MERTON = {
 }
 
 
-@pytest.mark.more
 @pytest.mark.parametrize("solver", ["EulerMaruyama", "ExactSampling"])
 def test_a_curve_leaves_jumps_where_they_were(solver):
     plain = simkit.run(MERTON | {"solver": solver})
@@ -47,7 +48,6 @@ DIVIDEND = {
 }
 
 
-@pytest.mark.more
 def test_a_barrier_crossed_by_an_event_is_touched():
     result = simkit.run(
         DIVIDEND
@@ -74,7 +74,6 @@ def test_a_barrier_is_watched_with_the_volatility_of_each_step():
     assert float(result["alive_mean"]) == pytest.approx(steps.prod(), rel=1e-12)
 
 
-@pytest.mark.more
 @pytest.mark.parametrize("time", [{"steps": 4}, {"rtol": 1e-6, "atol": 1e-9}], ids=str)
 def test_an_event_reads_a_curve_as_it_goes_on(time):
     result = simkit.run(
@@ -96,7 +95,6 @@ def test_an_event_reads_a_curve_as_it_goes_on(time):
     assert float(result["x_mean"][-1]) == 5.0
 
 
-@pytest.mark.more
 def test_an_option_is_exercised_at_what_holds_after_its_date():
     """The policy and those who follow it see the same side of a jump of the strike, or their means part."""
     strike = {"times": [0.0, 0.5, 1.0], "values": [130.0, 90.0, 90.0], "interpolation": "previous"}
@@ -188,7 +186,6 @@ def test_dates_of_exercise_are_times_wherever_a_run_begins():
     assert float(result["option_mean"]) == float(result["option_in_sample"]) == 2.25
 
 
-@pytest.mark.more
 def test_an_american_call_is_exercised_just_before_dividends():
     """Two cash dividends; the exact value is of exercise on those days and at the end."""
     days = ["91/365", "274/365"]

@@ -9,6 +9,8 @@ import simkit
 from simkit import InputError, read_dataset, write_dataset
 from simkit.md.experiment import load_particles
 
+pytestmark = pytest.mark.more
+
 LANGEVIN = {"type": "BAOAB", "temperature": 1.0, "friction": 1.0}
 CHAINS = {"type": "NoseHooverChains", "temperature": 1.0, "relaxation_time": 0.2}
 RESCALING = {"type": "StochasticVelocityRescaling", "temperature": 1.0, "relaxation_time": 0.2}
@@ -44,7 +46,7 @@ def assert_same_from_the_middle(whole, half, rest) -> None:
         (CHAINS, LARGE),
         (BROWNIAN, SMALL),
         *(
-            pytest.param(*each, marks=pytest.mark.more)
+            each
             for each in [
                 (CHAINS, SMALL),
                 (LANGEVIN, LARGE),
@@ -63,7 +65,6 @@ def test_two_halves_have_the_bits_of_the_whole(tmp_path, solver, cells):
     assert ("neighbour lists" in whole.attrs["forces"]) == (cells == LARGE)
 
 
-@pytest.mark.more
 @pytest.mark.parametrize("precision", ["mixed", "float32"])
 def test_the_same_holds_in_other_precisions(tmp_path, precision):
     changes = {"solver": CHAINS, "observe": MOVING, "system__lattice__cells": LARGE, "precision": precision}
@@ -89,7 +90,6 @@ def test_all_replicas_start_from_one_and_then_part(tmp_path):
     assert energies[0, -1] != energies[1, -1]
 
 
-@pytest.mark.more
 def test_what_is_changed_is_said_and_the_rest_goes_on_to_round_off(tmp_path):
     file, changes = tmp_path / "half.zarr", {"observe": MOVING, "system__lattice__cells": LARGE}
     half = simkit.run(fluid(**changes), out=file)
@@ -108,7 +108,6 @@ def test_what_is_changed_is_said_and_the_rest_goes_on_to_round_off(tmp_path):
     assert exact.attrs["start"].endswith("exactly")
 
 
-@pytest.mark.more
 def test_new_lists_change_a_run_by_round_off_only(tmp_path):
     """Through extended XYZ, which has all digits but no lists."""
     file, end = tmp_path / "half.zarr", tmp_path / "end.xyz"
@@ -121,7 +120,6 @@ def test_new_lists_change_a_run_by_round_off_only(tmp_path):
     np.testing.assert_allclose(new["U_path"], exact["U_path"], rtol=1e-9)
 
 
-@pytest.mark.more
 @pytest.mark.user_code
 def test_stages_may_start_from_a_saved_state_and_observables_begin_with_the_run(tmp_path):
     file = tmp_path / "half.zarr"
@@ -198,7 +196,7 @@ def test_units_of_the_earlier_run_and_other_datasets_are_refused(saved, tmp_path
         load_particles(fluid(system={"file": str(store)}))
 
 
-@pytest.mark.parametrize("precision", [pytest.param("float64", marks=pytest.mark.more), "mixed"])
+@pytest.mark.parametrize("precision", ["float64", "mixed"])
 def test_images_of_an_earlier_run_go_on_with_new_lists_too(tmp_path, precision):
     """Positions without the box move continuously over the stop."""
     file = tmp_path / "half.zarr"

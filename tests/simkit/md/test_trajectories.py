@@ -21,6 +21,8 @@ from simkit.md.files import frame_store
 from simkit.md.files.lammps_data import read_lammps_data
 from simkit.md.files.xyz import read_xyz
 
+pytestmark = pytest.mark.more
+
 BROWNIAN = {"type": "BrownianDynamics", "temperature": 1.0, "friction": 100.0}
 OBSERVE = {"U": "potential_energy"}
 
@@ -186,7 +188,6 @@ HEEDFUL = (
 )
 
 
-@pytest.mark.more
 @pytest.mark.parametrize(("suffix", "number"), [("xyz", signal.SIGINT), ("zarr", signal.SIGTERM)])
 def test_a_signal_while_frames_are_written_leaves_none(tmp_path, suffix, number):
     """Threads write them, which do not see the end of the process."""

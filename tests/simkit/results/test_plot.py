@@ -12,6 +12,8 @@ from pictures import assert_nothing_overlaps
 
 from simkit import InputError, OutputError, plot_dataset, read_dataset, save_picture, write_dataset
 
+pytestmark = pytest.mark.more
+
 
 def labels(figure):
     return [text.get_text() for legend in figure.legends for text in legend.get_texts()]

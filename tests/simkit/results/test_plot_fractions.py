@@ -9,6 +9,8 @@ from pictures import assert_nothing_overlaps
 from simkit import plot_dataset
 from simkit.results.variant_dataset import combined
 
+pytestmark = pytest.mark.more
+
 
 def as_in_a_file(figure):
     figure.set_dpi(150)

@@ -20,6 +20,8 @@ from simkit.studies.plan import load_uncertain
 from simkit.studies.simulations import simulated_design
 from simkit.studies.table import print_table, summary
 
+pytestmark = pytest.mark.more
+
 NOISY = """\
 constants:
   theta: {normal: {mean: 1, sd: 0.5}}
@@ -90,7 +92,6 @@ def within(dataset, name, observable, exact, times=3.0, **place):
     return abs(value - exact) <= times * half
 
 
-@pytest.mark.more
 @pytest.mark.user_code
 def test_indices_and_the_split_of_the_variance_are_exact(sobol):
     """y = k x with x = theta + 0.5 W: E[y|k, theta] = k theta, Var[y|k, theta] = k² / 4."""
@@ -128,7 +129,6 @@ def test_neither_devices_nor_chunks_change_a_bit(sobol, changes):
         assert np.array_equal(sobol[name].values, other[name].values), name
 
 
-@pytest.mark.more
 def test_derivatives_along_paths_are_exact():
     """dy/dk = x and dy/dtheta = k; E[E[x|theta]²] = 1.25 without the noise in x."""
     study = uncertainty(NOISY, overrides={"uncertainty.method": "derivatives", "uncertainty.of": "[y, z]"})
@@ -168,7 +168,6 @@ def test_every_point_of_a_row_meets_the_same_paths(monkeypatch):
     assert np.array_equal(simulated(design, np.ones((4, 16, 6)), 0)["z"].each, values)
 
 
-@pytest.mark.more
 def test_a_jump_process_can_be_studied():
     reactions = """\
 constants: {birth: {uniform: [10, 30]}, start: {discrete: [5, 15]}}
@@ -231,7 +230,6 @@ class TestFiles:
         with pytest.raises(InputError, match=where):
             simkit.uncertainty(tmp_path / "noisy.yaml", overrides=budget)
 
-    @pytest.mark.more
     def test_command(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         (tmp_path / "noisy.yaml").write_text(NOISY)

@@ -139,6 +139,7 @@ def test_friction_and_heat_of_a_free_step_are_exact():
     np.testing.assert_allclose(p, decay * np.array([1.5, -0.4]) + heat * np.array([0.8, -1.1]), rtol=1e-13)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("name", "fractions"),
     [
@@ -264,6 +265,7 @@ def test_average_over_a_double_well(name, model, h, bias):
     assert abs(estimate) < bias + 5 * error
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("name", "model", "h"), [("BAOAB", DoubleWellLangevin, 0.2), ("LeimkuhlerMatthews", DoubleWell, 0.08)]
 )

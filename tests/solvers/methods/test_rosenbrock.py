@@ -249,6 +249,7 @@ def test_an_impossible_step_is_tried_again_shorter(solver):
     assert result == pytest.approx(np.tan(np.arctan(2) - 0.5) ** 2, rel=1e-4)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "adjoint",
     [diffrax.ForwardMode(), pytest.param(diffrax.RecursiveCheckpointAdjoint(), marks=pytest.mark.slow)],

@@ -22,6 +22,8 @@ from simkit.md.observables import (
 from simkit.md.observables.displacement import _note
 from simkit.time_series import Estimate
 
+pytestmark = pytest.mark.more
+
 
 def cube(side: float) -> OrthorhombicBox:
     return OrthorhombicBox(Vector(*(jnp.asarray(float(side)),) * 3))
@@ -106,7 +108,6 @@ def test_velocities_that_are_still_correlated_at_the_last_lag_give_no_diffusion_
 
 
 @pytest.mark.parametrize("replicas", [1, 3])
-@pytest.mark.more
 def test_brownian_particles_diffuse_as_they_should(replicas):
     """6 D t, unwrapped across a small box, with errors that cover D over 30 seeds."""
     D, dt, steps, count, side, seeds = 0.3, 0.1, 4000, 8, 2.0, 30
@@ -299,7 +300,6 @@ def test_scalars_have_means_and_drifts():
     assert result.drift.value[1] == result.drift.stderr[1] == 0
 
 
-@pytest.mark.more
 def test_several_measurements_have_intervals_of_their_own_and_the_same_bits_for_any_chunks():
     steps, side = 230, 4.0
     motion = uniform_motion(steps, 20, side)

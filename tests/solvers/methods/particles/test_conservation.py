@@ -76,6 +76,7 @@ def test_momentum_is_conserved_to_rounding(method):
     assert made.degrees_of_freedom(COUNT) == 3 * COUNT - 3
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", THERMOSTATS)
 def test_the_conserved_quantity_of_a_thermostat_fluctuates_with_the_square_of_the_step(name):
     """The energy itself changes by much more; from step to half the step a fourth is left."""
@@ -88,6 +89,7 @@ def test_the_conserved_quantity_of_a_thermostat_fluctuates_with_the_square_of_th
     assert 3 < deviations[0] / deviations[1] < 5.5
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("substeps", [2, 3])
 def test_substeps_of_a_chain_change_a_run_with_the_fourth_power_of_the_step(substeps):
     """That is the order of the weights with which its thermostats take turns."""
