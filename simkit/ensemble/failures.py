@@ -40,8 +40,10 @@ def failed_paths(simulation: Simulation, ids: np.ndarray) -> NumericalError:
     failures = [failure_of(simulation, int(path)) for path in ids[:SHOWN]]
     more = f", and {len(ids) - SHOWN} more in the same block of {LEAF} paths" if len(ids) > SHOWN else ""
     known = {each.status: REMEDIES[each.status] for each in failures if each.status in REMEDIES}
-    remedy = "; ".join(known.values()) or simulation.stepping.remedy
-    if simulation.stepping.has_increments and simulation.stepping.view == LANGEVIN:
+    stepping = simulation.stepping
+    general = stepping.float32_remedy if simulation.precision == "float32" else None
+    remedy = "; ".join(known.values()) or general or stepping.remedy
+    if stepping.has_increments and stepping.view == LANGEVIN:
         remedy = "The Langevin equation is not valid for small counts: use DirectMethod, or more steps"
     if all(failure.observables_only for failure in failures):
         remedy = "The state is finite: write the observable so that it has a value there"

@@ -54,6 +54,7 @@ class AbstractStepping(abc.ABC):
     group: ClassVar[int | None]
     description: ClassVar[str]
     remedy: ClassVar[str]  # for paths that fail
+    float32_remedy: ClassVar[str | None] = None  # where that is another
     whole: ClassVar[bool] = False  # the state is of whole numbers, which change event by event
     has_increments: ClassVar[bool] = False  # Brownian ones, over steps that are the same for all paths
     discontinuous: ClassVar[str | None] = None  # why a path jumps as parameters move
@@ -177,6 +178,10 @@ class AbstractAdaptiveSteps(AbstractStepping):
 
     description = "adaptive steps"
     remedy = "Use another solver, other tolerances or a larger time.max_steps"
+    float32_remedy = (
+        "In float32 an atol below 1e-7 of the largest variable may be out of reach: use precision: float64 "
+        "or a larger atol, another solver or a larger time.max_steps"
+    )
     too_short: ClassVar[str]
 
     @property

@@ -76,6 +76,11 @@ CASES = {
 }
 
 
+def test_float32_is_named_where_it_may_be_the_reason():
+    message = str(failed_paths(load(TOLERANT | {"precision": "float32"}), IDS))
+    assert "atol below 1e-7 of the largest variable may be out of reach: use precision: float64" in message
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_the_message_of_paths_that_fail_alike(case):
     """The first three are described, the others of their block counted; a common reason stands once."""
