@@ -13,7 +13,7 @@ import yaml
 
 PATHS = 512  # enough for every bit to count
 PRECISIONS = ("float64", "float32")
-FINEST = 1e-6  # relative tolerance of float32
+FINEST = {"rtol": 1e-6, "atol": 1e-7}  # tolerances that float32 resolves
 
 
 class Case(NamedTuple):
@@ -118,12 +118,14 @@ def _examples(checkout: Path) -> list[Case]:
 
 
 def _coarser(sections: dict) -> tuple[str, ...]:
-    """Fewer paths, and a tolerance that float32 resolves, where an experiment has more."""
+    """Fewer paths, and tolerances that float32 resolves, where an experiment has more."""
     settings = ()
     if sections.get("ensemble", {}).get("paths", 0) > PATHS:
         settings += (f"ensemble.paths={PATHS}",)
-    if re.fullmatch(r"[\d.]+e-\d+", rtol := str(sections["time"].get("rtol"))) and float(rtol) < FINEST:
-        settings += (f"time.rtol={FINEST}",)
+    for name, finest in FINEST.items():
+        given = str(sections["time"].get(name))
+        if re.fullmatch(r"[\d.]+e-\d+", given) and float(given) < finest:
+            settings += (f"time.{name}={finest}",)
     return settings
 
 
