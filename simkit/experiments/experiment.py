@@ -40,16 +40,21 @@ def load(source: str | os.PathLike | Mapping[str, Any], overrides: Overrides = (
     return simulation_of(document)
 
 
-def simulation_of(document: Document) -> Simulation:
-    """The simulation of a document without variants. Raises `InputError` that lists every error."""
-    diagnostics = Diagnostics(document)
-    if is_particles(document.data):
+def refuse_particles(diagnostics: Diagnostics) -> None:
+    """Raise `InputError` for an experiment of molecular dynamics."""
+    if is_particles(diagnostics.document.data):
         message = (
             "this does not work for molecular dynamics, which has the commands run, validate, sensitivity "
             "and plot, and simkit.run, simkit.sensitivity and simkit.single_point in Python"
         )
         diagnostics.add((SYSTEM,), message, at_key=True)
         diagnostics.raise_if_any()
+
+
+def simulation_of(document: Document) -> Simulation:
+    """The simulation of a document without variants. Raises `InputError` that lists every error."""
+    diagnostics = Diagnostics(document)
+    refuse_particles(diagnostics)
     experiment = with_curve_numbers(read_experiment(diagnostics), diagnostics)
     simulation = assemble(experiment, diagnostics)
     diagnostics.raise_if_any()

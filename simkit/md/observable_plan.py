@@ -56,6 +56,11 @@ def plan_scalars(
             if name in RESERVED:
                 message = f"{name} is a variable of every dataset; choose another name"
                 raise SettingError(path, message, at_key=True)
+            if not kinds and name in FUNCTIONS:
+                message = f"needs a name of its own above it; write my_{name}: {{{name}: …}}"
+                raise SettingError(path, message, at_key=True)
+            if not kinds and diagnostics.at_or_below(path):
+                continue
             if len(kinds) != 1:
                 raise SettingError(
                     path, f"needs one of {', '.join(KINDS)}, got {' and '.join(kinds) or 'none'}"

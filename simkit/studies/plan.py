@@ -13,7 +13,7 @@ from simkit.distributions.plain import distribution_of, plain
 from simkit.ensemble.simulation import Simulation, experiment_of
 from simkit.errors import InputError
 from simkit.experiments.constants import Constants
-from simkit.experiments.experiment import VARIANTS, simulation_of
+from simkit.experiments.experiment import VARIANTS, refuse_particles, simulation_of
 from simkit.studies.limits import beyond_a_study
 from simkit.studies.methods import METHODS, OWNERS
 from simkit.suggestions import did_you_mean, shown
@@ -56,6 +56,7 @@ def load_uncertain(source: Any, overrides: Overrides = ()) -> UncertainExperimen
     document = read_document(source)
     apply_overrides(document, overrides)
     diagnostics = Diagnostics(document, with_text=False)
+    refuse_particles(diagnostics)
     if VARIANTS in document.data:
         message = "a study takes one experiment; remove variants, or make files of them"
         diagnostics.add((VARIANTS,), message, at_key=True)

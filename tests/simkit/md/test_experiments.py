@@ -225,6 +225,10 @@ MISTAKES = {
         {"observe": {"g": {"rdf": {"max": 1.0}, "value": "pressure"}}},
         "observe.g: needs one of value, rdf, msd, vacf, structure_factor, fluctuations, got value and rdf",
     ),
+    "no name": (
+        {"observe": {"rdf": {"bins": 10}}},
+        "observe.rdf: needs a name of its own above it; write my_rdf: {rdf: …}",
+    ),
     "short": ({"observe": {"D": {"msd": {}}}}, "observe.D.msd: needs 40 measurements, got 4"),
     "reserved": ({"observe": {"force": "pressure"}}, "observe.force: force is a variable of every dataset"),
     "constant": (
@@ -411,5 +415,7 @@ def test_examples_and_what_they_resolve_to_fit_the_schema(path, schema):
 def test_other_commands_refuse_molecular_dynamics_with_a_remedy():
     with pytest.raises(InputError, match="system: this does not work for molecular dynamics"):
         simkit.load(fluid())
+    with pytest.raises(InputError, match="system: this does not work for molecular dynamics"):
+        simkit.uncertainty(fluid())
     with pytest.raises(InputError, match="there is no variant 'low'"):
         simkit.run(fluid(), variants=["low"])
