@@ -211,10 +211,9 @@ def test_a_list_serves_until_a_particle_has_moved_half_the_skin(lists):
         assert bool(forces.serves(listed, particles.position._replace(x=x))) is serves
 
 
-@pytest.mark.parametrize("precision", with_marks(["mixed", "float32"], ["float32"]))
-@pytest.mark.parametrize(
-    "name", with_marks(["melt", "tilted", "droplet in free space"], ["tilted", "droplet in free space"])
-)
+@pytest.mark.more
+@pytest.mark.parametrize("precision", ["mixed", "float32"])
+@pytest.mark.parametrize("name", ["melt", "tilted", "droplet in free space"])
 def test_lower_precision_has_the_stated_error(name, precision, lists):
     """Mixed: 1e-6 of the rms force, in fixed point as in free space; float32: what rounding of positions
     makes."""

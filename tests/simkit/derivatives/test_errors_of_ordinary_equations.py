@@ -193,6 +193,7 @@ def test_a_value_that_jumps_is_neither_smoothed_nor_scored_without_noise():
     )
 
 
+@pytest.mark.more
 def test_paths_that_fail_are_left_out_of_the_step_error_too():
     """x' = a x² goes to infinity before t = 1 where x begins above 1."""
     explodes = {

@@ -232,6 +232,7 @@ def test_a_network_takes_the_estimator_with_the_least_variance_for_its_cost():
             assert name == "tail" or "variance × cost 0." in reason
 
 
+@pytest.mark.more
 def test_an_estimator_that_costs_more_is_not_taken(monkeypatch):
     few = {"ensemble.paths": 1024, "sensitivity.of": ["avg"], "sensitivity.wrt": ["c1"]}
     assert {each[3] for each in of(simkit.sensitivity(NETWORK, overrides=few), "avg")} == {"score"}

@@ -30,6 +30,7 @@ def kept(monkeypatch, tmp_path):
     return tmp_path, traced
 
 
+@pytest.mark.more
 def test_a_second_run_traces_no_program_and_has_the_same_bits(kept):
     folder, traced = kept
     first = simkit.run(EXPERIMENT)

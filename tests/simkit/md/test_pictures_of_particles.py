@@ -10,6 +10,8 @@ import simkit
 from simkit import save_picture
 from simkit.md.plots.plot import plot_particles
 
+pytestmark = pytest.mark.more
+
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):

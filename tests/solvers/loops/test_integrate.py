@@ -264,7 +264,7 @@ def check_traced_steps(data, components, method, dtype):
             np.testing.assert_array_equal(values, rows[name], name, strict=True)
 
 
-test_traced_steps_change_no_bit = saving_cases(check_traced_steps, 2)
+test_traced_steps_change_no_bit = pytest.mark.more(saving_cases(check_traced_steps, 2))
 test_traced_steps_change_no_bit_in_many_cases = pytest.mark.slow(saving_cases(check_traced_steps, 40))
 
 
