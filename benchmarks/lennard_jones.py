@@ -37,12 +37,21 @@ from lammps_melt import lammps
 from report import Measurement, by_jax, parse_arguments, report
 from rounds import Timing, timed
 from simkit_physics import LennardJones, Plain, enlarged, forces_for, lattice, with_velocities
-from simkit_solvers import ParticleDynamics, Vector, VelocityVerlet, seed_key, simulate_particles
+from simkit_solvers import (
+    ParticleBAOAB,
+    ParticleDynamics,
+    ParticleNoise,
+    Vector,
+    VelocityVerlet,
+    seed_key,
+    simulate_particles,
+)
 
 DENSITY, TEMPERATURE, CUTOFF, DT = 0.8442, 1.44, 2.5, 0.005
 EVALUATIONS = 20
 KERNEL_SKIN, EVERY = 0.3, 20  # in.lj's
 SKINS = (0.3, 0.4, 0.5, 0.6)
+VELOCITY_VERLET, BATH = VelocityVerlet(), ParticleBAOAB(temperature=TEMPERATURE, friction=1.0)
 
 
 def melt(cells: int, precision: str, skin: float | None = None):
@@ -53,16 +62,16 @@ def melt(cells: int, precision: str, skin: float | None = None):
     return forces_for(particles, box, potential, precision, skin=skin)
 
 
-def run_from_start(cells: int, steps: int, precision: str = "float64", skin: float | None = None):
+def run_from_start(cells: int, steps: int, precision="float64", skin=None, method=VELOCITY_VERLET):
     """The particles of the start, and a run of `steps` steps, whose lists are as large as it needs."""
     forces, particles = melt(cells, precision, skin)
-    dynamics = ParticleDynamics(forces, VelocityVerlet(), DT)
+    dynamics = ParticleDynamics(forces, method, DT, ParticleNoise.of(seed_key(1)))
     return particles, simulate_particles(dynamics, dynamics.start(particles), steps, enlarge=enlarged)
 
 
-def checked(cells: int, steps: int, precision: str):
+def checked(cells: int, steps: int, precision: str, method=VELOCITY_VERLET):
     """The product: seconds of processor time of a run from the start."""
-    particles, run = run_from_start(cells, steps, precision)
+    particles, run = run_from_start(cells, steps, precision, method=method)
     dynamics, particles = run.dynamics, particles.padded(run.state.particles.places)
 
     def seconds() -> float:
@@ -240,6 +249,7 @@ def main():
         for precision in ("float64", "mixed"):
             programs[f"kernel, {precision}"] = unchecked(cells, steps, precision)
             programs[f"product, {precision}"] = checked(cells, steps, precision)
+            programs[f"product, {precision}, BAOAB"] = checked(cells, steps, precision, BATH)
         lists = {"kernel": steps // EVERY}
         _, programs["lists, kernel"] = lists_alone(cells, steps, KERNEL_SKIN)
         lists["product"], programs["lists, product"] = lists_alone(cells, steps, None)
@@ -290,6 +300,9 @@ def findings(result: dict[str, Timing], work: dict[str, float], lists: dict[str,
                 target=0.15 if way == "kernel" else 0.25,
                 wanted="at most",
             )
+    for precision in ("float64", "mixed"):
+        ratio = rate(f"product, {precision}") / rate(f"product, {precision}, BAOAB")
+        yield Measurement(f"product, {precision}, time with BAOAB over velocity Verlet", ratio)
     if "jax-md" in result:
         ours = rate("product, float64")
         yield Measurement("product, float64, one core, over jax-md", ours / rate("jax-md"), target=40)

@@ -180,7 +180,7 @@ class AbstractAdaptiveSteps(AbstractStepping):
     remedy = "Use another solver, other tolerances or a larger time.max_steps"
     float32_remedy = (
         "In float32 an atol below 1e-7 of the largest variable may be out of reach: use precision: float64 "
-        "or a larger atol, another solver or a larger time.max_steps"
+        "or larger tolerances, another solver or a larger time.max_steps"
     )
     too_short: ClassVar[str]
 

@@ -45,16 +45,11 @@ def assert_same_from_the_middle(whole, half, rest) -> None:
     [
         (CHAINS, LARGE),
         (BROWNIAN, SMALL),
-        *(
-            each
-            for each in [
-                (CHAINS, SMALL),
-                (LANGEVIN, LARGE),
-                (RESCALING, LARGE),
-                ("VelocityVerlet", LARGE),
-                (BROWNIAN, LARGE),
-            ]
-        ),
+        (CHAINS, SMALL),
+        (LANGEVIN, LARGE),
+        (RESCALING, LARGE),
+        ("VelocityVerlet", LARGE),
+        (BROWNIAN, LARGE),
     ],
 )
 def test_two_halves_have_the_bits_of_the_whole(tmp_path, solver, cells):
