@@ -2,7 +2,7 @@
 
 from simkit.derivatives.moments import SAMPLE
 from simkit.ensemble.chunk_program import quantity_rows
-from simkit.ensemble.chunks import LEAF, MOST_PATHS, Chunks, plan_chunks
+from simkit.ensemble.chunks import LEAF, Chunks, plan_chunks
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.coupled_steps import BIAS_PATHS, PART_OF_WORK
 from simkit.ensemble.work import workers_of, workers_on
@@ -15,7 +15,7 @@ IN_CACHE = 32 * LEAF
 def chunks_of(simulation: Simulation) -> Chunks:
     """The chunks in which derivatives are estimated."""
     values = sum(quantity_rows(simulation).values())
-    most = MOST_PATHS if workers_of(simulation)[0].platform != "cpu" else IN_CACHE
+    most = IN_CACHE if workers_of(simulation)[0].platform == "cpu" else None
     return plan_chunks(simulation, simulation.paths, values, most, weight=4)
 
 

@@ -1,7 +1,9 @@
 """Accumulates the chunks of a run in the order of their paths: statistics, stored paths, final values."""
 
 from collections.abc import Mapping
+from typing import Any
 
+import jax
 import numpy as np
 
 from simkit.ensemble.chunks import Chunk
@@ -66,15 +68,14 @@ class Accumulator:
         if wanted <= 0:
             return
         for name, array in zip(self._rows, values, strict=True):
-            flat = np.asarray(array).reshape(array.shape[0], -1)
-            self._stored.setdefault(name, []).append(flat[:, :wanted].T.copy())
+            self._stored.setdefault(name, []).append(first_paths(array, wanted).T.copy())
 
     def _record_ends(self, first: int, values, lost: np.ndarray) -> None:
         if first >= self._wanted_ends:
             return
         for name, array in zip(self._rows, values, strict=True):
-            last = np.where(lost, np.nan, np.asarray(array)[-1].reshape(-1))
-            self._ends.setdefault(name, []).append(last[: self._wanted_ends - first].copy())
+            last = first_paths(array, self._wanted_ends - first)[-1]
+            self._ends.setdefault(name, []).append(np.where(lost[: len(last)], np.nan, last))
 
     def statistics(self) -> dict[str, dict[str, np.ndarray]]:
         """The finished statistics."""
@@ -97,3 +98,14 @@ class Accumulator:
         (some, most), (refused, most_refused) = self._totals[accepted], self._totals[rejected]
         paths = self._simulation.paths
         return StepCounts(some / paths, most, refused / paths, most_refused)
+
+
+def first_paths(array: Any, count: int) -> np.ndarray:
+    """The values `(rows, paths)` of the first paths, from an array `(rows, leaves, lanes)` on a device.
+
+    Of an accelerator only their leaves are copied.
+    """
+    leaves = -(-count // array.shape[2])
+    if isinstance(array, jax.Array) and not all(device.platform == "cpu" for device in array.devices()):
+        array = array[:, :leaves]
+    return np.asarray(array).reshape(array.shape[0], -1)[:, :count]

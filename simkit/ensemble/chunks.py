@@ -6,6 +6,7 @@ they are merged in the order of their ids.
 
 import dataclasses
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
@@ -14,13 +15,29 @@ from simkit_solvers.grids.jump_grid import JumpGrid
 
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.work import most_in_memory, workers_of
+from simkit.machine.on_each_device import Devices
 
 LEAF = 2048
 FEWEST_LANES = 64
 ADAPTIVE_WORK = 10_000  # what a path of unknown length is planned as: adaptive steps, or events
-TARGET_PATH_STEPS = 200_000_000  # a fifth of a second to a second on one core
-MOST_PATHS = 2**19  # of which `most_in_memory` chunks are in memory
-MOST_BYTES = 512 * 2**20  # for the saved rows of all chunks in memory
+
+
+class Limits(NamedTuple):
+    """How large a chunk may be: its path-steps, its paths, and the bytes of the rows of all in memory."""
+
+    path_steps: int
+    paths: int
+    bytes: int
+
+
+MOST_BYTES = 512 * 2**20  # of rows in the host's memory
+PROCESSOR = Limits(200_000_000, 2**19, MOST_BYTES)  # a fifth of a second to a second on one core
+ACCELERATOR = Limits(10_000_000_000, 2**23, 8 * 2**30)  # a twentieth of a second or more, and all lanes busy
+
+
+def limits_on(workers: Devices) -> Limits:
+    """The limits for chunks on such devices."""
+    return PROCESSOR if workers[0].platform == "cpu" else ACCELERATOR
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,8 +92,8 @@ class Chunks:
 
 def path_ids(first: int, leaves: int, lanes: int) -> np.ndarray:
     """The path ids `first`, … as `uint32` `(leaves, lanes)`."""
-    ids = first + np.arange(leaves * lanes, dtype=np.uint64)
-    return ids.astype(np.uint32).reshape(leaves, lanes)
+    ids = np.arange(leaves * lanes, dtype=np.uint32) + np.asarray([first % 2**32], np.uint32)
+    return ids.reshape(leaves, lanes)
 
 
 def chunks_of_size(paths: int, size: int) -> Chunks:
@@ -104,19 +121,22 @@ def planned_steps(grid: Grid | AdaptiveGrid | JumpGrid) -> int:
 
 
 def plan_chunks(
-    simulation: Simulation, paths: int, values: int, most_paths: int = MOST_PATHS, weight: int = 1
+    simulation: Simulation, paths: int, values: int, most_paths: int | None = None, weight: int = 1
 ) -> Chunks:
     """Chunks that take up to about a second and fit memory, or those of the user's `chunk`.
 
-    Of no more than `most_paths` unless `chunk` is given, and so that workers finish at about the same time.
-    A path keeps so many `values`; time and memory are those of `weight` paths of the plain run.
+    Of no more than `most_paths`, if given, unless `chunk` is; and so that cores or accelerators finish at
+    about the same time. A path keeps so many `values`; time and memory are those of `weight` paths of the
+    plain run.
     """
     if simulation.chunk or paths < LEAF:
         return chunks_of_size(paths, simulation.chunk or LEAF)
-    leaves, workers = -(-paths // LEAF), len(workers_of(simulation))
+    leaves, threads = -(-paths // LEAF), workers_of(simulation)
+    limits = limits_on(threads)
+    workers = len(threads if limits is PROCESSOR else {*threads})
     steps = weight * planned_steps(simulation.grid)
-    timed = 1 << (max(1, TARGET_PATH_STEPS // steps).bit_length() - 1)  # few sizes, for few compilations
-    fitting = MOST_BYTES // (8 * weight * max(1, values) * most_in_memory(workers))
-    most = min(max(1, min(timed, fitting, most_paths) // LEAF), -(-leaves // workers))
+    timed = 1 << (max(1, limits.path_steps // steps).bit_length() - 1)  # few sizes, for few compilations
+    fitting = limits.bytes // (8 * weight * max(1, values) * most_in_memory(len(threads)))
+    most = min(max(1, min(timed, fitting, most_paths or limits.paths) // LEAF), -(-leaves // workers))
     each = min(range(most, (most - 1) // 4, -1), key=lambda each: -(-leaves // (each * workers)) * each)
     return chunks_of_size(paths, each * LEAF)

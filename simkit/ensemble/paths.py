@@ -15,6 +15,7 @@ from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.loops.reverse_pass import REVERSE_BYTES as PATH_BYTES
 from simkit_solvers.loops.reverse_pass import ReversePass, reverse_pass
 from simkit_solvers.methods.registry import info_of
+from simkit_solvers.numerics.platforms import over_parts
 from simkit_solvers.numerics.tangents import as_tangent, jvp
 from simkit_solvers.numerics.traced import Static
 from simkit_solvers.problems.calculus import in_calculus
@@ -76,7 +77,7 @@ class PathProgram:
         if size is None:
             rows = simulate(in_groups_of())
         else:
-            groups = jax.lax.map(simulate, in_groups_of(size))
+            groups = over_parts(simulate, in_groups_of(size))
             rows = jax.tree.map(lambda x: jnp.moveaxis(x, 0, 1), groups)
         return jax.tree.map(lambda x: x.reshape(-1, *shape), rows)
 

@@ -1,6 +1,7 @@
 """Forces of pairs within a cutoff, over lists of neighbours that are made anew when particles have moved."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ from jax import lax
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool
 from simkit_solvers import PairTotals, Particles, Vector
+from simkit_solvers.numerics.platforms import over_parts
 
 from simkit_physics.particles.boxes import AbstractBox, AbstractPeriodicBox
 from simkit_physics.particles.clusters import LANES, MEMBERS, ClusterGrid, sorted_places
@@ -119,9 +121,10 @@ class ListedForces(AbstractPairForces):
             groups = arguments[-1]
             first = pairs.sums(own, mirror, totals, itself())
             first = jax.tree.map(lambda a: a.astype(whole), first)
-            return sum_groups(first, fetch, lambda other: pairs.sums(own, other, totals), groups)
+            add = functools.partial(pairs.sums, own, totals=totals)
+            return sum_groups(first, fetch, add, groups, listed.members.shape[1])
 
-        sums = lax.map(chunk, (*self._chunks(everyone, places, listed), listed.groups))
+        sums = over_parts(chunk, (*self._chunks(everyone, places, listed), listed.groups))
         return sums._replace(force=_in_places(sums.force))
 
     def gradient(
@@ -148,7 +151,7 @@ class ListedForces(AbstractPairForces):
                 0, groups, lambda k, s: jax.tree.map(jnp.add, s, slope(numbers, unmoved, weights, k)), first
             )
 
-        of_numbers, of_moved, of_weights = lax.map(
+        of_numbers, of_moved, of_weights = over_parts(
             chunk, (*self._chunks(everyone, places, listed), listed.groups)
         )
         of_numbers, of_weights = jax.tree.map(lambda a: jnp.sum(a, 0), (of_numbers, of_weights))

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.typing import DTypeLike
 from simkit_solvers import PairTotals, Tensor, Vector
+from simkit_solvers.numerics.platforms import on_accelerator
 
 from simkit_physics.particles.pair_rules import Places
 from simkit_physics.particles.pair_sums import COMPONENTS, Group, Pairs, PairSums, sums_over
@@ -22,7 +23,7 @@ LEAST = 8  # systems: below, lanes are particles
 
 
 def fills_lanes(potential: Any, size: int, batched: Any, arrays: Any) -> bool:
-    """Whether systems can be lanes.
+    """Whether systems can be lanes; on an accelerator all pairs of all systems are.
 
     What differs between them must be single numbers; where potentials differ, there must be one species.
     """
@@ -31,7 +32,7 @@ def fills_lanes(potential: Any, size: int, batched: Any, arrays: Any) -> bool:
         for differs, array in zip(jax.tree.leaves(batched), jax.tree.leaves(arrays), strict=True)
     )
     alike = not any(jax.tree.leaves(batched.potential))
-    return size >= LEAST and single and (potential.species == 1 or alike)
+    return not on_accelerator() and size >= LEAST and single and (potential.species == 1 or alike)
 
 
 class _OneSpecies(NamedTuple):

@@ -12,9 +12,12 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from simkit_solvers import PairTotals, Tensor, Vector
+from simkit_solvers.numerics.platforms import on_accelerator
 
 # jax 0.10's XLA ignores optimization barriers on CPUs: there, a buffer must be part of the loop's carry.
 BARRIERS = jax.__version_info__ >= (0, 11)
+
+AT_ONCE = 64  # groups of neighbours that an accelerator takes in one kernel
 
 COMPONENTS = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))  # of a Tensor
 
@@ -128,9 +131,13 @@ def sum_groups(
     fetch: Callable[[jax.Array], Any],
     add: Callable[[Any], PairSums],
     groups: jax.Array | int,
+    most: int | None = None,
 ) -> PairSums:
     """`first` and the sums `add(fetch(k))` of the groups k = 0, ..., groups - 1, in the precision of
-    `first`."""
+    `first`.
+
+    `most` is how many groups there may be, of which those past `groups` add nothing.
+    """
 
     def plus(sums: PairSums, fetched: Any) -> PairSums:
         return jax.tree.map(lambda a, b: a + b.astype(a.dtype), sums, add(fetched))
@@ -138,6 +145,8 @@ def sum_groups(
     def at(k: jax.Array | int) -> Any:
         return fetch(jnp.asarray(k, jnp.int32))
 
+    if on_accelerator():
+        return _sum_at_once(first, plus, at, most if most is not None else int(groups))
     # Without a buffer in between, XLA would fetch a neighbour again for each member.
     if BARRIERS:
         return lax.fori_loop(0, groups, lambda k, sums: plus(sums, lax.optimization_barrier(at(k))), first)
@@ -147,6 +156,21 @@ def sum_groups(
         return plus(sums, fetched), at(k + 1)
 
     return lax.fori_loop(0, groups, ahead, (first, at(0)))[0]
+
+
+def _sum_at_once(first: PairSums, plus: Callable, fetch: Callable, count: int) -> PairSums:
+    """The same, many groups at a time and these one after another, so that memory is bounded."""
+    nothing = jax.tree.map(jnp.zeros_like, first)
+
+    def from_group(start: jax.Array | int, groups: int, sums: PairSums) -> PairSums:
+        numbers = start + jnp.arange(groups, dtype=jnp.int32)
+        every = jax.vmap(lambda k: plus(nothing, lax.optimization_barrier(fetch(k))))(numbers)
+        return jax.tree.map(lambda a, b: a + jnp.sum(b, 0), sums, every)
+
+    whole, rest = divmod(count, AT_ONCE)
+    if whole:
+        first = lax.fori_loop(0, whole, lambda n, sums: from_group(n * AT_ONCE, AT_ONCE, sums), first)
+    return from_group(whole * AT_ONCE, rest, first) if rest else first
 
 
 def sums_over(axis: int, *terms: jax.Array) -> tuple[jax.Array, ...]:

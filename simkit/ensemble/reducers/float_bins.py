@@ -15,6 +15,7 @@ BELOW_NORMAL = (1 << MANTISSA_BITS) - 1
 LARGEST = np.finfo(np.float32).max.view(np.int32).item()
 LAST_BIN = (LARGEST >> SHIFT) - BELOW_NORMAL
 NO_BIN = -LAST_BIN - 1
+ALL_BINS = LAST_BIN - NO_BIN + 1
 
 # A float64 value is rounded to float32 before it is binned, which may carry it across an edge by this much.
 ROUNDING = 2.0**-24

@@ -3,9 +3,12 @@
 from typing import ClassVar, NamedTuple
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
+from simkit_solvers.numerics.platforms import on_accelerator
 
-from simkit.ensemble.reducers.float_bins import NO_BIN, ROUNDING, bin_of, lower_edges
+from simkit.ensemble.reducers.float_bins import ALL_BINS, NO_BIN, ROUNDING, bin_of, lower_edges
 from simkit.ensemble.reducers.pairwise import extremes
 from simkit.ensemble.reducers.reducer import (
     AbstractReducer,
@@ -30,6 +33,14 @@ class Binned(NamedTuple):
     """Bin numbers `(rows, leaves, length)`, and the extremes of each leaf `(rows, leaves)`."""
 
     bins: Array
+    low: Array
+    high: Array
+
+
+class Counted(NamedTuple):
+    """How often each bin occurs `(rows, bins)`, from `NO_BIN` on, and the extremes `(rows, leaves)`."""
+
+    counts: Array
     low: Array
     high: Array
 
@@ -75,18 +86,25 @@ class Histogram(AbstractReducer):
 
     def update(self, values, valid):
         x = stacked(values, self.rows)
-        return Binned(bin_of(x, valid), *extremes(x, valid))
+        bins, ends = bin_of(x, valid), extremes(x, valid)
+        if on_accelerator() and valid.size > ALL_BINS:  # there fewer bytes leave the device
+            return Counted(jax.lax.map(how_often, bins), *ends)
+        return Binned(bins, *ends)
 
     def init(self) -> tuple[Counts, ...]:
         return tuple(
             Counts(0, np.zeros(0, np.int64), np.inf, -np.inf) for _, n in self.rows for _ in range(n)
         )
 
-    def merge(self, state: tuple[Counts, ...], partial: Binned) -> tuple[Counts, ...]:
-        # Counted here rather than in the compiled program: `bincount` takes 1.3 ns a value on one core, XLA's
-        # scatter-add 3.3 (jax 0.10.1) to 5.0 (0.12).
+    def merge(self, state: tuple[Counts, ...], partial: Binned | Counted) -> tuple[Counts, ...]:
+        # On a processor counted here rather than in the compiled program: `bincount` takes 1.3 ns a value on
+        # one core, XLA's scatter-add 3.3 (jax 0.10.1) to 5.0 (0.12).
+        new = counted if isinstance(partial, Binned) else trimmed
         result = zip(*map(np.asarray, partial), strict=True)
-        return tuple(add_counts(seen, *row) for seen, row in zip(state, result, strict=True))
+        return tuple(
+            add_counts(seen, *new(row), low, high)
+            for seen, (row, low, high) in zip(state, result, strict=True)
+        )
 
     def finish(self, state: tuple[Counts, ...]) -> dict[str, np.ndarray]:
         pairs = np.array([quantiles_of(row, self.quantiles) for row in state], np.float64)
@@ -102,16 +120,34 @@ class Histogram(AbstractReducer):
         return result
 
 
-def add_counts(seen: Counts, bins: np.ndarray, low: np.ndarray, high: np.ndarray) -> Counts:
-    """The counts with one row's further bin numbers added."""
+def how_often(bins: jax.Array) -> jax.Array:
+    """How often each bin occurs among all numbers of a row, from `NO_BIN` on."""
+    return jnp.zeros(ALL_BINS, jnp.int32).at[bins.reshape(-1) - NO_BIN].add(1, mode="promise_in_bounds")
+
+
+def trimmed(counts: np.ndarray) -> tuple[int, np.ndarray]:
+    """The first bin of those that occur, and how often each does from there on."""
+    there = np.flatnonzero(counts[1:])  # all but `NO_BIN`
+    if not len(there):
+        return 0, counts[:0]
+    return NO_BIN + 1 + int(there[0]), counts[1 + there[0] : 2 + there[-1]]
+
+
+def counted(bins: np.ndarray) -> tuple[int, np.ndarray]:
+    """The same from the numbers of bins."""
     numbers = bins.reshape(-1)
-    first = int(numbers.min(initial=0))
-    if first == NO_BIN:
+    if numbers.min(initial=0) == NO_BIN:
         numbers = numbers[numbers != NO_BIN]
     if not len(numbers):
-        return seen
+        return 0, numbers
     first = int(numbers.min())
-    new = np.bincount(numbers - first)
+    return first, np.bincount(numbers - first)
+
+
+def add_counts(seen: Counts, first: int, new: np.ndarray, low: np.ndarray, high: np.ndarray) -> Counts:
+    """The counts with those of further numbers added."""
+    if not len(new):
+        return seen
     start = min(first, seen.first) if len(seen.counts) else first
     stop = max(first + len(new), seen.first + len(seen.counts)) if len(seen.counts) else first + len(new)
     counts = np.zeros(stop - start, np.int64)

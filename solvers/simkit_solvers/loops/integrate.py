@@ -27,6 +27,7 @@ from simkit_solvers.loops.reverse_pass import REVERSE_BYTES
 from simkit_solvers.methods.switched import Solver
 from simkit_solvers.numerics.kernels import by_itself, floats_by_themselves, own_number, zeros
 from simkit_solvers.numerics.packing import Paired, packing
+from simkit_solvers.numerics.platforms import on_accelerator
 from simkit_solvers.numerics.scopes import STEPS
 from simkit_solvers.numerics.tangents import differentiable
 from simkit_solvers.numerics.tree_where import tree_where
@@ -198,6 +199,8 @@ class _Loop:
     def branch(self, numbers, carry, start, first, end):
         """The block from step `first`, if it ends no later than `end`."""
         needed = first + jnp.uint32(self.size) <= end
+        if on_accelerator():  # which waits for the host wherever there is a branch
+            return tree_where(needed, self.block(numbers, carry, first, self.size), carry)
         return jax.lax.cond(needed, lambda c: self.block(numbers, c, first, self.size), lambda c: c, carry)
 
     def selection(self, numbers, carry, start, first, end):

@@ -30,6 +30,7 @@ from simkit_solvers.methods.jump.jump_method import (
     check_rates,
 )
 from simkit_solvers.numerics.packing import packing
+from simkit_solvers.numerics.platforms import while_loop
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.numerics.tangents import as_tangent, differentiable, in_precision
 from simkit_solvers.problems.calendar import stops_of
@@ -171,7 +172,7 @@ class _JumpLoop(NamedTuple):
         path, sampled = carry
         path = path._replace(status=jnp.where(path.status == WAITING, RUNNING, path.status))
         path = self.unpack(
-            jax.lax.while_loop(
+            while_loop(
                 lambda packed: self.unpack(packed).status == RUNNING,
                 lambda packed: self.pack(
                     after_proposal(jumps, self.method, self.unpack(packed), time, self.max_steps)

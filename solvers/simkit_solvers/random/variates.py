@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Float32, Int32, UInt32
 
+from simkit_solvers.numerics.platforms import over_parts
 from simkit_solvers.random.generator import Words, block
 from simkit_solvers.random.normal import horner, log2, standard_normal
 
@@ -240,7 +241,7 @@ def _first_fit(trials: Callable, words: Words, parameters, given) -> jax.Array:
         blocks = jax.tree.map(
             lambda x: jnp.broadcast_to(x, shape).reshape(-1, LANES), (words, parameters, given)
         )
-        return jax.lax.map(in_block, blocks).reshape(shape)
+        return over_parts(in_block, blocks).reshape(shape)
 
     def in_block(block_of):
         words, parameters, given = block_of

@@ -1,0 +1,52 @@
+"""A Lennard-Jones melt on a GPU: 100 steps of `lennard_jones.py`'s start, lists included, no pair missed.
+
+The list of a cluster has some 170 particles, each of which is a pair of some 30 instructions with each of its
+eight members: by arithmetic alone an H100 could do 6.6e9 atom-steps in a second in float32, half in float64.
+"""
+
+import functools
+import sys
+
+import jax
+from lennard_jones import many_systems, run_from_start
+from report import Measurement, parse_arguments, report
+from rounds import timed, waited_for
+from simkit_solvers import simulate_particles
+
+STEPS = 100
+LIMIT = {"mixed": 6.6e9, "float64": 3.3e9}
+
+
+def melt(cells: int, precision: str):
+    """Seconds of a run from the start, whose lists are as large as it needs."""
+    particles, run = run_from_start(cells, STEPS, precision)
+    state = run.dynamics.start(particles.padded(run.state.particles.places))
+    return functools.partial(waited_for, lambda: simulate_particles(run.dynamics, state, STEPS).state)
+
+
+def main():
+    arguments = parse_arguments(__doc__)
+    device = jax.devices()[0]
+    if device.platform == "cpu":
+        sys.exit("this benchmark needs an accelerator, and jax sees none" if not arguments.small else 0)
+    clocks, work = {}, {}
+    with jax.enable_x64(True):
+        for cells in (10,) if arguments.small else (20, 64):
+            for precision in ("float64", "mixed"):
+                name = f"{4 * cells**3} atoms, {precision}"
+                clocks[name], work[name] = melt(cells, precision), 4 * cells**3 * STEPS
+        systems = 64 if arguments.small else 4000
+        name = f"{systems} systems of 256 atoms, float64"
+        run = many_systems(systems, STEPS, "float64")
+        clocks[name], work[name] = (lambda: waited_for(run)), 256 * systems * (STEPS + 1)
+        timings = timed(clocks, 2)
+    findings = [
+        Measurement(f"{name}, of the limit on an H100", work[name] / timing.best / LIMIT[name.split()[-1]])
+        for name, timing in timings.items()
+        if "systems" not in name  # over all pairs
+    ]
+    report("accelerator_melt", findings, timings, work, arguments, {"device": device.device_kind})
+
+
+if __name__ == "__main__":
+    main()

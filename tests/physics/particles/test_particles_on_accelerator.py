@@ -1,0 +1,94 @@
+"""Lists, forces and totals in the form for accelerators, where no loop goes over parts of the system."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from accelerator import as_on_accelerator, custom_calls
+from simkit_physics import LennardJones, ShiftedForce, enlarged, forces_for, lattice, with_velocities
+from simkit_physics.particles import pair_sums
+from simkit_solvers import (
+    ParticleDynamics,
+    Vector,
+    VelocityVerlet,
+    run_chunk,
+    seed_key,
+    simulate_particles,
+)
+
+pytestmark = pytest.mark.more
+
+totals = eqx.filter_jit(lambda forces, particles: _totals(forces, *forces.arranged(particles)))
+
+
+def _totals(forces, particles, listed):
+    force, sums = forces.totals(particles, listed)
+    return particles.identity, listed, forces.forces(particles, listed), force, sums
+
+
+def melt(cells: int, precision: str = "float64", cutoff: float = 2.5):
+    """A crystal, shaken, with velocities."""
+    particles, box = lattice("fcc", (cells,) * 3, density=0.8442)
+    rng = np.random.default_rng(1)
+    shaken = (c + 0.05 * rng.standard_normal(c.shape) for c in particles.position)
+    particles = with_velocities(particles.moved(Vector(*map(jnp.asarray, shaken))), 1.44, seed_key(1))
+    return forces_for(particles, box, ShiftedForce(LennardJones(epsilon=1.0, sigma=1.0), cutoff), precision)
+
+
+@pytest.mark.parametrize(
+    ("cells", "cutoff", "precision", "error"),
+    [
+        (6, 2.5, "float64", 1e-13),
+        (6, 2.5, "mixed", 3e-6),
+        (2, 2.5, "float64", 1e-13),
+        (3, 1.5, "float64", 1e-13),
+    ],
+)
+def test_the_same_lists_and_sums(cells, cutoff, precision, error, monkeypatch):
+    """Over lists, over all pairs with images, and over all pairs within the box."""
+    forces, particles = melt(cells, precision, cutoff)
+    if cells == 6:
+        forces, particles = enlarged(forces, *forces.arranged(particles))
+    expected = totals(forces, particles)
+    monkeypatch.setattr(pair_sums, "AT_ONCE", 5)  # so that groups are more than one part
+    with as_on_accelerator():
+        result = totals(forces, particles)
+    for a, b in zip(*(jax.tree.leaves(each[:2]) for each in (result, expected)), strict=True):
+        np.testing.assert_array_equal(a, b)
+    for a, b in zip(*(jax.tree.leaves(each[2:]) for each in (result, expected)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=error * float(jnp.max(jnp.abs(b))))
+
+
+def test_many_systems_are_as_each_alone():
+    forces, particles = melt(2)
+    momenta = Vector(*(jnp.stack([c, 0.5 * c, -c] * 3) for c in particles.position))
+
+    def of_each(position):
+        moved, listed = forces.arranged(particles.moved(position))
+        return forces.totals(moved, listed)
+
+    expected = jax.jit(jax.vmap(of_each))(momenta)
+    with as_on_accelerator():
+        result = jax.jit(jax.vmap(of_each))(momenta)
+    for a, b in zip(jax.tree.leaves(result), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-12 * float(jnp.max(jnp.abs(b))))
+
+
+def test_a_run_keeps_its_energy_and_needs_nothing_but_xla():
+    forces, particles = melt(6)
+    dynamics = ParticleDynamics(forces, VelocityVerlet(), 0.002)
+    state = dynamics.start(particles)
+    with as_on_accelerator():
+        run = simulate_particles(dynamics, state, 50, enlarge=enlarged)
+        end = run.state.particles
+        after = totals(run.dynamics.forces, end)[-1].energy
+    before = totals(forces, particles)[-1].energy
+
+    def kinetic(particles):
+        return 0.5 * float(jnp.sum(particles.momentum.dot(particles.momentum)))
+
+    exchanged = abs(kinetic(end) - kinetic(particles))
+    assert exchanged > 50
+    assert abs(float(after - before) + kinetic(end) - kinetic(particles)) < 1e-3 * exchanged
+    assert not custom_calls(lambda state: run_chunk(dynamics, state, 10)[0], state)

@@ -1,0 +1,102 @@
+"""Ensembles in the form for accelerators: the same statistics, from programs that need nothing but XLA."""
+
+import jax
+import numpy as np
+import pytest
+from accelerator import as_on_accelerator, custom_calls
+
+from simkit import load
+from simkit.ensemble import LEAF, run_ensemble
+from simkit.ensemble.reducers.float_bins import ALL_BINS
+from simkit.ensemble.reducers.histogram import Counted, Histogram
+from simkit.ensemble.run import chunk_plan, chunk_requests
+
+HESTON = {"type": "Heston", "mu": 0.05, "kappa": 2.0, "theta": 0.04, "xi": 0.3, "rho": -0.7}
+LORENZ = {"type": "Lorenz63", "sigma": 10.0, "rho": 28.0, "beta": 2.6667}
+DEATH = {"model": {"type": "ImmigrationDeath", "alpha": 50.0, "mu": 1.0}, "initial": {"X": 0}}
+CIR = {"type": "CIR", "kappa": 1.5, "theta": 0.04, "sigma": 0.3}
+SOURCES = {
+    "fixed steps": {
+        "model": HESTON,
+        "initial": {"S": 100.0, "v": 0.04},
+        "time": {"t1": 1.0, "steps": 38},
+        "save": {"points": 2},
+    },
+    "an ordinary equation": {
+        "model": LORENZ,
+        "initial": {"x": {"normal": {"mean": 1.0, "sd": 0.1}}, "y": 1.0, "z": 20.0},
+        "time": {"t1": 0.1, "steps": 22},
+    },
+    "adaptive steps": {
+        "model": {"type": "VanDerPol", "mu": 2.0},
+        "initial": {"x": {"normal": {"mean": 1.0, "sd": 0.1}}, "v": 0.0},
+        "time": {"t1": 1.0, "rtol": 1e-6, "atol": 1e-8},
+    },
+    "events": {**DEATH, "time": {"t1": 2.0}},
+    "leaps": {**DEATH, "time": {"t1": 2.0}, "solver": "TauLeaping"},
+    "exact draws": {
+        "model": CIR,
+        "initial": {"r": 0.09},
+        "solver": "ExactSampling",
+        "time": {"t1": 1.0, "steps": 4},
+    },
+}
+EQUATION = ("fixed steps", "an ordinary equation", "adaptive steps")
+
+
+def simulation_of(kind: str):
+    return load({**SOURCES[kind], "ensemble": {"paths": 2 * LEAF, "seed": 1, "devices": 1}})
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("kind", SOURCES)
+def test_the_same_statistics(kind):
+    """Of counts and exact draws the same bits; of equations but for rounding and where products are fused."""
+    simulation = simulation_of(kind)
+    expected = run_ensemble(simulation).statistics["moments"]
+    with as_on_accelerator():
+        result = run_ensemble(simulation).statistics["moments"]
+    for name, values in expected.items():
+        np.testing.assert_allclose(result[name], values, rtol=1e-9, atol=1e-13, err_msg=name)
+        if kind not in EQUATION:
+            np.testing.assert_array_equal(result[name], values, err_msg=name)
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("kind", [kind for kind in SOURCES if kind != "adaptive steps"])
+def test_programs_need_nothing_but_xla(kind):
+    """No callback to the host, no library that one platform alone has.
+
+    But for adaptive steps, where diffrax checks the saved times by a callback, once in a run.
+    """
+    simulation = simulation_of(kind)
+    with jax.enable_x64(True):
+        for request in chunk_requests(simulation, chunk_plan(simulation)):
+            assert not custom_calls(request.program, *request.arguments)
+
+
+def test_bins_counted_on_the_device_give_the_same_histogram():
+    """In two parts; also of equal values, of none, and where some are not valid."""
+    rng = np.random.default_rng(2)
+    shape = (3, ALL_BINS // LEAF + 1, LEAF)
+    spread = np.stack(
+        [rng.standard_normal(shape[1:]) ** 5, np.full(shape[1:], -3.0), np.full(shape[1:], 2e300)]
+    )
+    valid = rng.random(shape[1:]) < 0.9
+    reducer = Histogram({"x": 3}, (0.1, 0.5))
+
+    def finished(parts):
+        state = reducer.init()
+        for part in parts:
+            state = reducer.merge(state, jax.jit(reducer.update)({"x": part}, valid))
+        return reducer.finish(state)
+
+    expected = finished([spread, 0.5 * spread, spread])
+    with as_on_accelerator():
+        assert isinstance(reducer.update({"x": spread}, valid), Counted)
+        result = finished([spread, 0.5 * spread, spread])
+    for name, values in expected.items():
+        np.testing.assert_array_equal(result[name], values, err_msg=name)
+    with as_on_accelerator():
+        nothing = reducer.update({"x": spread}, np.zeros_like(valid))
+    assert not any(len(row.counts) for row in reducer.merge(reducer.init(), nothing))
