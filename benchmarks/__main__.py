@@ -38,6 +38,8 @@ ORDER = (
     "numbers_of_steps",
     "cold_start",
     "memory",
+    "accelerator",
+    "accelerator_melt",
 )
 
 

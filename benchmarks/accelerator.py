@@ -8,11 +8,16 @@ instructions where products and sums are fused, and compensated sums in float32 
 """
 
 import sys
+
+from simkit import tune_process
+
+if not tune_process():
+    print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
+
 from collections.abc import Callable
 
 import diffrax
 import heston
-import jax
 import lorenz
 import three_state
 from adaptive_ode import ATOL, RTOL, T1, Oscillator
@@ -21,7 +26,7 @@ from gbm import MU, S0, SIGMA
 from gbm import by_diffrax as gbm_by_diffrax
 from gbm import by_hand as gbm_by_hand
 from ours import bare_loop, experiment, whole_run
-from report import Measurement, parse_arguments, report
+from report import Measurement, accelerator, parse_arguments, report
 from rounds import by_the_clock, timed
 from simkit_physics import GBM, Heston
 from simkit_solvers import AdaptiveGrid, EulerMaruyama, Tolerances
@@ -69,9 +74,7 @@ def oscillators_run(paths: int) -> Simulation:
 
 def main():
     arguments = parse_arguments(__doc__)
-    device = jax.devices()[0]
-    if device.platform == "cpu":
-        sys.exit("this benchmark needs an accelerator, and jax sees none" if not arguments.small else 0)
+    accelerator()
     paths, steps, rounds = (2**17, 40, 2) if arguments.small else (2**23, 1000, 3)
     few = paths // 8  # of peers whose time is in proportion to the paths
     clocks: dict[str, Callable[[], float]] = {}
@@ -103,15 +106,17 @@ def main():
     timings = timed(clocks, rounds)
     rate = {name: work[name] / timings[name].best for name in clocks}
     findings = [
-        Measurement(f"{name}, {kind}, of its limit on an H100", rate[f"{name}, {kind}"] * cycles / LIMIT)
+        Measurement(f"GPU: {name}, {kind}, of its limit on an H100", rate[f"{name}, {kind}"] * cycles / LIMIT)
         for name, cycles in CYCLES.items()
         for kind in ("whole run", "bare loop")
         if f"{name}, {kind}" in rate
     ]
     for peer in (*peers, "oscillators, diffrax"):
         name, _, whom = peer.partition(", ")
-        findings.append(Measurement(f"{name}, against {whom}", rate[f"{name}, whole run"] / rate[peer]))
-    report("accelerator", findings, timings, work, arguments, {"device": device.device_kind})
+        findings.append(
+            Measurement(f"GPU: {name}, whole run, against {whom}", rate[f"{name}, whole run"] / rate[peer])
+        )
+    report("accelerator", findings, timings, work, arguments)
 
 
 if __name__ == "__main__":

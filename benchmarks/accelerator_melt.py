@@ -5,11 +5,10 @@ eight members: by arithmetic alone an H100 could do 6.6e9 atom-steps in a second
 """
 
 import functools
-import sys
 
 import jax
 from lennard_jones import many_systems, run_from_start
-from report import Measurement, parse_arguments, report
+from report import Measurement, accelerator, parse_arguments, report
 from rounds import timed, waited_for
 from simkit_solvers import simulate_particles
 
@@ -26,9 +25,7 @@ def melt(cells: int, precision: str):
 
 def main():
     arguments = parse_arguments(__doc__)
-    device = jax.devices()[0]
-    if device.platform == "cpu":
-        sys.exit("this benchmark needs an accelerator, and jax sees none" if not arguments.small else 0)
+    accelerator()
     clocks, work = {}, {}
     with jax.enable_x64(True):
         for cells in (10,) if arguments.small else (20, 64):
@@ -41,11 +38,14 @@ def main():
         clocks[name], work[name] = (lambda: waited_for(run)), 256 * systems * (STEPS + 1)
         timings = timed(clocks, 2)
     findings = [
-        Measurement(f"{name}, of the limit on an H100", work[name] / timing.best / LIMIT[name.split()[-1]])
+        Measurement(
+            f"GPU: melt of {name}, of the limit on an H100",
+            work[name] / timing.best / LIMIT[name.split()[-1]],
+        )
         for name, timing in timings.items()
         if "systems" not in name  # over all pairs
     ]
-    report("accelerator_melt", findings, timings, work, arguments, {"device": device.device_kind})
+    report("accelerator_melt", findings, timings, work, arguments)
 
 
 if __name__ == "__main__":

@@ -7,10 +7,12 @@ import json
 import os
 import platform
 import subprocess
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+import jax
 from rich.console import Console
 from rich.table import Table
 
@@ -140,9 +142,20 @@ def commit() -> str | None:
     return name.stdout.strip() + ("-dirty" if subprocess.run(elsewhere).returncode else "")
 
 
+def accelerator() -> str:
+    """The accelerator that jax uses; without one a message, and the end of the script."""
+    device = jax.devices()[0]
+    if device.platform == "cpu":
+        print("not measured: this benchmark needs an accelerator, and jax sees none")
+        sys.exit(0)
+    return device.device_kind
+
+
 def machine() -> dict[str, str | int | None]:
-    """The processor, the versions and the flags that a number was measured with."""
+    """Processor or accelerator, and the versions and flags that a number was measured with."""
+    device = jax.devices()[0]
     return {
+        "accelerator": None if device.platform == "cpu" else device.device_kind,
         "processor": processor(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "system": f"{platform.system()} {platform.machine()}",
@@ -158,7 +171,8 @@ def machine_text(machine: Mapping) -> str:
     """The machine in one line."""
     versions = ", ".join(f"{name} {machine[name]}" for name in ("python", "jax", "diffrax"))
     flags = machine["XLA_FLAGS"] or "no XLA_FLAGS"
-    return f"{machine['processor']}, {machine['cores']} cores, {versions}, {flags}"
+    device = machine.get("accelerator") or f"{machine['processor']}, {machine['cores']} cores"
+    return f"{device}, {versions}, {flags}"
 
 
 def processor() -> str:

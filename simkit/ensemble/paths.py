@@ -9,13 +9,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from simkit_solvers import over_parts
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.grids.grid import Grid, TracedGrid
 from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.loops.reverse_pass import REVERSE_BYTES as PATH_BYTES
 from simkit_solvers.loops.reverse_pass import ReversePass, reverse_pass
 from simkit_solvers.methods.registry import info_of
-from simkit_solvers.numerics.platforms import over_parts
 from simkit_solvers.numerics.tangents import as_tangent, jvp
 from simkit_solvers.numerics.traced import Static
 from simkit_solvers.problems.calculus import in_calculus

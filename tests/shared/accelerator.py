@@ -6,8 +6,13 @@ from contextlib import contextmanager
 from unittest import mock
 
 import jax
+import pytest
 
 from simkit.ensemble import programs
+
+needs_processor = pytest.mark.skipif(
+    jax.default_backend() != "cpu", reason="of threads and kernels of processors"
+)
 
 
 @contextmanager

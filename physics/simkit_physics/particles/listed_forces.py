@@ -11,8 +11,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool
-from simkit_solvers import PairTotals, Particles, Vector
-from simkit_solvers.numerics.platforms import over_parts
+from simkit_solvers import PairTotals, Particles, Vector, over_parts
 
 from simkit_physics.particles.boxes import AbstractBox, AbstractPeriodicBox
 from simkit_physics.particles.clusters import LANES, MEMBERS, ClusterGrid, sorted_places

@@ -11,8 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.typing import DTypeLike
-from simkit_solvers import PairTotals, Tensor, Vector
-from simkit_solvers.numerics.platforms import on_accelerator
+from simkit_solvers import PairTotals, Tensor, Vector, on_accelerator
 
 from simkit_physics.particles.pair_rules import Places
 from simkit_physics.particles.pair_sums import COMPONENTS, Group, Pairs, PairSums, sums_over

@@ -14,8 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
-from simkit_solvers import Vector
-from simkit_solvers.numerics.platforms import on_accelerator
+from simkit_solvers import Vector, on_accelerator
 
 from simkit_physics.particles.boxes import AbstractBox
 from simkit_physics.particles.clusters import LANES, MEMBERS, ClusterGrid, by_cluster

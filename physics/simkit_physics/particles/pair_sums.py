@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from simkit_solvers import PairTotals, Tensor, Vector
-from simkit_solvers.numerics.platforms import on_accelerator
+from simkit_solvers import PairTotals, Tensor, Vector, on_accelerator
 
 # jax 0.10's XLA ignores optimization barriers on CPUs: there, a buffer must be part of the loop's carry.
 BARRIERS = jax.__version_info__ >= (0, 11)

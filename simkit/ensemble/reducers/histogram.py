@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from simkit_solvers.numerics.platforms import on_accelerator
+from simkit_solvers import on_accelerator
 
 from simkit.ensemble.reducers.float_bins import ALL_BINS, NO_BIN, ROUNDING, bin_of, lower_edges
 from simkit.ensemble.reducers.pairwise import extremes

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from accelerator import needs_processor
 from ensemble_examples import gbm
 from hypothesis import given
 from hypothesis import strategies as st
@@ -175,6 +176,7 @@ def test_another_seed_is_another_sample():
     assert not np.any(a == b)
 
 
+@needs_processor
 @given(st.integers(1, 10**9), st.integers(1, 10**6), st.integers(1, 500), st.integers(1, 8), st.data())
 def test_chunks_cover_every_path_once_and_workers_finish_together(paths, steps, values, workers, data):
     chunk = data.draw(st.none() | st.integers(1, 10**7))
@@ -348,6 +350,7 @@ def test_progress_is_reported_for_every_chunk():
     assert seen == [(LEAF, 3 * LEAF), (2 * LEAF, 3 * LEAF), (3 * LEAF, 3 * LEAF)]
 
 
+@needs_processor
 def test_more_devices_than_there_are_is_refused():
     with pytest.raises(ValueError, match="devices: is 99, and this process has 4"):
         run_ensemble(gbm(10, 4, devices=99))

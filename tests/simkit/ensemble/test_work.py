@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from accelerator import needs_processor
 from ensemble_examples import gbm
 
 import simkit
@@ -101,6 +102,7 @@ def test_a_unit_is_handed_over_when_its_arrays_are_there():
     assert all(array.is_ready() for array in in_order(lambda _: product(x), range(3), CPU))
 
 
+@needs_processor
 def test_each_worker_has_its_device_and_64_bit_types():
     def place(_) -> tuple:
         time.sleep(0.02)
@@ -116,6 +118,7 @@ def test_each_worker_has_its_device_and_64_bit_types():
     assert {dtype for dtype, _ in result} == {jnp.dtype("float64")}
 
 
+@needs_processor
 @pytest.mark.parametrize(
     ("devices", "threads", "expected"), [(1, 3, [0, 0, 0]), (2, 3, [0, 1, 0]), (3, 1, [0])]
 )
@@ -129,6 +132,7 @@ def test_an_accelerator_has_one_unit_in_work_and_the_next_one_prepared():
     assert workers_on((one, two), 5) == (one, two, one, two)
 
 
+@needs_processor
 def test_unless_given_there_is_a_thread_for_each_core(monkeypatch):
     monkeypatch.setattr(work, "usable_cores", lambda: 5)
     assert len(workers_of(gbm(10, 1))) == 5
@@ -219,6 +223,7 @@ def test_threads_devices_and_chunks_leave_every_bit(name):
 EULER = STOCHASTIC | {"solver": "EulerMaruyama", "observe": {"call": "maximum(S - 100, 0)"}}
 
 
+@needs_processor
 @pytest.mark.parametrize(
     ("function", "given"),
     [

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from accelerator import needs_processor
 from checkout import ROOT
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -217,6 +218,7 @@ def test_a_long_gradient_fits_in_a_gigabyte():
     assert gigabytes < 1.0
 
 
+@needs_processor
 def test_a_reverse_pass_has_its_normals_in_memory():
     """Drawn in a branch that the compiler cannot take away, also where all but the model are constants."""
     call, problem, _ = reverse(heston(256, paths=2048), 2**30)

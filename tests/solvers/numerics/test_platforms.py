@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from accelerator import as_on_accelerator
-from simkit_solvers.numerics.platforms import TURNS, by_platform, on_accelerator, over_parts, while_loop
+from simkit_solvers import on_accelerator, over_parts
+from simkit_solvers.numerics.platforms import TURNS, by_platform, while_loop
 
 
 def test_a_processor_is_no_accelerator():
