@@ -32,12 +32,16 @@ class Limits(NamedTuple):
 
 MOST_BYTES = 512 * 2**20  # of rows in the host's memory
 PROCESSOR = Limits(200_000_000, 2**19, MOST_BYTES)  # a fifth of a second to a second on one core
-ACCELERATOR = Limits(10_000_000_000, 2**23, 8 * 2**30)  # a twentieth of a second or more, and all lanes busy
+ACCELERATOR = Limits(10_000_000_000, 2**23, 2**30)  # a twentieth of a second or more, and all lanes busy
+PART_OF_MEMORY = 8  # of an accelerator, for rows; the state of a path and what its steps compute need more
 
 
 def limits_on(workers: Devices) -> Limits:
     """The limits for chunks on such devices."""
-    return PROCESSOR if workers[0].platform == "cpu" else ACCELERATOR
+    if workers[0].platform == "cpu":
+        return PROCESSOR
+    memory = (workers[0].memory_stats() or {}).get("bytes_limit")
+    return ACCELERATOR if memory is None else ACCELERATOR._replace(bytes=memory // PART_OF_MEMORY)
 
 
 @dataclasses.dataclass(frozen=True)

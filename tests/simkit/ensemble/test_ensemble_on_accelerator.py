@@ -1,15 +1,20 @@
 """Ensembles in the form for accelerators: the same statistics, from programs that need nothing but XLA."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
 from accelerator import as_on_accelerator, custom_calls
+from ensemble_examples import gbm
 
 from simkit import load
-from simkit.ensemble import LEAF, run_ensemble
+from simkit.ensemble import LEAF, run_ensemble, work
+from simkit.ensemble.chunks import plan_chunks
 from simkit.ensemble.reducers.float_bins import ALL_BINS
 from simkit.ensemble.reducers.histogram import Counted, Histogram
 from simkit.ensemble.run import chunk_plan, chunk_requests
+from simkit.ensemble.work import most_in_memory
 
 HESTON = {"type": "Heston", "mu": 0.05, "kappa": 2.0, "theta": 0.04, "xi": 0.3, "rho": -0.7}
 LORENZ = {"type": "Lorenz63", "sigma": 10.0, "rho": 28.0, "beta": 2.6667}
@@ -100,3 +105,27 @@ def test_bins_counted_on_the_device_give_the_same_histogram():
     with as_on_accelerator():
         nothing = reducer.update({"x": spread}, np.zeros_like(valid))
     assert not any(len(row.counts) for row in reducer.merge(reducer.init(), nothing))
+
+
+@dataclasses.dataclass(frozen=True)
+class Card:
+    """An accelerator with so much memory, or one that does not say how much."""
+
+    number: int
+    gigabytes: int | None
+    platform = "gpu"
+
+    def memory_stats(self):
+        return None if self.gigabytes is None else {"bytes_limit": self.gigabytes * 2**30}
+
+
+@pytest.mark.parametrize("gigabytes", [None, 4, 60])
+@pytest.mark.parametrize("cards", [1, 2])
+@pytest.mark.parametrize(("paths", "values"), [(10**5, 2), (10**8, 2), (10**8, 1000)])
+def test_chunks_fill_accelerators_and_fit_their_memory(monkeypatch, gigabytes, cards, paths, values):
+    """A small ensemble is one chunk for each; the rows of all chunks at work take a part of the memory."""
+    monkeypatch.setattr(work, "local_devices", lambda count: tuple(Card(i, gigabytes) for i in range(cards)))
+    plan = plan_chunks(gbm(paths, 100), paths, values)
+    assert 8 * values * plan.paths * most_in_memory(2 * cards) <= (gigabytes or 8) * 2**30 / 8
+    assert plan.count == cards or paths > 10**5
+    assert values > 2 or plan.paths >= min(2**20, paths // cards)
