@@ -6,6 +6,7 @@ from pathlib import Path
 
 import jax
 import numpy as np
+from simkit_solvers.grids.grid import NO_STEP
 
 from simkit.config.diagnostics import Diagnostics, SettingError
 from simkit.config.settings import ParticleExperiment
@@ -29,7 +30,6 @@ from simkit.md.simulation import (
 from simkit.md.system_plan import ONLY, SystemPlan, plan_system
 from simkit.md.velocities import without_drift_of_file
 
-LATEST = 2**32 - 1  # step
 MOST_WIDTHS = 10  # of the box, for a cutoff: beyond, there are more than 9261 images
 
 
@@ -178,11 +178,11 @@ def _refuse_late_clock(
     """The clock of a run is a whole number of 32 bits."""
     intervals = sorted({every, *(each.every for each in functions.values())})
     end = clock_of(start + sum(stage.steps for stage in stages[:-1]), intervals) + stages[-1].steps
-    if end >= LATEST:
+    if end >= NO_STEP:
         shown = " and ".join(map(str, intervals))
         raise SettingError(
             ("observe",),
-            f"the run would end at step {end:,}, and steps are counted up to {LATEST:,}: after stages it "
+            f"the run would end at step {end:,}, and steps are counted up to {NO_STEP:,}: after stages it "
             f"begins at a common multiple of every, here of {shown}; take multiples of save.every",
         )
 

@@ -8,6 +8,7 @@ from jaxtyping import Float
 
 from simkit_solvers.numerics.scalar import Scalar
 
+NO_STEP = 2**32 - 1  # steps are counted from 0 and never reach this
 PERIOD = 8  # what the length of every block divides (`blocks.method_of`)
 # From here on rounding in float32 takes more from a stochastic equation than its steps are off.
 LONG = 10_000

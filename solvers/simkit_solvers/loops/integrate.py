@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from simkit_solvers.grids.grid import Grid, TracedGrid
+from simkit_solvers.grids.grid import NO_STEP, Grid, TracedGrid
 from simkit_solvers.loops.blocks import Method, blocks_per_row, bytes_of, method_of, strong
 from simkit_solvers.loops.checkpoints import Nesting, nested_scan, nesting
 from simkit_solvers.loops.compensated import AbstractCompensatedStep
@@ -34,8 +34,6 @@ from simkit_solvers.numerics.tree_where import tree_where
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.random.noise import AbstractNoise
-
-NO_STEP = 2**32 - 1
 
 
 def integrate(

@@ -38,6 +38,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PyTree, UInt32
 
+from simkit_solvers.grids.grid import NO_STEP
 from simkit_solvers.methods.particles.particle_method import AbstractParticleMethod, ParticleStep
 from simkit_solvers.numerics.kernels import zeros
 from simkit_solvers.numerics.scalar import Scalar
@@ -46,8 +47,6 @@ from simkit_solvers.problems.motion import REDUCED, MotionUnits, ParticleTotals,
 from simkit_solvers.problems.particle_observer import AbstractParticleObserver
 from simkit_solvers.problems.particles import AbstractForces, PairTotals, Particles, Vector
 from simkit_solvers.random.particle_noise import ParticleNoise
-
-NEVER = 2**32 - 1
 
 
 class Renewals(NamedTuple):
@@ -129,7 +128,7 @@ class ParticleDynamics(eqx.Module):
             serves=no(),
             complete=yes(),
             bounded=yes(),
-            renewals=Renewals(jnp.uint32(0), jnp.uint32(step), jnp.uint32(NEVER)),
+            renewals=Renewals(jnp.uint32(0), jnp.uint32(step), jnp.uint32(NO_STEP)),
         )
 
     def with_forces(self, forces: AbstractForces) -> "ParticleDynamics":
@@ -241,7 +240,7 @@ def renew_list(forces: AbstractForces, state: ParticleState) -> ParticleState:
     particles, listed = forces.arranged(state.particles)
     count, last, fewest = state.renewals
     later = (count > 0) & (state.step != last)  # not a list that overflowed and is made again
-    since = jnp.where(later, state.step - last, jnp.uint32(NEVER))
+    since = jnp.where(later, state.step - last, jnp.uint32(NO_STEP))
     return dataclasses.replace(
         state,
         particles=particles,

@@ -71,7 +71,7 @@ def mean_and_error(x):
 
 
 def test_price_with_ten_dates(ten):
-    priced(ten[0], BERMUDAN_10, 0.01)
+    priced(ten[0], BERMUDAN_10, 0.001)
     fit = ten[1]
     assert abs(fit.mean - BERMUDAN_10) < 3 * fit.stderr
 
@@ -82,7 +82,7 @@ def test_price_with_ten_dates(ten):
 def test_price_with_listed_dates(dates):
     result, fit = bermudan(dates, 65536, steps=40)
     value, boundary = tree(dates)
-    priced(result, value, 0.01)
+    priced(result, value, 0.001)
     np.testing.assert_allclose(fit.dates, dates, rtol=1e-12)
     assert (fit.fraction[1:] > 0.01).all()
     assert np.abs(fit.high - boundary)[1:].max() < 3

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PyTree
 
+from simkit_solvers.grids.grid import NO_STEP
 from simkit_solvers.numerics.kernels import by_itself, zeros
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.problems.curve import AbstractTimeFunction
@@ -17,7 +18,6 @@ from simkit_solvers.problems.problem import Parameter
 from simkit_solvers.random.generator import Words
 from simkit_solvers.random.particle_noise import ParticleNoise
 
-NO_STEP = 2**32 - 1  # steps are counted from 0 and never reach this
 Ensemble = Literal["NVE", "NVT", "configurations", "none"]
 
 
