@@ -26,7 +26,7 @@ from gbm import MU, S0, SIGMA
 from gbm import by_diffrax as gbm_by_diffrax
 from gbm import by_hand as gbm_by_hand
 from ours import bare_loop, experiment, whole_run
-from report import Measurement, accelerator, parse_arguments, report
+from report import Measurement, needs_accelerator, parse_arguments, report
 from rounds import by_the_clock, timed
 from simkit_physics import GBM, Heston
 from simkit_solvers import AdaptiveGrid, EulerMaruyama, Tolerances
@@ -74,7 +74,7 @@ def oscillators_run(paths: int) -> Simulation:
 
 def main():
     arguments = parse_arguments(__doc__)
-    accelerator()
+    needs_accelerator()
     paths, steps, rounds = (2**17, 40, 2) if arguments.small else (2**23, 1000, 3)
     few = paths // 8  # of peers whose time is in proportion to the paths
     clocks: dict[str, Callable[[], float]] = {}

@@ -8,7 +8,7 @@ import functools
 
 import jax
 from lennard_jones import many_systems, run_from_start
-from report import Measurement, accelerator, parse_arguments, report
+from report import Measurement, needs_accelerator, parse_arguments, report
 from rounds import timed, waited_for
 from simkit_solvers import simulate_particles
 
@@ -25,7 +25,7 @@ def melt(cells: int, precision: str):
 
 def main():
     arguments = parse_arguments(__doc__)
-    accelerator()
+    needs_accelerator()
     clocks, work = {}, {}
     with jax.enable_x64(True):
         for cells in (10,) if arguments.small else (20, 64):

@@ -142,13 +142,11 @@ def commit() -> str | None:
     return name.stdout.strip() + ("-dirty" if subprocess.run(elsewhere).returncode else "")
 
 
-def accelerator() -> str:
-    """The accelerator that jax uses; without one a message, and the end of the script."""
-    device = jax.devices()[0]
-    if device.platform == "cpu":
+def needs_accelerator() -> None:
+    """Without an accelerator a message, and the end of the script."""
+    if jax.devices()[0].platform == "cpu":
         print("not measured: this benchmark needs an accelerator, and jax sees none")
         sys.exit(0)
-    return device.device_kind
 
 
 def machine() -> dict[str, str | int | None]:

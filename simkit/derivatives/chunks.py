@@ -10,12 +10,13 @@ from simkit.machine.on_each_device import Devices, local_devices
 
 # Paths of a chunk on a processor: what their loops carry is read by many kernels.
 IN_CACHE = 32 * LEAF
+IN_REVERSE = 256 * LEAF  # on an accelerator: a reverse pass has a fixed memory for all of them
 
 
 def chunks_of(simulation: Simulation) -> Chunks:
     """The chunks in which derivatives are estimated."""
     values = sum(quantity_rows(simulation).values())
-    most = IN_CACHE if workers_of(simulation)[0].platform == "cpu" else None
+    most = IN_CACHE if workers_of(simulation)[0].platform == "cpu" else IN_REVERSE
     return plan_chunks(simulation, simulation.paths, values, most, weight=4)
 
 

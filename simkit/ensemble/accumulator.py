@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import jax
 import numpy as np
 
 from simkit.ensemble.chunks import Chunk
@@ -74,7 +73,7 @@ class Accumulator:
         if first >= self._wanted_ends:
             return
         for name, array in zip(self._rows, values, strict=True):
-            last = first_paths(array, self._wanted_ends - first)[-1]
+            last = first_paths(array, self._wanted_ends - first, slice(-1, None))[0]
             self._ends.setdefault(name, []).append(np.where(lost[: len(last)], np.nan, last))
 
     def statistics(self) -> dict[str, dict[str, np.ndarray]]:
@@ -100,12 +99,14 @@ class Accumulator:
         return StepCounts(some / paths, most, refused / paths, most_refused)
 
 
-def first_paths(array: Any, count: int) -> np.ndarray:
+def first_paths(array: Any, count: int, rows: slice = slice(None)) -> np.ndarray:
     """The values `(rows, paths)` of the first paths, from an array `(rows, leaves, lanes)` on a device.
 
-    Of an accelerator only their leaves are copied.
+    From an accelerator only these rows of their leaves are copied.
     """
     leaves = -(-count // array.shape[2])
-    if isinstance(array, jax.Array) and not all(device.platform == "cpu" for device in array.devices()):
-        array = array[:, :leaves]
-    return np.asarray(array).reshape(array.shape[0], -1)[:, :count]
+    devices = getattr(array, "devices", tuple)()  # of an array on the host none
+    if any(device.platform != "cpu" for device in devices):
+        array, rows = array[rows, :leaves], slice(None)
+    kept = np.asarray(array)[rows]
+    return kept.reshape(len(kept), -1)[:, :count]

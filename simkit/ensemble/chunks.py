@@ -14,7 +14,7 @@ from simkit_solvers.grids.grid import Grid
 from simkit_solvers.grids.jump_grid import JumpGrid
 
 from simkit.ensemble.simulation import Simulation
-from simkit.ensemble.work import most_in_memory, workers_of
+from simkit.ensemble.work import PER_ACCELERATOR, most_in_memory, workers_of
 from simkit.machine.on_each_device import Devices
 
 LEAF = 2048
@@ -23,25 +23,29 @@ ADAPTIVE_WORK = 10_000  # what a path of unknown length is planned as: adaptive 
 
 
 class Limits(NamedTuple):
-    """How large a chunk may be: its path-steps, its paths, and the bytes of the rows of all in memory."""
+    """How large a chunk may be: its path-steps, its paths, and the bytes that the rows of all chunks at work
+    take of one memory, which so many `threads` share; and how many `workers` are to finish together.
+    """
 
     path_steps: int
     paths: int
-    bytes: int
+    memory: int
+    threads: int
+    workers: int
 
 
 MOST_BYTES = 512 * 2**20  # of rows in the host's memory
-PROCESSOR = Limits(200_000_000, 2**19, MOST_BYTES)  # a fifth of a second to a second on one core
-ACCELERATOR = Limits(10_000_000_000, 2**23, 2**30)  # a twentieth of a second or more, and all lanes busy
 PART_OF_MEMORY = 8  # of an accelerator, for rows; the state of a path and what its steps compute need more
+LEAST_MEMORY = 8 * 2**30  # of an accelerator that does not say how much it has
 
 
-def limits_on(workers: Devices) -> Limits:
-    """The limits for chunks on such devices."""
-    if workers[0].platform == "cpu":
-        return PROCESSOR
-    memory = (workers[0].memory_stats() or {}).get("bytes_limit")
-    return ACCELERATOR if memory is None else ACCELERATOR._replace(bytes=memory // PART_OF_MEMORY)
+def limits_on(threads: Devices) -> Limits:
+    """The limits for chunks in threads on such devices."""
+    if threads[0].platform == "cpu":  # a fifth of a second to a second on one core
+        return Limits(200_000_000, 2**19, MOST_BYTES, len(threads), len(threads))
+    memory = (threads[0].memory_stats() or {}).get("bytes_limit", LEAST_MEMORY)
+    # A twentieth of a second or more on a large one, and all lanes busy.
+    return Limits(10_000_000_000, 2**23, memory // PART_OF_MEMORY, PER_ACCELERATOR, len({*threads}))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,7 +131,7 @@ def planned_steps(grid: Grid | AdaptiveGrid | JumpGrid) -> int:
 def plan_chunks(
     simulation: Simulation, paths: int, values: int, most_paths: int | None = None, weight: int = 1
 ) -> Chunks:
-    """Chunks that take up to about a second and fit memory, or those of the user's `chunk`.
+    """Chunks within the limits of the devices, or those of the user's `chunk`.
 
     Of no more than `most_paths`, if given, unless `chunk` is; and so that cores or accelerators finish at
     about the same time. A path keeps so many `values`; time and memory are those of `weight` paths of the
@@ -135,12 +139,14 @@ def plan_chunks(
     """
     if simulation.chunk or paths < LEAF:
         return chunks_of_size(paths, simulation.chunk or LEAF)
-    leaves, threads = -(-paths // LEAF), workers_of(simulation)
-    limits = limits_on(threads)
-    workers = len(threads if limits is PROCESSOR else {*threads})
+    leaves, limits = -(-paths // LEAF), limits_on(workers_of(simulation))
     steps = weight * planned_steps(simulation.grid)
     timed = 1 << (max(1, limits.path_steps // steps).bit_length() - 1)  # few sizes, for few compilations
-    fitting = limits.bytes // (8 * weight * max(1, values) * most_in_memory(len(threads)))
-    most = min(max(1, min(timed, fitting, most_paths or limits.paths) // LEAF), -(-leaves // workers))
-    each = min(range(most, (most - 1) // 4, -1), key=lambda each: -(-leaves // (each * workers)) * each)
-    return chunks_of_size(paths, each * LEAF)
+    fitting = limits.memory // (8 * weight * max(1, values) * most_in_memory(limits.threads))
+    most = min(max(1, min(timed, fitting, most_paths or limits.paths) // LEAF), -(-leaves // limits.workers))
+
+    def longest(each: int) -> int:
+        """The leaves of the worker that has most of them."""
+        return -(-leaves // (each * limits.workers)) * each
+
+    return chunks_of_size(paths, min(range(most, (most - 1) // 4, -1), key=longest) * LEAF)

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.sharding import SingleDeviceSharding
+from simkit_solvers.numerics.platforms import traced_for
 
 from simkit.errors import InputError
 
@@ -53,7 +54,8 @@ class OnEachDevice:
 def lower(jitted: Any, arguments: tuple, devices: Devices) -> Callable[[], OnEachDevice]:
     """Trace and lower a jitted function for each device; what is returned compiles it."""
     # Traced once: the types are the same on every device.
-    each = [jitted.trace(*shapes_on(device, arguments)).lower() for device in devices]
+    with traced_for(devices[0]):
+        each = [jitted.trace(*shapes_on(device, arguments)).lower() for device in devices]
 
     def compile_each() -> OnEachDevice:
         if len(each) == 1:  # here, where an interrupt reaches it

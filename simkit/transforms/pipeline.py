@@ -3,11 +3,13 @@
 import dataclasses
 import time
 from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
+from simkit_solvers.numerics.platforms import traced_for
 
 from simkit.errors import InputError
 from simkit.transforms.arguments import arity, name_of, positions
@@ -40,7 +42,8 @@ class Pipeline:
         program = self.programs.get(_key(args, jit)) if self.programs else None
         if program is not None:
             return program(*args)
-        return self.composed(*self._placed(args, jit))
+        with self._traced(jit):
+            return self.composed(*self._placed(args, jit))
 
     @property
     def jit(self) -> Jit | None:
@@ -60,7 +63,8 @@ class Pipeline:
             raise InputError(f"pipeline: {name_of(self.function)} is not compiled; end with Jit()")
         self._check_count(args)
         compiled: Any = self.composed
-        return compiled.lower(*self._placed(args, jit))
+        with self._traced(jit):
+            return compiled.lower(*self._placed(args, jit))
 
     def compile(self, *args: PyTree) -> Program:
         """The program compiled for arguments or their shapes, with its cost. Raises what `lower` raises."""
@@ -81,6 +85,12 @@ class Pipeline:
         if not fewest <= len(args) <= most:
             takes = f"{fewest} to {most:g}" if fewest != most else str(fewest)
             raise InputError(f"{name_of(self.function)} takes {takes} arguments by position, got {len(args)}")
+
+    @staticmethod
+    def _traced(jit: Jit) -> AbstractContextManager:
+        """In which what is traced has the form for the device that was named."""
+        device = jit.place()
+        return nullcontext() if device is None else traced_for(device)
 
     def _placed(self, args: tuple, jit: Jit) -> list:
         device = jit.place()

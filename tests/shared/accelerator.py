@@ -7,6 +7,7 @@ from unittest import mock
 
 import jax
 import pytest
+from simkit_solvers.numerics import platforms
 
 from simkit.ensemble import programs
 
@@ -19,9 +20,11 @@ needs_processor = pytest.mark.skipif(
 def as_on_accelerator() -> Iterator[None]:
     """What is traced inside has the form for accelerators, and runs here."""
     _forget()
-    with mock.patch.object(jax, "default_backend", return_value="gpu"):
-        yield
-    _forget()
+    try:
+        with mock.patch.object(platforms, "default_platform", return_value="gpu"):
+            yield
+    finally:
+        _forget()
 
 
 def _forget() -> None:
@@ -30,8 +33,17 @@ def _forget() -> None:
     jax.clear_caches()
 
 
-def custom_calls(function: Callable, *arguments) -> set[str]:
-    """What a function calls beside XLA's own operations, when it is lowered for CUDA as on an accelerator."""
+def lowered(function: Callable, *arguments) -> str:
+    """The program of a function, lowered for CUDA as on an accelerator."""
     with as_on_accelerator():
-        text = jax.export.export(jax.jit(function), platforms=["cuda"])(*arguments).mlir_module()
-    return set(re.findall(r"custom_call @(\S+?)\(", text))
+        return jax.export.export(jax.jit(function), platforms=["cuda"])(*arguments).mlir_module()
+
+
+def custom_calls(program: str) -> set[str]:
+    """What a program calls beside XLA's own operations."""
+    return set(re.findall(r"custom_call @(\S+?)\(", program))
+
+
+def loops(program: str) -> int:
+    """How many loops there are in a program."""
+    return program.count("stablehlo.while")

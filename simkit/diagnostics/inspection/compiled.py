@@ -5,6 +5,7 @@ import time
 from typing import Any
 
 import jax
+from simkit_solvers.numerics.platforms import traced_for
 
 from simkit.ensemble.programs import Request
 from simkit.machine.on_each_device import local_devices, shapes_on
@@ -50,7 +51,8 @@ def compile_anew(request: Request) -> CompiledProgram:
     device, *_ = request.devices or local_devices(1)
     jitted, arguments = jax.jit(simkit), shapes_on(device, request.arguments)
     start = time.perf_counter()
-    traced = jitted.trace(*arguments)
+    with traced_for(device):
+        traced = jitted.trace(*arguments)
     traced_at = time.perf_counter()
     lowered = traced.lower()
     lowered_at = time.perf_counter()

@@ -13,7 +13,7 @@ from simkit_solvers.loops.compensated import AbstractCompensatedStep, check_floa
 from simkit_solvers.loops.step import stepper_for
 from simkit_solvers.loops.stepper import AbstractStepper
 from simkit_solvers.methods.switched import Solver
-from simkit_solvers.numerics.platforms import by_platform
+from simkit_solvers.numerics.platforms import on_accelerator
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
 from simkit_solvers.random.draws import Draw
@@ -22,7 +22,7 @@ from simkit_solvers.random.noise import AbstractNoise, Purpose, StepWords
 # Enough to hide the loop, few enough that a row inside a block costs little; by the bytes of a number, since
 # in float64 the loop costs more.
 WORDS_PER_BLOCK = {4: 4, 8: 8}
-STEPS_PER_BLOCK, ON_ACCELERATORS = 2, 4  # the same, where there is no noise
+STEPS_PER_BLOCK = {False: 2, True: 4}  # where there is no noise: on a processor, on an accelerator
 WORDS_OF_JUMPS = 2
 
 
@@ -107,8 +107,7 @@ def blocks_per_row(grid: Grid | TracedGrid, size: int) -> Any:
 
 def block_size(group: int, words: int, dtype: np.dtype) -> int:
     """Steps in a block of about `WORDS_PER_BLOCK` words, in whole groups; a step takes `words` of them."""
-    without_noise = by_platform(STEPS_PER_BLOCK, ON_ACCELERATORS)
-    steps = WORDS_PER_BLOCK[dtype.itemsize] // words if words else without_noise
+    steps = WORDS_PER_BLOCK[dtype.itemsize] // words if words else STEPS_PER_BLOCK[on_accelerator()]
     return group * max(1, steps // group)
 
 

@@ -5,8 +5,10 @@ parts one after another. An accelerator has thousands of lanes, and a new kernel
 takes everything at once.
 """
 
-from collections.abc import Callable
-from typing import TypeVar
+import contextlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import jax
 from jaxtyping import PyTree
@@ -15,24 +17,30 @@ from simkit_solvers.numerics.tree_where import tree_where
 
 TURNS = 4
 
-Choice = TypeVar("Choice")
-
 
 def on_accelerator() -> bool:
     """Whether what is traced now will run on an accelerator: jax's default device is one."""
+    return default_platform() != "cpu"
+
+
+def default_platform() -> str:
+    """The platform of jax's default device, which differs from thread to thread."""
     device = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
-    platform = device if isinstance(device, str) else getattr(device, "platform", jax.default_backend())
-    return platform != "cpu"
+    return device if isinstance(device, str) else getattr(device, "platform", jax.default_backend())
 
 
-def by_platform(processor: Choice, accelerator: Choice) -> Choice:
-    """Which of two suits the platform that is traced for."""
-    return accelerator if on_accelerator() else processor
+@contextmanager
+def traced_for(device: Any) -> Iterator[None]:
+    """What is traced inside has the form for a device, which may be another than jax's default."""
+    # Only where it must be set: what was traced without it is traced again with it.
+    same = on_accelerator() == (device.platform != "cpu")
+    with contextlib.nullcontext() if same else jax.default_device(device):
+        yield
 
 
 def over_parts(function: Callable[[PyTree], PyTree], parts: PyTree) -> PyTree:
     """`function` of each part, stacked: one after another on a processor, all at once on an accelerator."""
-    return by_platform(jax.lax.map, _all_at_once)(function, parts)
+    return jax.vmap(function)(parts) if on_accelerator() else jax.lax.map(function, parts)
 
 
 def while_loop(goes_on: Callable, turn: Callable, start: PyTree) -> PyTree:
@@ -46,8 +54,4 @@ def while_loop(goes_on: Callable, turn: Callable, start: PyTree) -> PyTree:
             carry = tree_where(goes_on(carry), turn(carry), carry)
         return carry
 
-    return jax.lax.while_loop(goes_on, by_platform(turn, several), start)
-
-
-def _all_at_once(function: Callable[[PyTree], PyTree], parts: PyTree) -> PyTree:
-    return jax.vmap(function)(parts)
+    return jax.lax.while_loop(goes_on, several if on_accelerator() else turn, start)

@@ -1,13 +1,24 @@
 """Lists, forces and totals in the form for accelerators, where no loop goes over parts of the system."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from accelerator import as_on_accelerator, custom_calls
-from simkit_physics import LennardJones, ShiftedForce, enlarged, forces_for, lattice, with_velocities
+from accelerator import as_on_accelerator, custom_calls, loops, lowered
+from simkit_physics import (
+    AllPairs,
+    LennardJones,
+    ShiftedForce,
+    enlarged,
+    forces_for,
+    lattice,
+    with_velocities,
+)
 from simkit_physics.particles import pair_sums
+from simkit_physics.particles.neighbours import AT_ONCE, Capacities, compact
 from simkit_solvers import (
     ParticleDynamics,
     Vector,
@@ -91,4 +102,48 @@ def test_a_run_keeps_its_energy_and_needs_nothing_but_xla():
     exchanged = abs(kinetic(end) - kinetic(particles))
     assert exchanged > 50
     assert abs(float(after - before) + kinetic(end) - kinetic(particles)) < 1e-3 * exchanged
-    assert not custom_calls(lambda state: run_chunk(dynamics, state, 10)[0], state)
+    assert not custom_calls(lowered(lambda state: run_chunk(dynamics, state, 10)[0], state))
+
+
+def test_a_list_that_overflows_is_noticed_and_made_again():
+    """Tables as small as they can be: the run enlarges them, and its forces are those over all pairs."""
+    forces, particles = melt(6)
+    small = dataclasses.replace(forces, capacities=Capacities(8, 8, 8, 8))
+    with as_on_accelerator():
+        found = small.arranged(particles)[1]
+        assert not bool(small.complete(found))
+        state = ParticleDynamics(small, VelocityVerlet(), 0.002).start(particles)
+        run = simulate_particles(ParticleDynamics(small, VelocityVerlet(), 0.002), state, 0, enlarge=enlarged)
+    assert run.dynamics.forces.capacities > small.capacities
+    reference = AllPairs(forces.potential, forces.box, forces.cutoff, (0, 0, 0))
+    expected, _ = reference.totals(*reference.arranged(particles.by_identity()))
+    places = np.argsort(np.asarray(run.state.particles.identity))[: int(particles.count)]
+    for a, b in zip(run.state.force, expected, strict=True):
+        np.testing.assert_allclose(np.asarray(a)[places], b, rtol=0, atol=1e-12 * float(jnp.max(jnp.abs(b))))
+
+
+@pytest.mark.parametrize("count", [0, 1, AT_ONCE - 1, AT_ONCE, AT_ONCE + 1, 3 * AT_ONCE + 8])
+@pytest.mark.parametrize("capacity", [8, 400])
+def test_tables_and_counts_are_the_same_also_where_they_overflow(count, capacity):
+    values = jnp.asarray(np.random.default_rng(count).integers(-1, 3, (count + 1, 5)), jnp.int32)
+
+    def found():
+        return compact(jnp.int32(count), 5, capacity, -1, lambda k: values[k])
+
+    expected = found()
+    with as_on_accelerator():
+        result = found()
+    for a, b in zip(result, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_forces_have_no_loop_over_parts():
+    forces, particles = melt(6)
+    particles, listed = forces.arranged(particles)
+    there = lowered(lambda particles: forces.forces(particles, listed), particles)
+    assert loops(there) == 0
+    small, few = melt(3, cutoff=1.5)
+    few = jax.tree.map(lambda x: jnp.stack([x] * 9), few.position)
+    one = small.arranged(melt(3, cutoff=1.5)[1])
+    there = lowered(jax.vmap(lambda position: small.forces(one[0].moved(position), one[1])), few)
+    assert loops(there) == 0

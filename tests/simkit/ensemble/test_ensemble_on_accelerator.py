@@ -1,15 +1,18 @@
 """Ensembles in the form for accelerators: the same statistics, from programs that need nothing but XLA."""
 
 import dataclasses
+from types import SimpleNamespace
+from unittest import mock
 
 import jax
 import numpy as np
 import pytest
-from accelerator import as_on_accelerator, custom_calls
+from accelerator import as_on_accelerator, custom_calls, loops, lowered
 from ensemble_examples import gbm
 
 from simkit import load
 from simkit.ensemble import LEAF, run_ensemble, work
+from simkit.ensemble.accumulator import first_paths
 from simkit.ensemble.chunks import plan_chunks
 from simkit.ensemble.reducers.float_bins import ALL_BINS
 from simkit.ensemble.reducers.histogram import Counted, Histogram
@@ -30,7 +33,7 @@ SOURCES = {
     "an ordinary equation": {
         "model": LORENZ,
         "initial": {"x": {"normal": {"mean": 1.0, "sd": 0.1}}, "y": 1.0, "z": 20.0},
-        "time": {"t1": 0.1, "steps": 22},
+        "time": {"t1": 0.1, "steps": 24},
     },
     "adaptive steps": {
         "model": {"type": "VanDerPol", "mu": 2.0},
@@ -69,15 +72,35 @@ def test_the_same_statistics(kind):
 
 @pytest.mark.more
 @pytest.mark.parametrize("kind", [kind for kind in SOURCES if kind != "adaptive steps"])
-def test_programs_need_nothing_but_xla(kind):
-    """No callback to the host, no library that one platform alone has.
+def test_programs_need_nothing_but_xla_and_no_loop_over_groups(kind):
+    """No callback to the host, no library that one platform alone has, and one loop less than a processor has
+    where paths wait for each other; elsewhere no branch in the loop over blocks.
 
     But for adaptive steps, where diffrax checks the saved times by a callback, once in a run.
     """
     simulation = simulation_of(kind)
     with jax.enable_x64(True):
-        for request in chunk_requests(simulation, chunk_plan(simulation)):
-            assert not custom_calls(request.program, *request.arguments)
+        simulated, reduced = chunk_requests(simulation, chunk_plan(simulation))
+        here = jax.jit(lambda *x: simulated.program(*x)).lower(*simulated.arguments).as_text()
+        there = lowered(simulated.program, *simulated.arguments)
+        assert not custom_calls(there)
+        assert not custom_calls(lowered(reduced.program, *reduced.arguments))
+    if simulation.stepping.group is not None:
+        assert loops(there) == loops(here) - 1
+    elif kind != "exact draws":
+        assert there.count("stablehlo.case") < here.count("stablehlo.case")
+
+
+def test_of_an_accelerator_the_first_paths_are_copied():
+    """From a stand-in whose array says that it is on one."""
+    x = np.arange(24.0).reshape(2, 3, 4)
+    there = mock.MagicMock(shape=x.shape)
+    there.devices.return_value = [SimpleNamespace(platform="gpu")]
+    there.__getitem__.side_effect = lambda key: x[key]
+    for rows in (slice(None), slice(-1, None)):
+        for array in (there, x):
+            np.testing.assert_array_equal(first_paths(array, 6, rows), x.reshape(2, -1)[rows, :6])
+    assert [call.args[0][1] for call in there.__getitem__.call_args_list] == [slice(None, 2)] * 2
 
 
 def test_bins_counted_on_the_device_give_the_same_histogram():
@@ -123,9 +146,9 @@ class Card:
 @pytest.mark.parametrize("cards", [1, 2])
 @pytest.mark.parametrize(("paths", "values"), [(10**5, 2), (10**8, 2), (10**8, 1000)])
 def test_chunks_fill_accelerators_and_fit_their_memory(monkeypatch, gigabytes, cards, paths, values):
-    """A small ensemble is one chunk for each; the rows of all chunks at work take a part of the memory."""
+    """A small ensemble is one chunk for each; the rows of its chunks at work take a part of its memory."""
     monkeypatch.setattr(work, "local_devices", lambda count: tuple(Card(i, gigabytes) for i in range(cards)))
     plan = plan_chunks(gbm(paths, 100), paths, values)
-    assert 8 * values * plan.paths * most_in_memory(2 * cards) <= (gigabytes or 8) * 2**30 / 8
+    assert 8 * values * plan.paths * most_in_memory(2) <= (gigabytes or 8) * 2**30 / 8
     assert plan.count == cards or paths > 10**5
     assert values > 2 or plan.paths >= min(2**20, paths // cards)

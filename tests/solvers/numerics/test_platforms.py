@@ -1,21 +1,53 @@
 """The forms of a loop for processors and for accelerators give the same numbers."""
 
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from accelerator import as_on_accelerator
+from accelerator import as_on_accelerator, needs_processor
 from simkit_solvers import on_accelerator, over_parts
-from simkit_solvers.numerics.platforms import TURNS, by_platform, while_loop
+from simkit_solvers.numerics.platforms import TURNS, traced_for, while_loop
+
+from simkit.machine import on_each_device
+from simkit.transforms import Jit, pipeline
 
 
-def test_a_processor_is_no_accelerator():
+@needs_processor
+def test_the_default_device_decides(monkeypatch):
+    """Which may be given by its platform alone, and differ from that of the process."""
     assert not on_accelerator()
-    with as_on_accelerator():
-        assert on_accelerator()
-        assert by_platform(1, 2) == 2
-        with jax.default_device(jax.devices("cpu")[0]):
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert on_accelerator()
+    for device in (jax.devices("cpu")[0], "cpu"):
+        with jax.default_device(device):
             assert not on_accelerator()
+    with traced_for(jax.devices("cpu")[0]):
+        assert not on_accelerator()
+    with traced_for(SimpleNamespace(platform="gpu")):
+        assert on_accelerator()
+
+
+@needs_processor
+def test_a_program_has_the_form_of_its_device(monkeypatch):
+    """In a process whose default device is an accelerator, one for a processor takes part after part."""
+
+    def program(x):
+        return over_parts(lambda part: part.sum(), x)
+
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    x, cpu = jnp.ones((3, 2)), jax.devices("cpu")[0]
+    assert "while" in pipeline(program, Jit(device="cpu")).lower(x).as_text()
+    assert "while" not in jax.jit(lambda x: program(x)).lower(x).as_text()
+    forms = []
+
+    def seen(x):
+        forms.append(on_accelerator())
+        return program(x)
+
+    on_each_device.lower(jax.jit(seen), (x,), (cpu,))
+    assert forms == [False]
 
 
 def test_parts_are_stacked_in_their_order():
@@ -28,7 +60,8 @@ def test_parts_are_stacked_in_their_order():
 
 @pytest.mark.parametrize("last", [0, 1, TURNS, TURNS + 1, 3 * TURNS - 1])
 def test_a_loop_takes_no_turn_too_many(last):
+    ends = jax.vmap(lambda n: while_loop(lambda k: k < n, lambda k: k + 1, jnp.int32(0)))
+    counts = np.array([last, 0, last // 2], np.int32)
     with as_on_accelerator():
-        ends = jax.vmap(lambda n: while_loop(lambda k: k < n, lambda k: k + 1, jnp.int32(0)))
-        counts = np.array([last, 0, last // 2], np.int32)
         np.testing.assert_array_equal(ends(counts), counts)
+        assert str(jax.make_jaxpr(ends)(counts)).count(" add ") == TURNS
