@@ -37,7 +37,7 @@ from simkit.ensemble import Simulation, run_ensemble
 
 EVENTS = 19_900  # of an immigration–death path from zero to t = 10, in the mean
 LIMIT = 132 * 128 * 1.98e9  # instructions that an H100 starts in a second
-CYCLES = {"GBM": 88, "Heston": 185, "Lorenz": 116, "three shares": 87}  # of a path-step, or of a normal
+INSTRUCTIONS = {"GBM": 87, "Heston": 185, "Lorenz": 116, "three shares": 87}  # of a path-step, or of a normal
 
 
 def gbm_run(paths: int, steps: int) -> Simulation:
@@ -76,7 +76,7 @@ def main():
     arguments = parse_arguments(__doc__)
     needs_accelerator()
     paths, steps, rounds = (2**17, 40, 2) if arguments.small else (2**23, 1000, 3)
-    few = paths // 8  # of peers whose time is in proportion to the paths
+    few = paths // 8  # of what takes seconds
     clocks: dict[str, Callable[[], float]] = {}
     work: dict[str, float] = {}
 
@@ -90,13 +90,13 @@ def main():
         add(f"{name}, bare loop", paths * steps, bare)
     add("three shares, whole run", 3 * paths * 256, whole_run(shares_run(paths, 256)))
     peers = {
-        "GBM, diffrax": gbm_by_diffrax(few, steps),
-        "GBM, scan": gbm_by_hand(few, steps),
-        "Heston, diffrax": heston.by_diffrax(few, steps),
+        "GBM, diffrax": gbm_by_diffrax(paths, steps),
+        "GBM, scan": gbm_by_hand(paths, steps),
+        "Heston, diffrax": heston.by_diffrax(paths, steps),
         "Lorenz, diffrax": lorenz.by_diffrax(few, steps, "float32"),
     }
     for name, program in by_the_clock(peers).items():
-        add(name, few * steps, program)
+        add(name, (few if name.startswith("Lorenz") else paths) * steps, program)
     jumps = jumps_run(few)
     add("immigration–death, whole run", few * EVENTS, lambda: run_ensemble(jumps).elapsed_s)
     oscillators = oscillators_run(few // 8)
@@ -106,8 +106,10 @@ def main():
     timings = timed(clocks, rounds)
     rate = {name: work[name] / timings[name].best for name in clocks}
     findings = [
-        Measurement(f"GPU: {name}, {kind}, of its limit on an H100", rate[f"{name}, {kind}"] * cycles / LIMIT)
-        for name, cycles in CYCLES.items()
+        Measurement(
+            f"GPU: {name}, {kind}, of its limit on an H100", rate[f"{name}, {kind}"] * instructions / LIMIT
+        )
+        for name, instructions in INSTRUCTIONS.items()
         for kind in ("whole run", "bare loop")
         if f"{name}, {kind}" in rate
     ]

@@ -49,7 +49,6 @@ SOURCES = {
         "time": {"t1": 1.0, "steps": 4},
     },
 }
-EQUATION = ("fixed steps", "an ordinary equation", "adaptive steps")
 
 
 def simulation_of(kind: str):
@@ -59,14 +58,14 @@ def simulation_of(kind: str):
 @pytest.mark.more
 @pytest.mark.parametrize("kind", SOURCES)
 def test_the_same_statistics(kind):
-    """Of counts and exact draws the same bits; of equations but for rounding and where products are fused."""
+    """Of counts the same bits; of real numbers but for rounding, of random numbers in float32."""
     simulation = simulation_of(kind)
     expected = run_ensemble(simulation).statistics["moments"]
     with as_on_accelerator():
         result = run_ensemble(simulation).statistics["moments"]
     for name, values in expected.items():
-        np.testing.assert_allclose(result[name], values, rtol=1e-9, atol=1e-13, err_msg=name)
-        if kind not in EQUATION:
+        np.testing.assert_allclose(result[name], values, rtol=1e-6, atol=1e-10, err_msg=name)
+        if kind in ("events", "leaps"):
             np.testing.assert_array_equal(result[name], values, err_msg=name)
 
 
