@@ -612,10 +612,11 @@ class SquareRoot(AbstractSDE):
 
 
 @pytest.mark.more
-def test_derivatives_agree_in_both_modes_and_with_differences():
+@pytest.mark.parametrize(("float64_normals", "rounding"), [(True, 1e-12), (False, 1e-6)])
+def test_derivatives_agree_in_both_modes_and_with_differences(float64_normals, rounding):
     """Also where trials were rejected for not being a number.
 
-    With normals in float64: those in float32 differ by their rounding between programs.
+    Normals in float32 are rounded differently from program to program.
     """
     grid = AdaptiveGrid(0.0, 4.0, Tolerances(1e-2, 1e-2), points=1, max_steps=256)
 
@@ -627,7 +628,7 @@ def test_derivatives_agree_in_both_modes_and_with_differences():
                 make_solver("Milstein"),
                 y0,
                 grid,
-                tree_of(path, float64_normals=True),
+                tree_of(path, float64_normals=float64_normals),
                 States(),
             )
 
@@ -642,7 +643,7 @@ def test_derivatives_agree_in_both_modes_and_with_differences():
     _, forward = jax.jit(lambda s: jax.jvp(lambda s: end(s)[0], (s,), (1.0,)))(0.8)
     reverse = jax.jit(jax.grad(lambda s: end(s)[0]))(0.8)
     assert float(forward) == pytest.approx(float(difference), rel=1e-5)
-    assert float(reverse) == pytest.approx(float(forward), rel=1e-12)
+    assert float(reverse) == pytest.approx(float(forward), rel=rounding)
     assert float(value) > 0
 
 
