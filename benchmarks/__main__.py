@@ -29,6 +29,7 @@ ORDER = (
     "long_gradient",
     "pair_forces",
     "lennard_jones",
+    "lennard_jones_cores",
     "greeks",
     "global_sensitivity",
     "run_overhead",

@@ -11,7 +11,6 @@ systems of 256 atoms in one program.
 import ctypes
 import functools
 import os
-import resource
 import shutil
 import sys
 import tempfile
@@ -25,8 +24,6 @@ from simkit import tune_process
 if not tune_process():
     print("not asking XLA for 512-bit vectors: see `simkit doctor`", file=sys.stderr)
 
-import dataclasses
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -34,70 +31,26 @@ import numpy as np
 from in_c import compiled
 from jax_md_melt import melt_in_jax_md
 from lammps_melt import lammps
-from report import Measurement, by_jax, parse_arguments, report
-from rounds import Timing, timed
-from simkit_physics import LennardJones, Plain, enlarged, forces_for, lattice, with_velocities
-from simkit_solvers import (
-    ParticleBAOAB,
-    ParticleDynamics,
-    ParticleNoise,
-    Vector,
-    VelocityVerlet,
-    seed_key,
-    simulate_particles,
+from melt import (
+    BATH,
+    CUTOFF,
+    DENSITY,
+    DT,
+    EVERY,
+    KERNEL_SKIN,
+    SKINS,
+    TEMPERATURE,
+    checked,
+    melt,
+    run_from_start,
+    unchecked,
 )
+from report import Measurement, by_jax, parse_arguments, report
+from rounds import Timing, processor_time, timed
+from simkit_physics import lattice
+from simkit_solvers import Vector
 
-DENSITY, TEMPERATURE, CUTOFF, DT = 0.8442, 1.44, 2.5, 0.005
 EVALUATIONS = 20
-KERNEL_SKIN, EVERY = 0.3, 20  # in.lj's
-SKINS = (0.3, 0.4, 0.5, 0.6)
-VELOCITY_VERLET, BATH = VelocityVerlet(), ParticleBAOAB(temperature=TEMPERATURE, friction=1.0)
-
-
-def melt(cells: int, precision: str, skin: float | None = None):
-    """Forces and particles of the start of in.lj."""
-    particles, box = lattice("fcc", (cells,) * 3, density=DENSITY)
-    particles = with_velocities(particles, TEMPERATURE, seed_key(87287))
-    potential = Plain(LennardJones(epsilon=1.0, sigma=1.0), CUTOFF)
-    return forces_for(particles, box, potential, precision, skin=skin)
-
-
-def run_from_start(cells: int, steps: int, precision="float64", skin=None, method=VELOCITY_VERLET):
-    """The particles of the start, and a run of `steps` steps, whose lists are as large as it needs."""
-    forces, particles = melt(cells, precision, skin)
-    dynamics = ParticleDynamics(forces, method, DT, ParticleNoise.of(seed_key(1)))
-    return particles, simulate_particles(dynamics, dynamics.start(particles), steps, enlarge=enlarged)
-
-
-def checked(cells: int, steps: int, precision: str, method=VELOCITY_VERLET):
-    """The product: seconds of processor time of a run from the start."""
-    particles, run = run_from_start(cells, steps, precision, method=method)
-    dynamics, particles = run.dynamics, particles.padded(run.state.particles.places)
-
-    def seconds() -> float:
-        state = dynamics.start(particles)
-        begin = processor_seconds()
-        jax.block_until_ready(simulate_particles(dynamics, state, steps).state)
-        return processor_seconds() - begin
-
-    return seconds
-
-
-def unchecked(cells: int, steps: int, precision: str):
-    """The kernel: lists of in.lj's skin as often as there, whether they serve or not."""
-    forces, particles = melt(cells, precision, KERNEL_SKIN)
-    with_lists = functools.partial(_unchecked, every=EVERY, blocks=steps // EVERY)
-    while not bool(with_lists(forces, particles)[1]):
-        capacities = forces.capacities
-        larger = type(capacities)(*(-(-5 * n // 32) * 8 for n in capacities))
-        forces = dataclasses.replace(forces, capacities=larger)
-
-    def seconds() -> float:
-        begin = processor_seconds()
-        jax.block_until_ready(with_lists(forces, particles))
-        return processor_seconds() - begin
-
-    return seconds
 
 
 def lists_alone(cells: int, steps: int, skin: float | None):
@@ -163,43 +116,16 @@ def in_jax_md(cells: int, steps: int):
     except ImportError:
         print("jax-md is not installed (pip install jax-md): simkit is not compared with it", file=sys.stderr)
         return None
-
-    def seconds() -> float:
-        begin = processor_seconds()
-        run(steps)
-        return processor_seconds() - begin
-
-    return seconds
+    return on_processor(lambda: run(steps))
 
 
 def times(evaluate):
-    def seconds() -> float:
-        begin = processor_seconds()
-        for _ in range(EVALUATIONS):
-            evaluate()
-        return processor_seconds() - begin
-
-    return seconds
+    return on_processor(lambda: [evaluate() for _ in range(EVALUATIONS)])
 
 
-@eqx.filter_jit
-def _unchecked(forces, particles, every: int, blocks: int):
-    def block(_, carry):
-        particles, complete = carry
-        particles, listed = forces.arranged(particles)
-
-        def step(_, carry):
-            particles, force = carry
-            half = particles.momentum.plus(0.5 * DT, force)
-            particles = particles.moved(particles.position.plus(DT, half))  # of masses 1
-            force = forces.forces(particles, listed)
-            return particles.pushed(half.plus(0.5 * DT, force)), force
-
-        first = forces.forces(particles, listed)
-        particles, _ = jax.lax.fori_loop(0, every, step, (particles, first))
-        return particles, complete & forces.complete(listed)
-
-    return jax.lax.fori_loop(0, blocks, block, (particles, jnp.asarray(True)))
+def on_processor(program):
+    """The program, which returns the seconds of processor time that it takes."""
+    return functools.partial(processor_time, program)
 
 
 def many_systems(systems: int, steps: int, precision: str):
@@ -223,18 +149,7 @@ def many_systems(systems: int, steps: int, precision: str):
 
     scale = jnp.linspace(0.9, 1.1, systems)
     momenta = Vector(*(scale[:, None] * c for c in particles.momentum))
-
-    def seconds() -> float:
-        begin = processor_seconds()
-        jax.block_until_ready(run(momenta))
-        return processor_seconds() - begin
-
-    return seconds
-
-
-def processor_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
+    return on_processor(lambda: run(momenta))
 
 
 def main():
@@ -247,9 +162,9 @@ def main():
     with jax.enable_x64(True):
         programs, work = {}, {}
         for precision in ("float64", "mixed"):
-            programs[f"kernel, {precision}"] = unchecked(cells, steps, precision)
-            programs[f"product, {precision}"] = checked(cells, steps, precision)
-            programs[f"product, {precision}, BAOAB"] = checked(cells, steps, precision, BATH)
+            programs[f"kernel, {precision}"] = on_processor(unchecked(cells, steps, precision))
+            programs[f"product, {precision}"] = on_processor(checked(cells, steps, precision))
+            programs[f"product, {precision}, BAOAB"] = on_processor(checked(cells, steps, precision, BATH))
         lists = {"kernel": steps // EVERY}
         _, programs["lists, kernel"] = lists_alone(cells, steps, KERNEL_SKIN)
         lists["product"], programs["lists, product"] = lists_alone(cells, steps, None)
@@ -262,7 +177,8 @@ def main():
         work |= {name: atoms * (EVALUATIONS if "lists" in name else steps) for name in programs}
         if not arguments.small:
             for n, count in ((10, 200), (40, 10)):
-                programs[f"kernel, float64, {4 * n**3} atoms"] = unchecked(n, max(count, 20), "float64")
+                program = unchecked(n, max(count, 20), "float64")
+                programs[f"kernel, float64, {4 * n**3} atoms"] = on_processor(program)
                 work[f"kernel, float64, {4 * n**3} atoms"] = 4 * n**3 * max(count, 20)
         half = steps // 2  # in which its list is made anew several times; all of them would take minutes
         jax_md = in_jax_md(cells, half)

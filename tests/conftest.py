@@ -14,12 +14,6 @@ import jax
 import pytest
 from hypothesis import settings
 
-from simkit.machine import on_each_device
-
-# A program is compiled for each device: for one, unless a test names more.
-every_device = on_each_device.local_devices
-on_each_device.local_devices = lambda count: every_device(1 if count is None else count)
-
 from simkit.ensemble import programs
 
 jax.config.update("jax_enable_x64", True)

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from simkit_solvers import shared_among
 
 from simkit.ensemble.stored_programs import file_of, store, stored
 from simkit.garbage import seldom_collected
-from simkit.machine.on_each_device import Devices, local_devices, lower
+from simkit.machine.on_each_device import Devices, local_devices, lower, lower_for_all
 
 CACHED = 64
 # Code that is made in half the time and runs ten times as long: LLVM leaves it as it is. The emitter of
@@ -29,14 +30,15 @@ _meanwhile: list[Callable[[], object]] = []
 class Request(NamedTuple):
     """A program, and arguments of the shapes and types to compile it for.
 
-    It is compiled for each of `devices`, the first one unless given. One that runs a moment may be `quick` to
-    make instead of quick to run, on processors.
+    It is compiled for each of `devices`, the first one unless given; or once for all `together`, which share
+    its parts. One that runs a moment may be `quick` to make instead of quick to run, on processors.
     """
 
     program: Callable
     arguments: tuple
     devices: Devices = ()
     quick: bool = False
+    together: bool = False
 
     @property
     def places(self) -> Devices:
@@ -48,7 +50,7 @@ class Request(NamedTuple):
         """What distinguishes compiled programs."""
         leaves, structure = jax.tree.flatten(self.arguments)
         types = tuple((np.shape(x), jax.numpy.result_type(x)) for x in leaves)
-        return self.program, self.places, self.quick, structure, types
+        return self.program, self.places, self.quick, self.together, structure, types
 
 
 @seldom_collected()
@@ -108,6 +110,9 @@ def _compiling(request: Request, file: Path | None) -> Callable[[], Callable]:
 
 def _traced(request: Request) -> Callable[[], Callable]:
     """Trace and lower; what is returned compiles."""
+    if request.together:
+        shared = jax.jit(shared_among(request.places, request.program))
+        return lower_for_all(shared, request.arguments, request.places)
     quick = request.quick and jax.default_backend() == "cpu"
     jitted = _quick_jit(request.program) if quick else _jit(request.program)
     return lower(jitted, request.arguments, request.places)

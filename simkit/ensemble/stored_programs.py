@@ -28,7 +28,7 @@ from jax.experimental.serialize_executable import deserialize_and_load, serializ
 
 from simkit.ensemble.program_digest import KNOWN, NoDigestError, digest_of
 from simkit.machine.compilation_cache import folder_of_programs
-from simkit.machine.on_each_device import OnEachDevice
+from simkit.machine.on_each_device import OnAllDevices, OnEachDevice
 
 SOURCES = ("simkit", "simkit_solvers", "simkit_physics")
 
@@ -44,7 +44,7 @@ def file_of(request: Any) -> Path | None:
     types = jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)), request.arguments)
     try:
         kinds = [device.device_kind for device in request.places]
-        name = digest_of((_surroundings(), request.program, types, kinds, request.quick))
+        name = digest_of((_surroundings(), request.program, types, kinds, request.quick, request.together))
     except NoDigestError:
         return None
     return folder / f"{name}.program"
@@ -60,18 +60,19 @@ def stored(request: Any, file: Path) -> Callable | None:
     try:
         # The checksum reveals a damaged file, whose machine code might run and give any number.
         payloads, out_tree = pickle.loads(zlib.decompress(file.read_bytes()))
+        groups = [request.places] if request.together else [[device] for device in request.places]
         executables = tuple(
-            deserialize_and_load(payload, in_tree, out_tree, execution_devices=[device])
-            for payload, device in zip(payloads, request.places, strict=True)
+            deserialize_and_load(payload, in_tree, out_tree, execution_devices=group)
+            for payload, group in zip(payloads, groups, strict=True)
         )
     except Exception:  # whatever is wrong with the file, the program can be compiled
         return None
     with contextlib.suppress(OSError):
         os.utime(file)
-    return OnEachDevice(request.places, executables)
+    return (OnAllDevices if request.together else OnEachDevice)(request.places, executables)
 
 
-def store(program: OnEachDevice, file: Path) -> None:
+def store(program: OnEachDevice | OnAllDevices, file: Path) -> None:
     """Write a compiled program, whole or not at all; nothing where that is not possible."""
     executables: Any = program.executables
     try:

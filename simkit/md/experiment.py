@@ -55,8 +55,10 @@ def simulation_of(document: Document) -> ParticleSimulation:
         diagnostics.raise_if_any()
         place = f"{document.name}: " if document.name else ""
         raise InputError(f"{place}{SYSTEM}: is missing; molecular dynamics needs system and potential")
+    from simkit.machine.on_each_device import a_device_for_each_core
     from simkit.md.assembly import assemble_particles
 
+    a_device_for_each_core()
     simulation = assemble_particles(read_particles(diagnostics), diagnostics)
     diagnostics.raise_if_any()
     if simulation is None:

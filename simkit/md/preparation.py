@@ -7,12 +7,16 @@ import jax.numpy as jnp
 from simkit_physics.particles.all_pairs import AllPairs
 from simkit_physics.particles.choice import forces_for
 from simkit_physics.particles.listed_forces import ListedForces
-from simkit_solvers import TotalsSeries
+from simkit_solvers import TotalsSeries, on_accelerator
 
 from simkit.errors import InputError
+from simkit.machine.cores import usable_cores
+from simkit.machine.on_each_device import Devices
 from simkit.md.measured_rows import ROWS, TOTALS
 from simkit.md.observables import Measurements
 from simkit.md.simulation import ParticleSimulation
+
+CHUNKS_EACH = 4  # of a neighbour list, or a processor waits longer for the others than it saves
 
 
 def chosen_forces(simulation: ParticleSimulation) -> ListedForces | AllPairs:
@@ -23,6 +27,14 @@ def chosen_forces(simulation: ParticleSimulation) -> ListedForces | AllPairs:
         return forces_for(particles, system.box, system.potential, simulation.precision)[0]
     except ValueError as error:
         raise InputError(f"system: {error}") from error
+
+
+def sharing(simulation: ParticleSimulation, forces: ListedForces | AllPairs) -> Devices:
+    """The processors that share the clusters of one system: a thread each, if it is not a replica of many."""
+    if simulation.paths > 1 or isinstance(forces, AllPairs) or on_accelerator():
+        return ()
+    most = forces.grid.chunks // CHUNKS_EACH
+    return tuple(jax.local_devices())[: min(simulation.threads or usable_cores(), most)]
 
 
 def observer_of(simulation: ParticleSimulation, changes: int = 0) -> Measurements:

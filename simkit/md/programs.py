@@ -11,6 +11,7 @@ import numpy as np
 from simkit_solvers.numerics.traced import Static
 
 from simkit.ensemble.programs import Request, compiled
+from simkit.machine.on_each_device import Devices
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,10 +29,11 @@ class Programs:
     """The programs of a run, which its threads share.
 
     A function that is called through it reads nothing but its arguments. What is no array in these is part of
-    the program.
+    the program. `devices` share the parts of a function, where there are several.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, devices: Devices = ()) -> None:
+        self.devices = devices
         self.known: dict[Hashable, Callable] = {}
         self.lock = threading.Lock()
         self.seconds = 0.0  # that compiling took
@@ -39,7 +41,10 @@ class Programs:
     def __call__(self, like: Any, function: Callable, *arguments: Any) -> Any:
         """`function(*arguments)`, a tree of the structure of `like`, whose leaves are arrays."""
         arrays, rest = eqx.partition(arguments, _is_array)
-        request = Request(FunctionOfArrays(function, Static(rest)), (arrays,))
+        together = len(self.devices) > 1
+        request = Request(
+            FunctionOfArrays(function, Static(rest)), (arrays,), self.devices, together=together
+        )
         with self.lock:  # a thread that waits for another needs the same program, as a rule
             program = self.known.get(request.key)
             if program is None:

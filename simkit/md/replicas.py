@@ -30,7 +30,7 @@ from simkit.md.continuing import start_text, state_for
 from simkit.md.failures import closest_pair, larger_lists
 from simkit.md.measured_rows import ROWS, TOTALS, MeasuredRows
 from simkit.md.observables import Measurements
-from simkit.md.preparation import chosen_forces, in_precision, observer_of
+from simkit.md.preparation import chosen_forces, in_precision, observer_of, sharing
 from simkit.md.programs import Programs, on_host
 from simkit.md.result import ParticleResult, ReplicaResult
 from simkit.md.saved_state import SavedState
@@ -92,14 +92,14 @@ class _Program:
     observer: Measurements
     key: Any
     changes: ParameterChanges | None
-    programs: Programs = dataclasses.field(default_factory=Programs)
+    programs: Programs
 
     @staticmethod
     def of(simulation: ParticleSimulation, changes: Sequence[Any]) -> "_Program":
         forces = chosen_forces(simulation)
         observer, key = observer_of(simulation, len(changes)), on_host(seed_key(simulation.seed))
         along = ParameterChanges.of(forces, changes) if changes else None
-        return _Program(simulation, forces, observer, key, along)
+        return _Program(simulation, forces, observer, key, along, Programs(sharing(simulation, forces)))
 
     def compiled(self) -> tuple["_Program", float]:
         """The same with the programs of all stages compiled, and the seconds that this took."""

@@ -15,7 +15,7 @@ from simkit.machine.doctor import available_memory
 from simkit.machine.on_each_device import local_devices
 from simkit.md.files.frame import Frame
 from simkit.md.files.xyz import write_frame
-from simkit.md.preparation import chosen_forces, observer_of
+from simkit.md.preparation import chosen_forces, observer_of, sharing
 from simkit.md.simulation import ParticleSimulation
 from simkit.progress import counted, short_count
 
@@ -66,15 +66,16 @@ def size_of(simulation: ParticleSimulation) -> dict[str, Any]:
 def _memory(simulation: ParticleSimulation, forces: ListedForces | AllPairs, rows: int) -> dict[str, int]:
     """Bytes of the particles, their lists, the accumulators of observers, and what is measured."""
     replicas = min(len(workers_on(local_devices(1), simulation.threads)), simulation.paths)
+    copies = max(replicas, len(sharing(simulation, forces)))
     listed = isinstance(forces, ListedForces)
     places = forces.grid.places if listed else simulation.system.count
     accumulators = sum(_accumulators(simulation).values())
     # The list of a chunk's end is made while that of its beginning is there.
     lists = 2 * list_bytes(forces.grid, forces.capacities) if listed else 0
     return {
-        "particles": replicas * COPIES * PER_PLACE * places,
-        "lists": replicas * lists,
-        "observers": replicas * 2 * accumulators,
+        "particles": copies * COPIES * PER_PLACE * places,
+        "lists": copies * lists,
+        "observers": copies * 2 * accumulators,
         "series": 8 * SUMS * rows * simulation.paths,
     }
 

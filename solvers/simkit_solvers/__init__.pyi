@@ -89,8 +89,11 @@ from .methods.solver_info import Orders as Orders
 from .methods.solver_info import SolverInfo as SolverInfo
 from .methods.switched import SwitchedSolver as SwitchedSolver
 from .numerics.decay import mean_decay as mean_decay
+from .numerics.platforms import copied_to as copied_to
 from .numerics.platforms import on_accelerator as on_accelerator
 from .numerics.platforms import over_parts as over_parts
+from .numerics.platforms import over_shares as over_shares
+from .numerics.platforms import shared_among as shared_among
 from .numerics.scalar import Scalar as Scalar
 from .numerics.self_adjoint import self_adjoint as self_adjoint
 from .numerics.square_root import sqrt_positive as sqrt_positive

@@ -6,6 +6,7 @@ distances. Every level writes into a table of fixed capacity and counts what it 
 too small is noticed.
 """
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
-from simkit_solvers import Vector, on_accelerator
+from simkit_solvers import Vector, on_accelerator, over_shares
 
 from simkit_physics.particles.boxes import AbstractBox
 from simkit_physics.particles.clusters import LANES, MEMBERS, ClusterGrid, by_cluster
@@ -81,68 +82,78 @@ class NeighbourSearch(NamedTuple):
         blocks = _joined(clusters)
         reach2 = _with_rounding(reach, position, real)
 
-        n1, blocks_near = self._blocks(box, blocks, reach2)
-        n2, block_clusters = self._block_clusters(box, blocks, clusters, reach2, n1, blocks_near)
-        n3, clusters_near = self._clusters(box, clusters, reach2, n2, block_clusters)
-        n4, extent, found = self._particles(box, position32, real, reach2, n3, clusters_near)
-        counts = jnp.stack([n1.max(), n2.max(), n3.max(), n4.max()])
-        chunks = self.grid.chunks
-        members = found.reshape(-1, GROUP, chunks, LANES).transpose(2, 0, 1, 3)
-        groups = jnp.minimum(-(-n4.reshape(chunks, LANES).max(1) // GROUP), members.shape[1])
-        return NeighbourList(members, groups, counts, extent, position)
+        def in_chunks(own: _Chunks) -> tuple:
+            own_blocks = jax.tree.map(jnp.ravel, own.blocks)
+            n1, near = self._blocks(box, own_blocks, blocks, reach2)
+            n2, near = self._block_clusters(box, own_blocks, clusters, reach2, n1, near)
+            n3, near = self._clusters(box, own, clusters, reach2, n2, near)
+            n4, extent, found = self._particles(box, own, position32, real, reach2, n3, near)
+            chunks = len(own.number)
+            members = found.reshape(-1, GROUP, chunks, LANES).transpose(2, 0, 1, 3)
+            counts = jnp.stack([n.reshape(chunks, -1).max(1) for n in (n1, n2, n3, n4)], 1)
+            return members, counts, extent.reshape(chunks, LANES).max(1)
 
-    def _blocks(self, box, blocks: Bounds, reach2):
+        def by_chunk(values: jax.Array) -> jax.Array:
+            return values.reshape(self.grid.chunks, -1)
+
+        number = jnp.arange(8 * self.grid.blocks, dtype=jnp.int32)
+        everything = _Chunks(position32, real, clusters, blocks, number)
+        members, counts, extent = over_shares(in_chunks, jax.tree.map(by_chunk, everything))
+        groups = jnp.minimum(-(-counts[:, 3] // GROUP), members.shape[1])
+        return NeighbourList(members, groups, counts.max(0), extent.max(), position)
+
+    def _blocks(self, box, own: Bounds, blocks: Bounds, reach2):
         count = self.grid.blocks
 
         def test(j):
-            near = _gap2(box, blocks, blocks.at(jnp.minimum(j, count - 1))) < reach2
+            near = _gap2(box, own, blocks.at(jnp.minimum(j, count - 1))) < reach2
             return jnp.where(near, j, count)
 
-        return compact(count, count, self.capacities.blocks, count, test)
+        return compact(count, len(own.half.x), self.capacities.blocks, count, test)
 
-    def _block_clusters(self, box, blocks: Bounds, clusters: Bounds, reach2, counts, near):
+    def _block_clusters(self, box, own: Bounds, clusters: Bounds, reach2, counts, near):
         count = self.grid.blocks
 
         def test(k):
             block = near[k // 8]
             j = jnp.minimum(block * 8 + k % 8, 8 * count - 1)
-            return jnp.where((block < count) & (_gap2(box, blocks, clusters.at(j)) < reach2), j, 8 * count)
+            return jnp.where((block < count) & (_gap2(box, own, clusters.at(j)) < reach2), j, 8 * count)
 
         most = 8 * jnp.minimum(counts.max(), self.capacities.blocks)
-        return compact(most, count, self.capacities.block_clusters, 8 * count, test)
+        return compact(most, len(counts), self.capacities.block_clusters, 8 * count, test)
 
-    def _clusters(self, box, clusters: Bounds, reach2, counts, near):
+    def _clusters(self, box, own: "_Chunks", clusters: Bounds, reach2, counts, near):
         count = 8 * self.grid.blocks
+        number, bounds = own.number.ravel(), jax.tree.map(jnp.ravel, own.clusters)
 
         def test(k):
-            j = jnp.broadcast_to(near[k][:, None], (self.grid.blocks, 8)).reshape(count)
+            j = jnp.broadcast_to(near[k][:, None], (len(counts), 8)).ravel()
             other = clusters.at(jnp.minimum(j, count - 1))
-            different = j != jnp.arange(
-                count, dtype=jnp.int32
-            )  # a cluster's own pairs have a kernel of their own
-            return jnp.where(different & (_gap2(box, clusters, other) < reach2), j, count)
+            # A cluster's own pairs have a kernel of their own.
+            return jnp.where((j != number) & (_gap2(box, bounds, other) < reach2), j, count)
 
         most = jnp.minimum(counts.max(), self.capacities.block_clusters)
-        return compact(most, count, self.capacities.clusters, count, test)
+        return compact(most, len(number), self.capacities.clusters, count, test)
 
-    def _particles(self, box, position, real, reach2, counts, near):
+    def _particles(self, box, own: "_Chunks", position, real, reach2, counts, near):
         count = 8 * self.grid.blocks
-        first = Vector(*(by_cluster(c)[:, 0] for c in position))
-        inside = by_cluster(real)
-        around = [box.nearest(_minus(_member(position, m), first)) for m in range(MEMBERS)]
-        count_inside = jnp.maximum(jnp.sum(inside, 1), 1).astype(jnp.float32)
+        position_of = [Vector(*(_member(c, m) for c in own.position)) for m in range(MEMBERS)]
+        inside = [_member(own.real, m) for m in range(MEMBERS)]
+        around = [box.nearest(_minus(each, position_of[0])) for each in position_of]
+        count_inside = jnp.maximum(sum(each.astype(jnp.float32) for each in inside), 1)
         mean = Vector(
             *(
-                sum(jnp.where(inside[:, m], c, 0) for m, c in enumerate(each)) / count_inside
+                sum(jnp.where(there, c, 0) for there, c in zip(inside, each, strict=True)) / count_inside
                 for each in zip(*around, strict=True)
             )
         )
-        centre = first.plus(1, mean)
-        own = [  # empty places stand with the first member, which is there if any is
-            Vector(*(jnp.where(inside[:, m], c, 0) - d for c, d in zip(each, mean, strict=True)))
-            for m, each in enumerate(around)
+        centre = position_of[0].plus(1, mean)
+        members = [  # empty places stand with the first member, which is there if any is
+            Vector(*(jnp.where(there, c, 0) - d for c, d in zip(each, mean, strict=True)))
+            for there, each in zip(inside, around, strict=True)
         ]
-        extent = jnp.sqrt(jnp.max(jnp.where(inside[:, :1], jnp.stack([c.dot(c) for c in own], 1), 0)))
+        furthest = functools.reduce(jnp.maximum, [each.dot(each) for each in members])
+        extent = jnp.sqrt(jnp.where(inside[0], furthest, 0))
 
         # Nothing is near an empty place, and no third table says so.
         everyone = Vector(*(jnp.where(real, c, jnp.nan) for c in position))
@@ -155,13 +166,13 @@ class NeighbourSearch(NamedTuple):
             """Which of four members of a cluster are near, as bits below the place of the first."""
             cluster = near[k // PARTS]
             first_of_four = _first_place(cluster) + k % PARTS * (FOUR * LANES)
-            found = jnp.zeros(count, jnp.uint8)  # as wide as a comparison's result
+            found = jnp.zeros(len(counts), jnp.uint8)  # as wide as a comparison's result
             for member in range(FOUR):
                 j = jnp.minimum(first_of_four + member * LANES, self.grid.places - 1)
                 there = Vector(*(c.at[j].get(mode="promise_in_bounds") for c in everyone))
                 other = box.nearest(_minus(there, centre))
-                near_one = square(own[0], other) < reach2
-                for each in own[1:]:
+                near_one = square(members[0], other) < reach2
+                for each in members[1:]:
                     near_one |= square(each, other) < reach2
                 found |= near_one.astype(jnp.uint8) << member
             four = first_of_four << FOUR | found.astype(jnp.int32)
@@ -169,10 +180,20 @@ class NeighbourSearch(NamedTuple):
 
         capacity = self.capacities.clusters
         most = PARTS * jnp.minimum(counts.max(), capacity)
-        _, fours = compact(most, count, PARTS * capacity, 0, test)
+        _, fours = compact(most, len(counts), PARTS * capacity, 0, test)
         found = lax.population_count(fours & BITS).sum(0, dtype=jnp.int32)
         capacity = self.capacities.particles
         return found, extent, _members_of_fours(fours, found.max(), capacity, self.grid.places)
+
+
+class _Chunks(NamedTuple):
+    """Particles, clusters and blocks of some chunks; the first axis is the chunk."""
+
+    position: Vector
+    real: Bool[Array, "chunks 512"]
+    clusters: Bounds
+    blocks: Bounds
+    number: Int[Array, "chunks 64"]  # of each cluster
 
 
 def _members_of_fours(fours: jax.Array, most: jax.Array, capacity: int, fill: int) -> jax.Array:
@@ -243,8 +264,9 @@ def _first_place(cluster: jax.Array) -> jax.Array:
     return cluster // LANES * (LANES * MEMBERS) + cluster % LANES
 
 
-def _member(position: Vector, m: int) -> Vector:
-    return Vector(*(by_cluster(c)[:, m] for c in position))
+def _member(chunks: jax.Array, m: int) -> jax.Array:
+    """Member m of each cluster."""
+    return chunks[:, m * LANES : (m + 1) * LANES].ravel()
 
 
 def _minus(a: Vector, b: Vector) -> Vector:

@@ -90,8 +90,8 @@ class Replicas(Section):
     )
     threads: Annotated[int, *whole(1, MAX_THREADS)] | None = Field(
         None,
-        description="The largest number of replicas that are simulated at a time; by default one for each "
-        "core. Results do not depend on it.",
+        description="The largest number of threads: of replicas at a time, or of those that share one large "
+        "system; by default one for each core. Results do not depend on it.",
         examples=[2],
     )
 

@@ -126,7 +126,8 @@ class Ensemble(Section):
     )
     devices: Annotated[int, *whole(1)] | None = Field(
         None,
-        description="The number of local devices to use; by default all. Results do not depend on it.",
+        description="The number of local devices to use; by default all accelerators, or one processor with "
+        "all its cores. Results do not depend on it.",
         examples=[1],
     )
     threads: Annotated[int, *whole(1, MAX_THREADS)] | None = Field(

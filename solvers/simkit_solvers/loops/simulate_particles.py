@@ -1,6 +1,7 @@
 """Runs of particles from Python: lists that overflow are enlarged, and a step that blows up is reported."""
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -10,6 +11,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from simkit_solvers.loops.two_level import ParticleDynamics, ParticleState, run_chunk
+from simkit_solvers.numerics.platforms import copied_to, shared_among
 from simkit_solvers.problems.motion import inverse_mass, velocity
 from simkit_solvers.problems.particle_observer import AbstractParticleObserver
 from simkit_solvers.problems.particles import AbstractForces, Particles
@@ -63,6 +65,7 @@ def simulate_particles(
     *,
     enlarge: Enlarge | None = None,
     donate: bool = False,
+    devices: Sequence[Any] = (),
     chunk: Chunk | None = None,
 ) -> ParticleRun:
     """Take `steps` steps from a state; with 0 steps, compute the forces and let the observer see the start.
@@ -70,8 +73,9 @@ def simulate_particles(
     The accumulators go on from those given, which are those of the run before. Where a list overflows,
     `enlarge(forces, particles, list)` gives forces whose lists are larger, and the particles in as many
     places as these need; the run then goes on from where it was, with the dynamics that are returned. With
-    `donate` the arrays of state and accumulator are used up. One program serves all calls with the same
-    kinds of arguments, whatever their numbers; `chunk` runs `chunk_of_steps` in a program of your own.
+    `donate` the arrays of state and accumulator are used up. Several processors in `devices` share the work
+    of each step, with the same results. One program serves all calls with the same kinds of arguments,
+    whatever their numbers; `chunk` runs `chunk_of_steps` in a program of your own.
     Raises `ListOverflowError` where a list cannot be enlarged, and `UnstableStepError`.
     """
     if accumulator is None:
@@ -80,7 +84,8 @@ def simulate_particles(
             accumulator = jax.tree.map(jnp.copy, accumulator)  # arrays of its own each
     dynamics = _with_arrays(dynamics)
     end = int(state.step) + steps
-    run = chunk or (_donating if donate else _keeping)
+    shared = _shared_among(tuple(devices)) if devices else None
+    run = chunk or shared or (_donating if donate else _keeping)
     for _ in range(MOST_ENLARGEMENTS):
         left = jnp.asarray(np.uint32(end - int(state.step)))
         state, accumulator = run((dynamics, observer, left), state, accumulator)
@@ -112,6 +117,23 @@ def chunk_of_steps(
 
 _keeping = eqx.filter_jit(chunk_of_steps)
 _donating = eqx.filter_jit(chunk_of_steps, donate="all-except-first")
+
+
+@functools.cache
+def _shared_among(devices: tuple[Any, ...]) -> Chunk:
+    """`chunk_of_steps` on several devices."""
+
+    @eqx.filter_jit
+    def shared(arguments):
+        arrays, rest = eqx.partition(arguments, eqx.is_array)
+        return shared_among(devices, lambda arrays: chunk_of_steps(*eqx.combine(arrays, rest)))(arrays)
+
+    def run(*arguments):
+        arrays, rest = eqx.partition(arguments, eqx.is_array)
+        arrays = jax.device_put(arrays, copied_to(devices))
+        return jax.tree.map(lambda whole: whole.addressable_data(0), shared(eqx.combine(arrays, rest)))
+
+    return run
 
 
 def _with_arrays(dynamics: ParticleDynamics) -> ParticleDynamics:

@@ -11,11 +11,15 @@ from contextlib import contextmanager
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import PyTree
 
 from simkit_solvers.numerics.tree_where import tree_where
 
 TURNS = 4
+SHARED = "sharing"  # the axis of devices that share the parts of a program
 
 
 def on_accelerator() -> bool:
@@ -39,8 +43,63 @@ def traced_for(device: Any) -> Iterator[None]:
 
 
 def over_parts(function: Callable[[PyTree], PyTree], parts: PyTree) -> PyTree:
-    """`function` of each part, stacked: one after another on a processor, all at once on an accelerator."""
-    return jax.vmap(function)(parts) if on_accelerator() else jax.lax.map(function, parts)
+    """`function` of each part, stacked: one after another on a processor, all at once on an accelerator.
+
+    Inside `shared_among` each device takes some of the parts, and all get what is made of them.
+    """
+    if on_accelerator():
+        return jax.vmap(function)(parts)
+    if _devices_that_share() == 1:
+        return jax.lax.map(function, parts)
+    count, own = _share_of(parts)
+    # Each part is taken where it lies: a copy of the share would be made at every call.
+    return _gathered(jax.lax.map(lambda k: function(jax.tree.map(lambda part: part[k], parts)), own), count)
+
+
+def over_shares(function: Callable[[PyTree], PyTree], parts: PyTree) -> PyTree:
+    """`function` of stacked parts, which makes something of each; devices share them as in `over_parts`."""
+    if _devices_that_share() == 1:
+        return function(parts)
+    count, own = _share_of(parts)
+    return _gathered(function(jax.tree.map(lambda part: part[own], parts)), count)
+
+
+def _share_of(parts: PyTree) -> tuple[int, jax.Array]:
+    """How many parts there are, and the numbers of those that this device takes.
+
+    Where they are too few for all to take as many, the last one is taken again.
+    """
+    count = jax.tree.leaves(parts)[0].shape[0]
+    each = -(-count // _devices_that_share())
+    first = each * jax.lax.axis_index(SHARED)
+    return count, jnp.minimum(first + jnp.arange(each, dtype=jnp.int32), count - 1)
+
+
+def _gathered(share: PyTree, count: int) -> PyTree:
+    return jax.tree.map(lambda part: jax.lax.all_gather(part, SHARED, tiled=True)[:count], share)
+
+
+def shared_among(devices: tuple[Any, ...], function: Callable) -> Callable:
+    """The same function on several processors: they share its parts, and each does the rest.
+
+    Arguments and results are `copied_to` all of them.
+    """
+    place = copied_to(devices)
+    return jax.shard_map(
+        function, mesh=place.mesh, in_specs=place.spec, out_specs=place.spec, check_vma=False
+    )
+
+
+def copied_to(devices: tuple[Any, ...]) -> NamedSharding:
+    """A copy on each device."""
+    return NamedSharding(Mesh(np.asarray(devices), (SHARED,)), PartitionSpec())
+
+
+def _devices_that_share() -> int:
+    try:
+        return jax.lax.axis_size(SHARED)
+    except NameError:  # no such axis
+        return 1
 
 
 def while_loop(goes_on: Callable, turn: Callable, start: PyTree) -> PyTree:

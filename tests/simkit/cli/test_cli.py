@@ -272,7 +272,7 @@ class TestFailures:
     def test_more_devices_than_there_are_exits_with_2(self, folder, option):
         result = simkit_command("run", "small.yaml", option, "--set", "ensemble.devices=99")
         assert result.exit_code == 2
-        assert result.stderr == ("ensemble.devices: is 99, and this process has 4; leave it out for all\n")
+        assert result.stderr == ("ensemble.devices: is 99, and this process has 4; leave it out\n")
 
     def test_a_path_that_becomes_infinite_exits_with_3_and_leaves_the_old_output(self, folder):
         (folder / "explosion.yaml").write_text(EXPLOSION)

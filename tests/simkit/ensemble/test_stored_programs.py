@@ -10,12 +10,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from accelerator import needs_processor
 from derivative_examples import requests_of_study
+from simkit_solvers import over_parts
 
 import simkit
 from simkit import load
 from simkit.ensemble import ChunkProgram, programs, stored_programs
 from simkit.ensemble.program_digest import NoDigestError, digest_of
+from simkit.machine.on_each_device import local_devices
 
 GBM = {
     "constants": {"r": 0.05, "K": 100.0},
@@ -111,6 +114,22 @@ def jax_cache(monkeypatch):
     yield names[0]
     for name, value in before.items():
         jax.config.update(name, value)
+
+
+@needs_processor
+def test_a_program_that_processors_share_is_stored_too(kept):
+    folder, traced = kept
+    numbers, squares = np.arange(5.0), functools.partial(over_parts, jax.lax.square)
+    values = []
+    for devices in (1, 2, 2):
+        request = programs.Request(squares, (numbers,), local_devices(devices), together=devices > 1)
+        (program,), _ = programs.compiled(request)
+        values.append(program(numbers))
+        programs._cache.clear()
+    assert traced == [squares] * 2
+    assert len(list(folder.glob("*.program"))) == 2
+    for value in values:
+        np.testing.assert_array_equal(value, numbers**2)
 
 
 def test_nothing_is_stored_in_addition_to_a_cache_of_jax(kept, jax_cache, tmp_path):

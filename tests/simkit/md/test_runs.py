@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 import yaml
+from accelerator import needs_processor
 from checkout import EXAMPLES
 from md_examples import fluid, lennard_jones, pair_sum
 from typer.testing import CliRunner
@@ -17,7 +18,8 @@ from typer.testing import CliRunner
 import simkit
 from simkit import InputError, NumericalError, OutputError, read_dataset
 from simkit.cli import app
-from simkit.md import replicas
+from simkit.md import preparation, replicas
+from simkit.md.experiment import load_particles
 from simkit.md.files.frame import Cell
 from simkit.md.files.lammps_data import read_lammps_data
 from simkit.md.files.xyz import read_xyz
@@ -190,6 +192,27 @@ def test_a_run_has_the_same_bits_in_chunks_of_any_length(monkeypatch, more):
     for name in ("T_path", "P_path", "T_mean", *(["g"] if more else [])):
         np.testing.assert_array_equal(whole[name], cut[name])
     assert len(whole["time"]) == 21
+
+
+@needs_processor
+@pytest.mark.user_code  # quickly compiled code rounds a sum over all particles otherwise in each program
+@pytest.mark.more
+def test_threads_share_one_large_system_and_leave_every_bit(monkeypatch):
+    monkeypatch.setattr(preparation, "CHUNKS_EACH", 2)
+    experiment = fluid(system__lattice__cells=10, time__steps=20, observe=WITH_MORE["observe"])
+    runs, shared = [], []
+    for threads in (1, 2, 3):
+        experiment["ensemble"]["threads"] = threads
+        simulation = load_particles(experiment)
+        shared.append(len(preparation.sharing(simulation, preparation.chosen_forces(simulation))))
+        runs.append(simkit.run(experiment))
+    assert shared == [1, 2, 3]  # of eight chunks of clusters
+    experiment["ensemble"]["paths"] = 2
+    simulation = load_particles(experiment)
+    assert preparation.sharing(simulation, preparation.chosen_forces(simulation)) == ()
+    for run in runs[1:]:
+        for name, values in runs[0].data_vars.items():
+            np.testing.assert_array_equal(values, run[name], err_msg=str(name))
 
 
 def test_replicas_differ_and_each_is_the_same_alone_or_among_others():

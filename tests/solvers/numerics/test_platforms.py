@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from accelerator import as_on_accelerator, needs_processor
-from simkit_solvers import on_accelerator, over_parts
+from simkit_solvers import on_accelerator, over_parts, over_shares, shared_among
 from simkit_solvers.numerics.platforms import TURNS, traced_for, while_loop
 
 from simkit.machine import on_each_device
@@ -56,6 +56,30 @@ def test_parts_are_stacked_in_their_order():
     np.testing.assert_array_equal(over_parts(lambda part: part["x"].sum(), parts), expected)
     with as_on_accelerator():
         np.testing.assert_array_equal(over_parts(lambda part: part["x"].sum(), parts), expected)
+
+
+@needs_processor
+@pytest.mark.parametrize(("parts", "devices"), [(1, 2), (2, 2), (5, 2), (2, 3), (9, 4)])
+def test_devices_share_parts_and_each_has_all_that_is_made_of_them(parts, devices):
+    """Evenly or not, and where there are more devices than parts."""
+    shares = []
+
+    def program(x):
+        def of_share(share):
+            shares.append(len(share["x"]))
+            return {"square": share["x"] ** 2, "number": share["number"]}
+
+        each = over_parts(lambda part: {"sum": part["x"].sum(), "number": part["number"]}, x)
+        return over_shares(of_share, x), each
+
+    x = {"x": jnp.arange(2.0 * parts).reshape(parts, 2), "number": jnp.arange(parts)}
+    alone = program(x)
+    shared = jax.jit(shared_among(tuple(jax.devices()[:devices]), program))(x)
+    assert shares == [parts, -(-parts // devices)]
+    for a, b in zip(jax.tree.leaves(alone), jax.tree.leaves(shared), strict=True):
+        assert len(b.devices()) == devices
+        for copy in b.addressable_shards:
+            np.testing.assert_array_equal(a, copy.data)
 
 
 @pytest.mark.parametrize("last", [0, 1, TURNS, TURNS + 1, 3 * TURNS - 1])

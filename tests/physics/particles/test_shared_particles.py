@@ -1,0 +1,50 @@
+"""One system on several processors, which share its clusters: the same bits as on one."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+from accelerator import needs_processor
+from simkit_physics import LennardJones, ShiftedForce, enlarged, forces_for, lattice, with_velocities
+from simkit_solvers import (
+    ParticleBAOAB,
+    ParticleDynamics,
+    ParticleNoise,
+    TotalsSeries,
+    seed_key,
+    simulate_particles,
+)
+
+pytestmark = needs_processor
+
+
+@pytest.mark.parametrize(
+    ("devices", "precision"), [(2, "mixed"), pytest.param(3, "float64", marks=pytest.mark.more)]
+)
+def test_a_run_has_the_same_bits_on_several_processors(devices, precision):
+    """Four chunks of clusters, which three processors cannot share evenly; a list overflows on the way."""
+    particles, box = lattice("fcc", (8,) * 3, density=0.8442)
+    particles = with_velocities(particles, 1.44, seed_key(1))
+    potential = ShiftedForce(LennardJones(epsilon=1.0, sigma=1.0), 2.5)
+    forces, particles = forces_for(particles, box, potential, precision)
+    small = dataclasses.replace(forces, capacities=forces.capacities._replace(particles=80))
+    method, noise = ParticleBAOAB(1.44, 1.0), ParticleNoise.of(seed_key(2))
+    dynamics = ParticleDynamics(small, method, 0.005, noise)
+    runs = [
+        simulate_particles(
+            dynamics,
+            dynamics.start(particles),
+            30,
+            TotalsSeries(10, 4),
+            enlarge=enlarged,
+            devices=jax.devices()[:count],
+        )
+        for count in (0, devices)
+    ]
+    assert runs[0].dynamics.forces.capacities.particles > 80
+    assert int(runs[0].state.renewals.count) > 2
+    one, several = ((run.state, run.accumulator) for run in runs)
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(several), strict=True):
+        np.testing.assert_array_equal(a, b)
+        assert len(b.devices()) == 1
