@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 from simkit_physics.particles.all_pairs import AllPairs
-from simkit_physics.particles.choice import list_bytes
+from simkit_physics.particles.choice import kept_list_bytes, list_bytes
 from simkit_physics.particles.listed_forces import ListedForces
 from simkit_solvers.methods.particles.particle_methods import PARTICLE_METHODS
 
@@ -66,15 +66,20 @@ def size_of(simulation: ParticleSimulation) -> dict[str, Any]:
 def _memory(simulation: ParticleSimulation, forces: ListedForces | AllPairs, rows: int) -> dict[str, int]:
     """Bytes of the particles, their lists, the accumulators of observers, and what is measured."""
     replicas = min(len(workers_on(local_devices(1), simulation.threads)), simulation.paths)
-    copies = max(replicas, len(sharing(simulation, forces)))
+    shares = max(1, len(sharing(simulation, forces)))
+    copies = replicas * shares
     listed = isinstance(forces, ListedForces)
     places = forces.grid.places if listed else simulation.system.count
     accumulators = sum(_accumulators(simulation).values())
-    # The list of a chunk's end is made while that of its beginning is there.
-    lists = 2 * list_bytes(forces.grid, forces.capacities) if listed else 0
+    # The list of a chunk's end is made while that of its beginning is there. Devices that share a system share
+    # the tables of the search too, and each has the list that is made.
+    lists = 0
+    if listed:
+        made = list_bytes(forces.grid, forces.capacities)
+        lists = 2 * (made + (shares - 1) * kept_list_bytes(forces.grid, forces.capacities))
     return {
         "particles": copies * COPIES * PER_PLACE * places,
-        "lists": copies * lists,
+        "lists": replicas * lists,
         "observers": copies * 2 * accumulators,
         "series": 8 * SUMS * rows * simulation.paths,
     }

@@ -150,6 +150,11 @@ def list_bytes(grid: ClusterGrid, capacities: Capacities) -> int:
     return 4 * grid.blocks * (2 * blocks + 2 * block_clusters + 8 * (2 * clusters + 3 * particles))
 
 
+def kept_list_bytes(grid: ClusterGrid, capacities: Capacities) -> int:
+    """About how many bytes a list takes that is made."""
+    return 4 * grid.blocks * 8 * capacities.particles
+
+
 def _in(dtype: Any, module: Any) -> Any:
     """The same module with all its floating-point numbers in one type."""
 
