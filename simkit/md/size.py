@@ -71,8 +71,8 @@ def _memory(simulation: ParticleSimulation, forces: ListedForces | AllPairs, row
     listed = isinstance(forces, ListedForces)
     places = forces.grid.places if listed else simulation.system.count
     accumulators = sum(_accumulators(simulation).values())
-    # The list of a chunk's end is made while that of its beginning is there. Devices that share a system share
-    # the tables of the search too, and each has the list that is made.
+    # The list of a chunk's end is made while that of its beginning is there. Devices that share a system
+    # share the tables of the search too, and each has the list that is made.
     lists = 0
     if listed:
         made = list_bytes(forces.grid, forces.capacities)

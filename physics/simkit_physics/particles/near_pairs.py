@@ -12,10 +12,12 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
-from simkit_solvers import Particles, Vector
+from simkit_solvers import Particles, Vector, over_parts
 
 from simkit_physics.particles.boxes import AbstractBox
 from simkit_physics.particles.clusters import BLOCK, ClusterGrid, by_cluster, cluster_grid, sorted_places
+
+PARTS = 64  # whose sums are added up
 
 
 class Tile(NamedTuple):
@@ -45,18 +47,17 @@ def over_near_pairs(
     particles: Particles,
     reach: jax.Array | float,
     add: Callable[[Any, Tile], Any],
-    start: Any,
+    zero: Any,
 ) -> Any:
-    """`add(carry, tile)` over tiles that hold each pair nearer than `reach` once, and others besides.
+    """The sum over tiles, by `add(sum, tile)`: they hold each pair nearer than `reach` once, and others too.
 
-    The distance is that of the nearest images, so the reach must be at most half the least width of the box.
+    Blocks are added up in parts, which processors share and an accelerator takes at once. The distance is
+    that of the nearest images, so the reach must be at most half the least width of the box.
     """
     blocks = _in_blocks(grid, box, particles)
     count = grid.blocks
     number = jnp.arange(count, dtype=jnp.int32)
-    upper = jnp.triu(
-        jnp.ones((BLOCK, BLOCK), bool), 1
-    )  # of a block with itself: each pair once, no self-pairs
+    upper = jnp.triu(jnp.ones((BLOCK, BLOCK), bool), 1)  # of a block with itself: each pair once
     largest = jnp.max(jnp.where(blocks.real, jnp.sqrt(blocks.position.dot(blocks.position)), 0))
     reach = jnp.asarray(reach, largest.dtype)
     margin = 16 * jnp.finfo(largest.dtype).eps * (largest + reach)
@@ -81,7 +82,15 @@ def over_near_pairs(
 
         return lax.fori_loop(0, jnp.sum(near, dtype=jnp.int32), of_pair, carry)
 
-    return lax.fori_loop(0, count, of_block, start)
+    parts = min(PARTS, count)
+
+    def of_part(part):
+        """The blocks part, part + parts, …: those with higher numbers have fewer partners left."""
+        blocks_of_part = (count - part + parts - 1) // parts
+        return lax.fori_loop(0, blocks_of_part, lambda n, s: of_block(part + n * parts, s), zero)
+
+    sums = over_parts(of_part, jnp.arange(parts, dtype=jnp.int32))
+    return jax.tree.map(lambda each: jnp.sum(each, 0, dtype=each.dtype), sums)
 
 
 def _at(blocks: _Blocks, i: jax.Array) -> _Blocks:

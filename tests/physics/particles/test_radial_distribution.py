@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from accelerator import as_on_accelerator, loops, lowered, needs_processor
 from scipy.spatial import cKDTree
 from simkit_physics import (
     FreeBox,
@@ -15,7 +16,7 @@ from simkit_physics import (
     pair_normalisation,
     species_pairs,
 )
-from simkit_solvers import Particles, Vector
+from simkit_solvers import Particles, Vector, shared_among
 
 
 def cube(side: float) -> OrthorhombicBox:
@@ -87,6 +88,24 @@ def test_counts_of_many_particles_are_those_of_a_tree():
     within = tree.count_neighbors(tree, np.linspace(0, largest, bins + 1))
     result = counts_of(cube(side), Particles.of(jnp.asarray(rows)), largest, bins)
     np.testing.assert_array_equal(result[0], np.diff(within) // 2)
+
+
+@needs_processor
+def test_processors_that_share_and_accelerators_count_the_same():
+    box = tilted()
+    particles = Particles.of(jnp.asarray(uniform(box, 600)))
+    grid = block_grid(box, particles)
+
+    def program(particles):
+        return pair_counts(grid, box, particles, 3.0, 30)
+
+    alone = program(particles)
+    shared = jax.jit(shared_among(tuple(jax.devices()[:3]), program))(particles)
+    with as_on_accelerator():
+        at_once = program(particles)
+    np.testing.assert_array_equal(alone, shared)
+    np.testing.assert_array_equal(alone, at_once)
+    assert loops(lowered(program, particles)) == 2  # over blocks and over tiles, and none over parts
 
 
 def test_shells_of_a_face_centred_lattice_hold_their_neighbours():
