@@ -90,15 +90,17 @@ class Pairs(NamedTuple):
     ) -> PairSums:
         """The sums over one group of neighbours."""
         d, energy, strength = self.interact(own, other, excluded, shift)
+        if totals and BARRIERS:  # or XLA would compute a pair again for each of the sums
+            energy, strength = lax.optimization_barrier((energy, strength))
         force = d.times(strength)
+        onto_me = Vector(*sums_over(0, *force))
         if not totals:
-            return PairSums(Vector(*sums_over(0, *force)))
-        *summed, energy = sums_over(0, *force, energy)
+            return PairSums(onto_me)
         if self.nearest is None and shift is None:
-            virial = _virial_of_sums(own.position, Vector(*summed), other.position, force)
+            virial = _virial_of_sums(own.position, onto_me, other.position, strength)
         else:
             virial = Tensor(*(0.5 * jnp.sum(d[a] * force[b], (0, 1)) for a, b in COMPONENTS))
-        return PairSums(Vector(*summed), 0.5 * energy, virial)
+        return PairSums(onto_me, 0.5 * jnp.sum(energy, 0), virial)
 
     def weighted(
         self,
@@ -115,12 +117,17 @@ class Pairs(NamedTuple):
         return 0.5 * jnp.sum(weights.energy * energy + strength * sum(bilinear))
 
 
-def _virial_of_sums(mine: Vector, onto_me: Vector, theirs: Vector, force: Vector) -> Tensor:
-    """W = sum of d_a f_b / 2 with d = own - other, from two sums of forces instead of six of products."""
-    onto_them = Vector(*(jnp.sum(f, axis=1) for f in force))
+def _virial_of_sums(mine: Vector, onto_me: Vector, theirs: Vector, strength: jax.Array) -> Tensor:
+    """W = sum of d_a f_b / 2 with d = own - other and f = strength d, from sums of forces on both sides.
+
+    The force on a neighbour is - sum (own - other) strength, of two sums that share no array with the force
+    on a member, since XLA would store that for each pair.
+    """
+    total, *moments = sums_over(1, strength, *(c[None] * strength for c in mine))
+    from_them = Vector(*(moment - c * total for moment, c in zip(moments, theirs, strict=True)))
 
     def component(a: int, b: int) -> jax.Array:
-        return 0.5 * (jnp.sum(mine[a] * onto_me[b], 0) - jnp.sum(theirs[a] * onto_them[b], 0))
+        return 0.5 * (jnp.sum(mine[a] * onto_me[b], 0) - jnp.sum(theirs[a] * from_them[b], 0))
 
     return Tensor(*(component(a, b) for a, b in COMPONENTS))
 

@@ -5,6 +5,7 @@ import time
 from typing import Any
 
 import jax
+from jax.sharding import SingleDeviceSharding
 from simkit_solvers.numerics.platforms import traced_for
 
 from simkit.ensemble.programs import Request
@@ -49,7 +50,7 @@ def compile_anew(request: Request) -> CompiledProgram:
         return request.program(*arguments)
 
     device, *_ = request.devices or local_devices(1)
-    jitted, arguments = jax.jit(simkit), shapes_on(device, request.arguments)
+    jitted, arguments = jax.jit(simkit), shapes_on(SingleDeviceSharding(device), request.arguments)
     start = time.perf_counter()
     with traced_for(device):
         traced = jitted.trace(*arguments)
