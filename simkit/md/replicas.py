@@ -43,7 +43,7 @@ CHUNK_SECONDS = 0.5
 # A chunk without measurements is about as long: so many pairs, with that many neighbours in a list, or steps.
 STAGE_PAIRS, NEIGHBOURS, STAGE_STEPS = 2**27, 64, 2**14
 LARGEST_MOVE = 0.5  # cutoffs, in a step: beyond, a particle passes others without meeting them
-AT_ONCE = 10  # steps: after so few, the closest pair of the beginning tells why a step blew up
+AT_ONCE = 10  # steps: after so few, the closest pair of the beginning shows why a step blew up
 GENTLE_MOVE = 0.05  # cutoffs, in a step of minimisation, where the file does not say
 
 

@@ -18,7 +18,7 @@ from simkit_solvers import AbstractForces, PairTotals, Particles, Tensor, Vector
 
 
 class Places(NamedTuple):
-    """What a sum over pairs needs of the particles beside their positions."""
+    """What a sum over pairs needs of the particles besides their positions."""
 
     species: Int[Array, " places"]
     real: Bool[Array, " places"] | None  # none if all are

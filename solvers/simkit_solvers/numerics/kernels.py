@@ -15,7 +15,7 @@ from simkit_solvers.numerics.scalar import Scalar
 def by_itself(always: Scalar, function: Callable, otherwise: Callable, *operands: PyTree) -> PyTree:
     """`function(*operands)`, compiled by itself: in a branch whose condition is always true.
 
-    The compiler fuses nothing into or out of a branch. Beside other code it contracts other products and
+    The compiler fuses nothing into or out of a branch. Next to other code it contracts other products and
     sums to fused multiply-adds, so that last bits depend on that code, and what several results share it
     computes once for each of them. `always` is true, which the compiler must not be able to find out;
     `otherwise` gives the same shapes.

@@ -102,15 +102,15 @@ def _devices_that_share() -> int:
         return 1
 
 
-def while_loop(goes_on: Callable, turn: Callable, start: PyTree) -> PyTree:
-    """`jax.lax.while_loop`, which on an accelerator takes several turns before it asks whether to go on.
+def while_loop(goes_on: Callable, iteration: Callable, start: PyTree) -> PyTree:
+    """`jax.lax.while_loop`, which on an accelerator does several iterations before it asks whether to go on.
 
-    There the host decides each time. A turn that is not needed is computed and dropped.
+    There the host decides each time. An iteration that is not needed is computed and dropped.
     """
 
     def several(carry):
         for _ in range(TURNS):
-            carry = tree_where(goes_on(carry), turn(carry), carry)
+            carry = tree_where(goes_on(carry), iteration(carry), carry)
         return carry
 
-    return jax.lax.while_loop(goes_on, several if on_accelerator() else turn, start)
+    return jax.lax.while_loop(goes_on, several if on_accelerator() else iteration, start)

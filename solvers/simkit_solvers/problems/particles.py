@@ -146,7 +146,7 @@ class Tensor(NamedTuple):
 
 
 class PairTotals(NamedTuple):
-    r"""What a sum over all pairs gives beside the forces.
+    r"""What a sum over all pairs gives besides the forces.
 
     `energy` is the potential energy and `virial` $W_{ab} = \sum_{i<j} r_{ij,a} f_{ij,b}$, with
     $r_{ij} = x_i - x_j$ and the force $f_{ij}$ on i: positive where particles repel each other. `changes` are
