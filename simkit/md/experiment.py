@@ -34,7 +34,7 @@ def load_particles(
 def load_particle_variants(
     source: Source, overrides: Overrides = (), chosen: Collection[str] | None = None
 ) -> ParticleSimulation | ParticleVariants:
-    """The same, or all variants of one: a mapping by name where the file has some.
+    """What `load_particles` gives; where the file has variants, all of them by name.
 
     `chosen` are the names of those wanted. Raises `InputError` too where the results of variants do not fit
     into one dataset.

@@ -200,7 +200,7 @@ def without_steps(simulation: ParticleSimulation) -> ParticleSimulation:
 def at_positions(
     simulation: ParticleSimulation, rows: Float[np.ndarray, "particles 3"]
 ) -> ParticleSimulation:
-    """The same system with its particles at these positions."""
+    """The simulation with its particles at these positions."""
     with jax.enable_x64(True):
         particles = simulation.system.particles.moved(Vector.of(np.asarray(rows, np.float64)))
     system = dataclasses.replace(simulation.system, particles=particles)

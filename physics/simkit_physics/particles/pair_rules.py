@@ -57,7 +57,7 @@ class AbstractPairForces(AbstractForces):
 
     @abc.abstractmethod
     def differentiable(self) -> "AbstractPairForces":
-        """The same forces, whose programs JAX can differentiate forward."""
+        """These forces, in programs that JAX can differentiate forward."""
 
 
 @eqx.filter_custom_jvp

@@ -44,7 +44,7 @@ def zeros(shapes: PyTree) -> PyTree:
 
 
 def own_number(x: jax.Array, noise: PyTree) -> jax.Array:
-    """The same number, which `vmap` makes one for each path, as it has made the random key of `noise`.
+    """The number x, of which `vmap` makes one for each path, as of the random key of `noise`.
 
     In reverse mode a number that all paths share costs a sum over the paths at every use; a path's own
     accumulates along the path, and is summed over the paths once. A loop that starts from shared numbers and

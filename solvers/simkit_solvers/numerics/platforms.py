@@ -18,7 +18,7 @@ from jaxtyping import PyTree
 
 from simkit_solvers.numerics.tree_where import tree_where
 
-TURNS = 4
+ITERATIONS = 4
 SHARED = "sharing"  # the axis of devices that share the parts of a program
 
 
@@ -80,7 +80,7 @@ def _gathered(share: PyTree, count: int) -> PyTree:
 
 
 def shared_among(devices: tuple[Any, ...], function: Callable) -> Callable:
-    """The same function on several processors: they share its parts, and each does the rest.
+    """`function` on several processors: they divide its parts among them, and each does the rest.
 
     Arguments and results are `copied_to` all of them.
     """
@@ -109,7 +109,7 @@ def while_loop(goes_on: Callable, iteration: Callable, start: PyTree) -> PyTree:
     """
 
     def several(carry):
-        for _ in range(TURNS):
+        for _ in range(ITERATIONS):
             carry = tree_where(goes_on(carry), iteration(carry), carry)
         return carry
 
