@@ -88,7 +88,7 @@ class ParticleSystem:
     `particles` are at their initial positions, with velocities where a file gives them; `temperature` is
     that of velocities to be drawn. `cell` is the box as files know it, and `None` in free space; `names` and
     `masses` are by species. `earlier` is the run that this one goes on from, and `drift` the speed of the
-    whole system that was taken away at the start. `tail` is the correction for pairs beyond the cutoff:
+    whole system that was removed at the start. `tail` is the correction for pairs beyond the cutoff:
     energy, and pressure in energy per volume.
     """
 

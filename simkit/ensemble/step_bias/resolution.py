@@ -9,7 +9,7 @@ from simkit.ensemble.step_bias.step_error import StepError
 MANY = 5.0  # standard errors
 OF_VALUE, OF_SPREAD = 0.05, 0.1  # a step bias that matters: a part of the value, or of a path's deviation
 COMPARABLE = 0.5  # a step bias that leaves nothing of the larger of the two
-COMPARABLE_AT_LEAST = 0.2  # the same where there is only a bound, beyond which the bias may lie far
+COMPARABLE_AT_LEAST = 0.2  # where there is only a bound, beyond which the bias may lie far
 GOOD = 0.01  # of the value or its spread: what more steps are to make of the bias
 MORE = 4  # times as many steps where none can be foretold
 
