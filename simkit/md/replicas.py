@@ -244,7 +244,7 @@ class _Program:
         simulation, stage = self.simulation, self.simulation.run
         run = self.initial_run(particles, stage, path, step, True, saved)
         rows = MeasuredRows(self.observer, self.clock(step))
-        run, forces = rows.taken(run), run.state.force
+        run, forces = rows.collect(run), run.state.force
         writer.add(run.state.particles, 0)
         pace, left = _Pace(simulation.system.every), stage.steps
         while left:
@@ -255,7 +255,7 @@ class _Program:
                     run.dynamics, run.state, steps, self.observer, run.accumulator, stage, done
                 )
             left -= steps
-            run = rows.taken(run)
+            run = rows.collect(run)
             writer.add(run.state.particles, stage.steps - left)
             advance(steps)
         write_end(simulation, run.state.particles, path)
