@@ -18,7 +18,7 @@ def collect_seldom() -> None:
 
 @contextlib.contextmanager
 def seldom_collected() -> Iterator[None]:
-    """The same for as long as something is traced."""
+    """Collect seldom for as long as something is traced."""
     before = gc.get_threshold()
     collect_seldom()
     try:

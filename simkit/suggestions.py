@@ -20,7 +20,7 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
 
 
 def of_your_own(given: str, known: Iterable[str], kind: str) -> str:
-    """The same for a name that a module of your own may enter: also how it does, and where all names are."""
+    """`did_you_mean` for names that your own module may enter; if none is close, it says how."""
     hint = did_you_mean(given, known)
     if "mean" in hint:
         return hint

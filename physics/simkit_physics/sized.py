@@ -10,7 +10,7 @@ import equinox as eqx
 from simkit_solvers import AbstractODE, Parameter, Quantity, Scalar
 
 
-class Parts(NamedTuple):
+class ModelParts(NamedTuple):
     """What a model of some size consists of: variables, names of noises and parameters by name."""
 
     variables: Mapping[str, Quantity]
@@ -29,7 +29,7 @@ class AbstractSized(eqx.Module):
 
     @classmethod
     @abc.abstractmethod
-    def parts(cls, size: int) -> Parts:
+    def parts(cls, size: int) -> ModelParts:
         """What a model of this size consists of."""
 
 

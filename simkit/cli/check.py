@@ -53,7 +53,7 @@ def validate(
 
 
 def _validate_uncertain(experiment: ExperimentFile, overrides: Overrides, as_json: bool) -> None:
-    """The same for an experiment with uncertain parameters."""
+    """Check an experiment with uncertain parameters."""
     from simkit.experiments.variants import output_of
     from simkit.studies.plan import load_uncertain
 

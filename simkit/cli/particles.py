@@ -87,7 +87,7 @@ def about(simulation: "ParticleSimulation") -> dict[str, Any]:
 
 
 def line(what: str, simulation: "ParticleSimulation") -> str:
-    """The same in one line."""
+    """What `simkit validate` says of a simulation, in one line."""
     content = about(simulation)
     sizes = [counted(content["particles"], "particle"), counted(content["paths"], "replica")]
     sizes.append(counted(content["steps"], "step"))

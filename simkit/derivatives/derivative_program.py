@@ -83,7 +83,7 @@ class DerivativeProgram:
 
 
 def plus(inputs: Run, move: Run, step: Scalar) -> Any:
-    """The numbers so far along a direction; where both are None, and where it does not move, as they are."""
+    """`inputs` plus `step` times `move`, where a None in either is nothing to add."""
 
     def leaf(x, change):
         if change is None:

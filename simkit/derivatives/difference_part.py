@@ -71,7 +71,7 @@ class DifferencePart(Part):
 def difference_part(
     run: DifferentiatedRun, group: list[Selection], relative_step: float | None = None
 ) -> DifferencePart:
-    """The same paths at other values of one target, or two, with a step no longer than this one."""
+    """Finite differences over paths at other values of one target or two, by no longer step than this."""
     targets = [run.targets[i] for i in dict.fromkeys(group[0].targets)]
     second = group[0].is_second
     if relative_step is None:

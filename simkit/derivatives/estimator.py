@@ -83,7 +83,7 @@ class Part:
         return functools.partial(self.simulate, *compiled(*self.requests)[0])
 
     def with_arguments(self, **arguments: Any) -> Self:
-        """The same programs with other arguments."""
+        """This part with other arguments of its programs."""
         return dataclasses.replace(self, simulate=functools.partial(self.simulate, **arguments))
 
     @property

@@ -23,11 +23,11 @@ from simkit.derivatives.sensitivity_equations import has_equations, sensitivity_
 from simkit.derivatives.smoothness import why_discontinuous
 from simkit.derivatives.validity import at_range_end, release_interval, smooth, why_no_copies
 
-FEW = 6  # a reverse pass costs about as much as so many directions
+FEW = 6  # directions that cost about as much as a reverse pass
 
 
 class AbstractOfPath(AbstractEstimator):
-    """One whose program simulates the paths of the run, and their derivatives with them."""
+    """An estimator whose program simulates the paths of the run, and their derivatives with them."""
 
     @abc.abstractmethod
     def estimate(

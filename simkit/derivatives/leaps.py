@@ -47,7 +47,7 @@ class Leaps:
 
     @property
     def shorter(self) -> "Leaps":
-        """The same with leaps half and a quarter as long."""
+        """This comparison with leaps half and a quarter as long."""
         return dataclasses.replace(self, factors=SHORTER)
 
     @property

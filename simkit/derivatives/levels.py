@@ -44,12 +44,12 @@ def with_levels(run: DifferentiatedRun, group: list[Selection], build: Build) ->
 
 
 def quickly_made(part: Part) -> Part:
-    """The same in code that is quick to make and slow to run."""
+    """The part with programs that are quick to compile and slow to run."""
     return dataclasses.replace(part, requests=tuple(each._replace(quick=True) for each in part.requests))
 
 
 def _at_level(level: DifferentiatedRun, choice: Selection) -> Selection:
-    """The same estimator on the steps of a level: what counts steps there counts as many there."""
+    """The estimator of `choice` on the steps of a level, which it counts instead of the run's own."""
     original, observable = level.original, level.observable(choice.quantity)
     every, smoothings = choice.every, choice.smoothings
     if every and original is not None and every == original.monitoring_interval(choice.quantity):

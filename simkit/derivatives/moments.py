@@ -67,7 +67,7 @@ class MomentsReduction:
         return pairs
 
     def requests(self, ids: tuple[int, ...], dtype, devices: Devices) -> list[Request]:
-        """For each number of rows the two programs, of so many paths."""
+        """For each number of rows the two programs, for paths with ids of this shape."""
         valid = jax.ShapeDtypeStruct((1, *ids), jnp.dtype(bool))
         result = []
         for count in dict.fromkeys(self.counts):
@@ -76,7 +76,7 @@ class MomentsReduction:
         return result
 
     def compiled(self, programs: Sequence[Callable]) -> "MomentsReduction":
-        """The same by the programs of `requests`."""
+        """This reduction by the compiled programs of `requests`."""
         counts = list(dict.fromkeys(self.counts))
 
         def of(which: int):
@@ -104,7 +104,7 @@ class MomentsReduction:
 def shapes_of(
     counts: Sequence[int], ids: tuple[int, ...], dtype: DTypeLike
 ) -> tuple[jax.ShapeDtypeStruct, ...]:
-    """The arrays of so many rows each that a program of paths gives for such ids."""
+    """The shapes of the arrays, of `counts` rows each, that a program of paths gives for such ids."""
     return tuple(jax.ShapeDtypeStruct((count, *ids), jnp.dtype(dtype)) for count in counts)
 
 
@@ -179,7 +179,7 @@ def average(
 
 
 def pooled(parts: Sequence[Averages], counts: Sequence[int]) -> Averages:
-    """What several policies of early exercise give, each on so many paths of its own.
+    """What several policies of early exercise give together, each on paths of its own, `counts` of them.
 
     The standard error is that of the paths, or what the means of the policies say by their spread where that
     is more, since it has what finding a policy leaves too. The sample is that of the first policy.

@@ -89,7 +89,7 @@ def wide_differences(run: DifferentiatedRun, choice: Selection) -> tuple[Selecti
 
 
 def _by_differences(run: DifferentiatedRun, choice: Selection) -> Selection:
-    """The same derivative by finite differences."""
+    """The derivative of `choice` by finite differences."""
     reason, long_steps = choice.reason.split(":")[0], moves_roots(run, choice.targets)
     return Selection(choice.quantity, choice.targets, DIFFERENCES, reason, long_steps=long_steps)
 

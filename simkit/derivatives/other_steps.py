@@ -16,7 +16,7 @@ from simkit.ensemble.step_bias.step_levels import OtherGrid
 from simkit.observe.observer import Observer
 
 TIGHTER = 0.1  # tolerances, of the run that shows the error: its own is an order of magnitude less
-RESOLUTIONS = 8  # no tolerance is finer than so many units in the last place
+RESOLUTIONS = 8  # units in the last place: no tolerance is finer
 
 
 def with_tighter_tolerances(inputs: Run, precision: str) -> Run:
@@ -29,7 +29,7 @@ def with_tighter_tolerances(inputs: Run, precision: str) -> Run:
 
 
 def with_half_steps(simulation: Simulation) -> Simulation | None:
-    """The same run with twice as many steps, where steps of fixed length decide how exact its paths are."""
+    """The run with twice as many steps, where steps of fixed length decide how exact its paths are."""
     if simulation.stepping.exact_by != "steps" or simulation.bind is None:
         return None
     own = cast(Grid, simulation.grid)

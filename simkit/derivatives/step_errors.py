@@ -218,7 +218,7 @@ def error_of_derivative(simulation: Simulation, quantity: str, derivative: Level
     size = math.hypot(run.mean(), spread) if len(run) else 0.0
     rounding = float(rounding_of_steps(size, simulation, planned_steps(simulation.grid)))
     rounding = max(rounding, rounding_of_normals(simulation) * spread)
-    if simulation.stepping.whole and not np.ptp(values, 1).any():  # none of so many differed
+    if simulation.stepping.whole and not np.ptp(values, 1).any():  # no path differed
         rounding = max(rounding, float(np.abs(derivative.sample).max()) / len(values))
     unsure = simulation.stepping.unsure_order
     error, _ = step_error_of_paths(values, derivative.factors, order, rounding, 0.0, unsure)

@@ -108,7 +108,7 @@ def _finished(collected: Collected, choice: Selection, capped: bool) -> Estimate
 
 
 def _check_of(choice: Selection) -> Selection:
-    """The same derivative by finite differences."""
+    """The check of a derivative: finite differences."""
     return Selection(choice.quantity, choice.targets, DIFFERENCES, "checks another")
 
 

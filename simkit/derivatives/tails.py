@@ -16,13 +16,13 @@ from typing import Literal
 import numpy as np
 
 FEWEST = 200  # paths from which a tail can be estimated
-PER_TAIL = 4  # one in so many of the values that are not the usual one is in the tail, at most
+PER_TAIL = 4  # unusual values for each one in the tail, at least
 FEWEST_UNUSUAL = 32  # such values, with fewer of which there is no tail
 SURE = 32  # paths in the tail, with fewer of which growth proves nothing: it may be chance itself
 SURELY = 1.64  # standard errors of the tail index
 INFINITE = 2.0
 FEW = 20.0  # contributions that decide the variance
-FEW_GROWING = 50.0  # the same where they also grow: each of the two says something
+FEW_GROWING = 50.0  # contributions, where the tail also grows: each of the two says something
 ONE = 0.5  # of the variance that one path makes
 NOT_ALL = 0.25  # of the largest deviations, which need not grow
 GROWS = 1.05  # the tail, from a step to half of it
@@ -38,7 +38,7 @@ FAULTS: dict[Verdict, str] = {
 
 @dataclasses.dataclass(frozen=True)
 class Tail:
-    """The tail index of a sample, by so many of its paths, and how many in effect make its variance.
+    """The tail index of a sample, from the `count` paths that deviate most, and how many make its variance.
 
     `unusual` paths have another value than the usual one, such as the 0 of an event that does not happen.
     `largest` is the part of the variance that one path makes; `grows` says whether the largest deviations
@@ -100,7 +100,7 @@ def tail_of(
 
 
 def in_tail(paths: int) -> int:
-    """How many of so many paths count as the tail."""
+    """The number of paths that count as the tail of a sample."""
     return round(paths**0.5)
 
 

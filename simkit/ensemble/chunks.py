@@ -24,7 +24,7 @@ ADAPTIVE_WORK = 10_000  # what a path of unknown length is planned as: adaptive 
 
 class Limits(NamedTuple):
     """How large a chunk may be: its path-steps, its paths, and the bytes that the rows of all chunks at work
-    take of one memory, which so many `threads` share; and how many `workers` are to finish together.
+    take of one memory; how many `threads` share that, and how many `workers` are to finish together.
     """
 
     path_steps: int
@@ -105,7 +105,7 @@ def path_ids(first: int, leaves: int, lanes: int) -> np.ndarray:
 
 
 def chunks_of_size(paths: int, size: int) -> Chunks:
-    """The plan of so many paths in chunks of a `size` that is rounded up to whole leaves.
+    """The plan of these paths in chunks of a `size` that is rounded up to whole leaves.
 
     An ensemble smaller than a leaf gets one leaf of fewer lanes, a power of two: its sums are those of the
     full leaf without the zeros.
@@ -114,7 +114,7 @@ def chunks_of_size(paths: int, size: int) -> Chunks:
 
 
 def leaf_by_leaf(paths: int) -> Chunks:
-    """The plan of so many paths in chunks of one leaf."""
+    """The plan of these paths in chunks of one leaf."""
     return chunks_of_size(paths, LEAF)
 
 
@@ -134,7 +134,7 @@ def plan_chunks(
     """Chunks within the limits of the devices, or those of the user's `chunk`.
 
     Of no more than `most_paths`, if given, unless `chunk` is; and so that cores or accelerators finish at
-    about the same time. A path keeps so many `values`; time and memory are those of `weight` paths of the
+    about the same time. A path keeps `values` numbers; time and memory are those of `weight` paths of the
     plain run.
     """
     if simulation.chunk or paths < LEAF:

@@ -35,7 +35,7 @@ COUNTED_PATHS = 256  # for the mean number of adaptive steps
 def default_reducers(
     rows: Mapping[str, int], quantiles: tuple[float, ...] = ()
 ) -> dict[str, AbstractReducer]:
-    """All statistics, of quantities with so many rows each."""
+    """All statistics, of quantities with these numbers of rows."""
     settings = {"rows": rows, "quantiles": quantiles}
     return {
         name: kind(**{field.name: settings[field.name] for field in dataclasses.fields(kind)})

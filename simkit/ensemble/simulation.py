@@ -143,7 +143,7 @@ class Simulation:
         return self.run.observer
 
     def with_run(self, **changes: Any) -> "Simulation":
-        """The same of a run that differs in these parts."""
+        """This simulation of a run that differs in these parts."""
         return dataclasses.replace(self, run=self.run._replace(**changes))
 
     @property

@@ -250,7 +250,7 @@ class Events(AbstractStepping):
     """The events of a reaction network, or leaps over many of them."""
 
     kind = "jump"
-    group = 32  # an event is short: so many share the loop's own cost
+    group = 32  # paths that share the loop's own cost, because an event is short
     description = "events as they come"
     remedy = "Use another solver"
     whole = True

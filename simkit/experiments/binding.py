@@ -21,7 +21,7 @@ from simkit.observe.observer import Observer
 class Binding:
     """Gives problem, observer, initial values and grid for other constants, traced ones too.
 
-    Constants defined by others follow them. Beside constants, all that `targets` names can be given: a
+    Constants defined by others follow them. Besides constants, all that `targets` names can be given: a
     parameter as `model.sigma`, an initial value as `initial.S`, an end of time as `time.t1`. A second mapping
     is added to what the constants give.
     """

@@ -107,7 +107,7 @@ class Constants:
         return float(self.numbers[path](self.values)) + self.shifts.get(path, 0.0)
 
     def moved(self, name: str | KeyPath, by: float, diagnostics: Diagnostics) -> "Constants":
-        """The same where a constant, or the number at a key path, is larger by so much."""
+        """These constants where one of them, or the number at a key path, is larger by `by`."""
         result = copy.copy(self)
         result.diagnostics, result.numbers = diagnostics, dict(self.numbers)
         if isinstance(name, str):

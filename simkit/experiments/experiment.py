@@ -27,7 +27,7 @@ def load(source: str | os.PathLike | Mapping[str, Any], overrides: Overrides = (
     `experiment.resolved()` is plain data that loads to the same simulation.
 
     `simulation.bind({"r": value, …})` gives problem, observer, initial values and grid for other constants,
-    traced ones too; constants defined by others follow them. Beside constants, all that `simulation.targets`
+    traced ones too; constants defined by others follow them. Besides constants, all that `simulation.targets`
     names can be given: a parameter as `model.sigma`, an initial value as `initial.S`, an end of time as
     `time.t1`. `simulation.bind({"r": value}, {"model.mu": 0.01})` adds to what the constants give the second.
     """

@@ -64,7 +64,7 @@ def read_experiment(diagnostics: Diagnostics) -> Experiment:
 
 
 def read_particles(diagnostics: Diagnostics) -> ParticleExperiment:
-    """The same of an experiment of molecular dynamics."""
+    """The experiment of molecular dynamics in a document."""
     data, reading = diagnostics.document.data, _Reading(diagnostics, ParticleExperiment)
     try:
         experiment = ParticleExperiment.model_validate(data)

@@ -36,10 +36,10 @@ def _difference(one: Simulation, first: Simulation, first_name: str) -> str | No
             "the variables": ", ".join(simulation.problem.State._fields),
             "the observables": ", ".join(f"{key} ({at})" for key, at in when.items()) or "none",
             "the dates of exercise": ", ".join(options) or "none",
-            "so many paths": simulation.paths,
-            "so many stored paths": simulation.stored_paths,
+            "another number of paths": simulation.paths,
+            "another number of stored paths": simulation.stored_paths,
             "the quantiles": ", ".join(f"{level:g}" for level in simulation.quantiles),
-            "so many saved times": len(simulation.grid.times),
+            "another number of saved times": len(simulation.grid.times),
         }
 
     here, there = properties(one), properties(first)

@@ -95,7 +95,7 @@ def scalar_values(simulation: ParticleSimulation, measured: Measured) -> dict[st
 def observed(
     simulation: ParticleSimulation, measured: Measured, constants: Mapping[str, Any]
 ) -> dict[str, jax.Array]:
-    """The same as a function of what is measured and of constants, which JAX can differentiate."""
+    """The scalar observables as a function of measurements and constants that JAX can differentiate."""
     shape = np.shape(measured.totals.potential)
     environment: dict[str, Any] = dict(constants)
     needed = {name for each in simulation.scalars.values() for name in each.expression.names}

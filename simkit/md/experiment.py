@@ -24,7 +24,7 @@ def load_particles(
 ) -> ParticleSimulation:
     """Read, check and build an experiment of molecular dynamics, or the variant of it that is named.
 
-    Raises one `InputError` that lists every mistake as `file:line:column: key: message`, and one where there
+    Raises one `InputError` that lists every error as `file:line:column: key: message`, and one where there
     are several variants.
     """
     chosen = None if variant is None else [variant]
@@ -34,7 +34,7 @@ def load_particles(
 def load_particle_variants(
     source: Source, overrides: Overrides = (), chosen: Collection[str] | None = None
 ) -> ParticleSimulation | ParticleVariants:
-    """The same, or all variants of one: a mapping by name where the file has some.
+    """What `load_particles` gives; where the file has variants, all of them by name.
 
     `chosen` are the names of those wanted. Raises `InputError` too where the results of variants do not fit
     into one dataset.
@@ -49,7 +49,7 @@ def by_name(loaded: ParticleSimulation | ParticleVariants) -> ParticleVariants:
 
 
 def simulation_of(document: Document) -> ParticleSimulation:
-    """The simulation of a document without variants. Raises `InputError` that lists every mistake."""
+    """The simulation of a document without variants. Raises `InputError` that lists every error."""
     diagnostics = Diagnostics(document)
     if not is_particles(document.data):
         diagnostics.raise_if_any()
@@ -62,5 +62,5 @@ def simulation_of(document: Document) -> ParticleSimulation:
     simulation = assemble_particles(read_particles(diagnostics), diagnostics)
     diagnostics.raise_if_any()
     if simulation is None:
-        raise RuntimeError("an experiment without mistakes must give a simulation")
+        raise RuntimeError("an experiment without errors must give a simulation")
     return simulation

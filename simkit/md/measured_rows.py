@@ -20,8 +20,8 @@ class MeasuredRows:
         self.observer, self.first = observer.observers[TOTALS], first
         self.chunks: list[Any] = []
 
-    def taken(self, run: ParticleRun) -> ParticleRun:
-        """The run with room for the rows of another chunk.
+    def collect(self, run: ParticleRun) -> ParticleRun:
+        """Keep the rows of a chunk; returns the run with room for those of another.
 
         Raises `NumericalError` where the potential energy is not finite.
         """

@@ -38,7 +38,7 @@ def sharing(simulation: ParticleSimulation, forces: ListedForces | AllPairs) -> 
 
 
 def observer_of(simulation: ParticleSimulation, changes: int = 0) -> Measurements:
-    """Totals for expressions, with so many derivatives, and each function such as g(r)."""
+    """Totals for expressions, with `changes` derivatives, and each function such as g(r)."""
     particles = in_precision(simulation.system.particles, simulation.precision)
     observers: dict[str, Any] = {TOTALS: TotalsSeries(simulation.system.every, ROWS + 1, changes)}
     for name, function in simulation.functions.items():
@@ -47,7 +47,7 @@ def observer_of(simulation: ParticleSimulation, changes: int = 0) -> Measurement
 
 
 def in_precision(tree: Any, precision: str) -> Any:
-    """The same with floating-point numbers as arrays: in float32, or in float64 where `mixed` too."""
+    """The tree with floating-point numbers as arrays: in float32, or in float64, also for `mixed`."""
     dtype = jnp.float32 if precision == "float32" else jnp.float64
 
     def cast(leaf: Any) -> Any:

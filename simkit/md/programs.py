@@ -59,5 +59,5 @@ def _is_array(leaf: Any) -> bool:
 
 
 def on_host(tree: Any) -> Any:
-    """The same with arrays of NumPy, of which no operation is compiled."""
+    """The tree with arrays of NumPy, of which no operation is compiled."""
     return jax.tree.map(np.asarray, tree)

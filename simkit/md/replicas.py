@@ -40,10 +40,10 @@ from simkit.md.trajectory import Frames, OfReplica, trajectory_of, write_end
 from simkit.md.velocities import in_motion
 
 CHUNK_SECONDS = 0.5
-# A chunk without measurements is about as long: so many pairs, with that many neighbours in a list, or steps.
+# A chunk without measurements is about as long: this many pairs or steps, with NEIGHBOURS in each list.
 STAGE_PAIRS, NEIGHBOURS, STAGE_STEPS = 2**27, 64, 2**14
 LARGEST_MOVE = 0.5  # cutoffs, in a step: beyond, a particle passes others without meeting them
-AT_ONCE = 10  # steps: after so few, the closest pair of the beginning tells why a step blew up
+AT_ONCE = 10  # steps: after so few of them, the closest pair of the beginning shows why a step blew up
 GENTLE_MOVE = 0.05  # cutoffs, in a step of minimisation, where the file does not say
 
 
@@ -102,7 +102,7 @@ class _Program:
         return _Program(simulation, forces, observer, key, along, Programs(sharing(simulation, forces)))
 
     def compiled(self) -> tuple["_Program", float]:
-        """The same with the programs of all stages compiled, and the seconds that this took."""
+        """What the replicas share, with all programs compiled, and the seconds that this took."""
         start = time.perf_counter()
         particles, (program, saved) = self.starting(0), self.continued(0)
         for i, stage in enumerate(self.simulation.stages):
@@ -244,7 +244,7 @@ class _Program:
         simulation, stage = self.simulation, self.simulation.run
         run = self.initial_run(particles, stage, path, step, True, saved)
         rows = MeasuredRows(self.observer, self.clock(step))
-        run, forces = rows.taken(run), run.state.force
+        run, forces = rows.collect(run), run.state.force
         writer.add(run.state.particles, 0)
         pace, left = _Pace(simulation.system.every), stage.steps
         while left:
@@ -255,7 +255,7 @@ class _Program:
                     run.dynamics, run.state, steps, self.observer, run.accumulator, stage, done
                 )
             left -= steps
-            run = rows.taken(run)
+            run = rows.collect(run)
             writer.add(run.state.particles, stage.steps - left)
             advance(steps)
         write_end(simulation, run.state.particles, path)

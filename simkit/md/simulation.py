@@ -88,7 +88,7 @@ class ParticleSystem:
     `particles` are at their initial positions, with velocities where a file gives them; `temperature` is
     that of velocities to be drawn. `cell` is the box as files know it, and `None` in free space; `names` and
     `masses` are by species. `earlier` is the run that this one goes on from, and `drift` the speed of the
-    whole system that was taken away at the start. `tail` is the correction for pairs beyond the cutoff:
+    whole system that was removed at the start. `tail` is the correction for pairs beyond the cutoff:
     energy, and pressure in energy per volume.
     """
 
@@ -200,7 +200,7 @@ def without_steps(simulation: ParticleSimulation) -> ParticleSimulation:
 def at_positions(
     simulation: ParticleSimulation, rows: Float[np.ndarray, "particles 3"]
 ) -> ParticleSimulation:
-    """The same system with its particles at these positions."""
+    """The simulation with its particles at these positions."""
     with jax.enable_x64(True):
         particles = simulation.system.particles.moved(Vector.of(np.asarray(rows, np.float64)))
     system = dataclasses.replace(simulation.system, particles=particles)

@@ -38,7 +38,7 @@ def single_point(
 
     With `positions`, at these: they are in the order of the particles of the experiment, and wrapped into its
     box. `variant` names one of an experiment that has several. Nothing is written. Raises `InputError` that
-    lists every mistake, also for positions of another shape and for two particles at the same place.
+    lists every error, also for positions of another shape and for two particles at the same place.
     """
     simulation = load_particles(source, overrides, variant)
     from simkit.md.replicas import run_particles

@@ -114,7 +114,7 @@ def _bytes_per_frame(simulation: ParticleSimulation) -> int:
 
 
 def size_text(sizes: dict[str, Any]) -> str:
-    """The same as lines for a person."""
+    """The sizes of `size_of` as lines of text."""
     particles, paths = counted(sizes["particles"], "particle"), counted(sizes["paths"], "replica")
     steps, work = counted(sizes["steps"], "step"), short_count(sizes["atom_steps"])
     lines = [f"{paths} x {particles} x {steps}, {work} atom-steps"]

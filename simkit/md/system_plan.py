@@ -28,7 +28,7 @@ class SystemPlan:
     """Particles in their box, at rest unless a file says how fast they are.
 
     `names` and `masses` are by species; `temperature` is that of velocities to be drawn. `earlier` is the run
-    that this one goes on from, `drift` the speed of the whole system that was taken away.
+    that this one goes on from, `drift` the speed of the whole system that was removed.
     """
 
     particles: Particles

@@ -109,7 +109,7 @@ class Frames:
 
 
 class _Written(Frames):
-    """One every so many steps, as a format writes it."""
+    """A frame every few steps, as a format writes it."""
 
     def __init__(self, simulation: ParticleSimulation, write: Write):
         assert simulation.trajectory is not None

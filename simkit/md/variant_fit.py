@@ -44,9 +44,9 @@ def _properties(simulation: ParticleSimulation) -> dict[str, Any]:
         "the observables": ", ".join([*simulation.scalars, *functions]) or "none",
         "the species": ", ".join(system.names),
         "the units": system.units.name,
-        "so many replicas": simulation.paths,
-        "so many measurements": 1 + steps // system.every,
-        **({} if steps else {"so many particles": system.count, "a box": system.cell is not None}),
+        "another number of replicas": simulation.paths,
+        "another number of measurements": 1 + steps // system.every,
+        **({} if steps else {"another number of particles": system.count, "a box": system.cell is not None}),
     }
 
 

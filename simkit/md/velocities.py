@@ -75,7 +75,7 @@ def drift_speed(particles: Particles) -> tuple[float, float]:
 
 
 def without_drift(particles: Particles) -> Particles:
-    """The same particles in the frame in which their total momentum is zero."""
+    """The particles in the frame in which their total momentum is zero."""
     mass = jnp.where(particles.real, particles.mass, 0)
     fraction = mass / jnp.sum(mass)
     return particles.pushed(Vector(*(p - fraction * jnp.sum(p) for p in particles.momentum)))

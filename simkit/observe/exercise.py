@@ -54,7 +54,7 @@ class Exercise:
         return math.comb(len(self.basis) + self.degree, self.degree)
 
     def on_steps(self, scale: float) -> "Exercise":
-        """The same on so many times as many steps."""
+        """These dates on `scale` times as many steps."""
         when = tuple(round(step * scale) for step in self.when)
         return dataclasses.replace(self, when=when, of=round(self.of * scale))
 

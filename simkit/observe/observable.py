@@ -74,18 +74,18 @@ class Observable:
         return frozenset().union(*(expression.names for expression in self.expressions))
 
     def coarsened(self, factor: int) -> "Observable | None":
-        """The same quantity on a grid of `factor` times as long steps; `None` where it would miss a step."""
+        """This observable on a grid of `factor` times as long steps; `None` where it would miss a step."""
         monitored = self.every is not None or self.is_dated
         steps = [step for _, step in self.dates] + list(self.exercise.when if self.exercise else ())
         steps += [self.every or 1] if monitored else []
         return None if any(step % factor for step in steps) else self._on_steps(1 / factor, self.spacing)
 
     def refined(self, factor: int) -> "Observable":
-        """The same quantity on a grid of `factor` times as short steps."""
+        """This observable on a grid of `factor` times as short steps."""
         return self._on_steps(factor, 1 if self.every is None and self.approximates else self.spacing)
 
     def _on_steps(self, factor: float, spacing: int | None) -> "Observable":
-        """The same quantity on a grid with `factor` times as many steps."""
+        """This observable on a grid with `factor` times as many steps."""
         return dataclasses.replace(
             self,
             every=round((self.every or 1) * factor) if self.every is not None or self.is_dated else None,

@@ -14,7 +14,7 @@ _names: set[Path] = set()
 
 @contextlib.contextmanager
 def incomplete(path: Path) -> Iterator[Path]:
-    """A name beside `path` for what is not complete yet; what has it is removed in the end."""
+    """A name next to `path` for what is not complete yet; what has it is removed in the end."""
     temporary = path.with_name(f".{path.stem}.tmp-{os.getpid()}{path.suffix}")
     _names.add(temporary)
     try:

@@ -21,7 +21,7 @@ def rounding_of(dataset: "xr.Dataset") -> float:
 
 
 def rounding_in(precision: str) -> float:
-    """The same of a figure computed in this precision; sums of mixed precision are in float64."""
+    """What rounding may make of a figure in this precision; sums of mixed precision are in float64."""
     return ROUNDINGS * float(np.finfo("float64" if precision == "mixed" else precision).eps)
 
 

@@ -96,7 +96,7 @@ def check_streams(replicates: int, rows: int, paths: int) -> None:
 
 
 def _check_drawn(name: str, start: AbstractDrawn) -> None:
-    """Raise `InputError` where one of these distributions, whose numbers are arrays, is none."""
+    """Raise `InputError` where the distribution of an initial value has invalid numbers."""
     for numbers in np.unique(np.stack(jax.tree.leaves(start), 1), axis=0):
         try:
             type(start)(*map(float, numbers))

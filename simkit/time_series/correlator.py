@@ -32,7 +32,7 @@ class LagTable(NamedTuple):
 
     @classmethod
     def up_to(cls, longest: int, lags: int = 16, factor: int = 4) -> "LagTable":
-        """The fewest levels that reach a lag of so many samples."""
+        """The fewest levels that reach a lag of `longest` samples."""
         levels = 1
         while (lags - 1) * factor ** (levels - 1) < longest:
             levels += 1

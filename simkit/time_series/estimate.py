@@ -44,13 +44,13 @@ def honest(
         times = samples / (tau + tau_stderr)  # an estimate of tau that is too small must not pass
     constant = variance == 0
     finite = np.isfinite(value)
-    found = np.isfinite(variance) & finite
-    enough = found & (constant | (times >= LEAST))
+    known = np.isfinite(variance) & finite
+    enough = known & (constant | (times >= LEAST))
     error = np.where(enough, np.sqrt(np.where(enough, variance, 0)), np.nan)
     reason = None
     if not np.all(finite):
         reason = "unknown: not a finite number, or no data"
-    elif not np.all(found):
+    elif not np.all(known):
         reason = f"unknown: {samples} samples are correlated from the first to the last; run longer{or_else}"
     elif not np.all(enough):
         least = float(np.min(times[~enough]))

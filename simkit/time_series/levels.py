@@ -47,7 +47,7 @@ class Levels(NamedTuple):
 
 
 def no_levels(series: int, levels: int = LEVELS) -> Levels:
-    """The state that has seen nothing of so many series. Needs 64-bit types (`jax.enable_x64`)."""
+    """The state that has seen nothing of `series` series. Needs 64-bit types (`jax.enable_x64`)."""
     if not jax.config.jax_enable_x64:  # pyright: ignore[reportAttributeAccessIssue]
         raise ValueError(
             "statistics of a series sum in float64: run them inside `with jax.enable_x64(True):`"
@@ -124,15 +124,15 @@ def estimated_mean(replicas: Levels | Sequence[Levels]) -> Estimate:
     variance = np.stack([np.where(w.repels, np.nan, w.total) for w in windows]) * length[:, None] / samples
     relative = np.sqrt(2 / np.stack([w.freedom for w in windows]))
     at = _shortest_blocks(variance, relative, np.array([sums.blocks(level) for level in levels]))
-    found = np.isfinite(np.take_along_axis(variance, at, 0)[0])
+    has_window = np.isfinite(np.take_along_axis(variance, at, 0)[0])
 
     def there(rows: np.ndarray) -> np.ndarray:
-        return np.where(found, np.take_along_axis(rows, at, 0)[0], np.nan)
+        return np.where(has_window, np.take_along_axis(rows, at, 0)[0], np.nan)
 
     of_one = windows[0].variance
     with np.errstate(invalid="ignore", divide="ignore"):
         tau = np.where(of_one > 0, there(variance) * samples / (2 * of_one), 0.5)
-    tau = np.where(found, tau, np.nan)
+    tau = np.where(has_window, tau, np.nan)
     freedom = there(2 / relative**2)
     variance, tau_stderr = there(variance), tau * there(relative)
     if sums.count >= MANY:

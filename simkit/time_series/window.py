@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-S = 1.5  # Wolff's choice: the exponential time is at most so many integrated ones
+S = 1.5  # Wolff's choice: the exponential time in integrated ones, at most
 
 
 class Window(NamedTuple):
@@ -42,8 +42,8 @@ def windowed(covariance: np.ndarray, samples: int) -> Window:
         exponential = S / np.log(np.where(correlated, (2 * tau + 1) / (2 * tau - 1), np.e))
         exponential = np.where(correlated, exponential, 1e-6)
         enough = np.exp(-W / exponential) < exponential / np.sqrt(W * samples)
-    found = np.any(enough, axis=0) if len(enough) else np.zeros(zero.shape, bool)
-    width = np.where(found, np.argmax(enough, axis=0) + 1 if len(enough) else 0, 0)
+    has_window = np.any(enough, axis=0) if len(enough) else np.zeros(zero.shape, bool)
+    width = np.where(has_window, np.argmax(enough, axis=0) + 1 if len(enough) else 0, 0)
     total = zero + 2 * np.sum(np.where(width >= W, covariance[1:], 0), axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         repels = total / zero < 1 - 6 / np.sqrt(samples)  # so by three standard errors of a correlation
@@ -53,8 +53,8 @@ def windowed(covariance: np.ndarray, samples: int) -> Window:
     with np.errstate(invalid="ignore", divide="ignore"):
         tau = np.where(zero > 0, total / (2 * variance), 0.5)
     relative2 = 4 * np.maximum(width + 0.5 - tau, 0.5) / samples  # Wolff's equation 42
-    found |= zero == 0
-    unknown = np.where(found, 0.0, np.nan)
+    has_window |= zero == 0
+    unknown = np.where(has_window, 0.0, np.nan)
     return Window(
         total + unknown,
         variance,

@@ -18,8 +18,8 @@ from simkit.transforms.arguments import Positions, check_floats, check_positions
 Strategy = Literal["auto", "forward", "reverse"]
 By = Literal["auto", "columns", "rows"]
 BUDGET = 2**30
-# Beside the plain run, of which their ratio decides: by benchmarks/gradient.py a direction of GBM in forward
-# mode costs 0.2 to 0.7 of it and a row in reverse mode 1.2 to 2.1, and one of Heston 2.4 to 3.4.
+# In plain runs, in addition to one; only their ratio decides. By benchmarks/gradient.py a direction of GBM in
+# forward mode costs 0.2 to 0.7 and a row in reverse mode 1.2 to 2.1, and one of Heston 2.4 to 3.4.
 FORWARD_RUNS, REVERSE_RUNS = 1.0, 3.5
 
 

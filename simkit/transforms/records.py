@@ -51,8 +51,7 @@ class AbstractSpread:
 
 
 class Shard(AbstractSpread):
-    """The same as `Vmap`, with each device working on its own part of the axis, as `simkit.run` does with
-    paths.
+    """`Vmap` with each device working on its own part of the axis, as `simkit.run` does with paths.
 
     Any length of axis, on the first `devices` devices, all by default; no communication.
     """
@@ -61,8 +60,7 @@ class Shard(AbstractSpread):
 
 
 class Pmap(AbstractSpread):
-    """The same as `Shard` by `jax.pmap`, for programs that are written with it. It cannot be combined with
-    `Jit`."""
+    """`Shard` by `jax.pmap`, for programs that are written with it. It cannot be combined with `Jit`."""
 
     how = "pmap"
 

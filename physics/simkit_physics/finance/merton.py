@@ -20,7 +20,7 @@ class Merton(AbstractJumpingPrice):
     mean m and standard deviation $\delta$. The compensator $k = E[e^z] - 1 = e^{m + \delta^2/2} - 1$ makes
     the mean $S_0 e^{\mu t}$, so that $\mu = r - q$ prices options; the variance is
     $S_0^2 e^{2\mu t} (e^{(\sigma^2 + \lambda E[(e^z - 1)^2])\,t} - 1)$. In a step N is drawn from its
-    distribution and the sum of so many marks as one normal, so nothing is lost in the jumps; with
+    distribution and the sum of its N marks as one normal, so nothing is lost in the jumps; with
     `ExactSampling` one step is exact. Derivatives in $\lambda$ miss the change of N.
     Reference: Merton (1976), Option pricing when underlying stock returns are discontinuous,
     doi:10.1016/0304-405X(76)90022-2.

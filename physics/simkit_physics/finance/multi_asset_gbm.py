@@ -16,7 +16,7 @@ from simkit_solvers import (
     sqrt_positive,
 )
 
-from simkit_physics.sized import AbstractSized, Parts, indexed, pair_name, with_size
+from simkit_physics.sized import AbstractSized, ModelParts, indexed, pair_name, with_size
 
 WRITTEN_OUT = 9  # up to this size the root is, which takes XLA minutes at 20
 SHOWN = 6  # names of correlations in a message
@@ -65,7 +65,7 @@ class AbstractMultiAssetGBM(AbstractSDE, AbstractExactMoments, AbstractExactTran
             given[pair_name("rho", i, j)] = Parameter(
                 "1", f"correlation of prices {i} and {j}", at_least=-1, at_most=1
             )
-        return Parts(prices, indexed("W", numbers), given)
+        return ModelParts(prices, indexed("W", numbers), given)
 
     def discontinuities(self):
         if all(float(row[-1]) > 0 for row in self._root()):
@@ -130,7 +130,7 @@ class AbstractMultiAssetGBM(AbstractSDE, AbstractExactMoments, AbstractExactTran
 
 
 def _root_by_columns(rhos: dict[tuple[int, int], Scalar], size: int) -> list[list]:
-    """The same as a loop, of which the compiler sees one iteration."""
+    """The root of the correlation matrix by a loop, of which the compiler sees one iteration."""
     numbers = jnp.stack([jnp.asarray(rho) for rho in rhos.values()])
     i, j = np.array(list(rhos)).T
     matrix = jnp.eye(size, dtype=numbers.dtype).at[i, j].set(numbers).at[j, i].set(numbers)

@@ -8,7 +8,7 @@ from jaxtyping import PyTree
 from simkit_solvers import AbstractHamiltonian, Parameter, Quantity, Scalar
 
 from simkit_physics.mechanics.energies import gravitational_energy, kinetic_energy
-from simkit_physics.sized import AbstractSized, Parts, indexed, with_size
+from simkit_physics.sized import AbstractSized, ModelParts, indexed, with_size
 
 
 class AbstractPlanarBodies(AbstractHamiltonian):
@@ -74,7 +74,7 @@ class AbstractNBody(AbstractPlanarBodies, AbstractSized):
             "softening": Parameter("length", "softening length", above=0),
         }
         masses = {f"m{i}": Parameter("mass", f"mass of body {i}", above=0) for i in numbers}
-        return Parts(variables, (), parameters | masses)
+        return ModelParts(variables, (), parameters | masses)
 
     def masses(self):
         return tuple(vars(self)[name] for name in indexed("m", range(1, len(self.State._fields) // 4 + 1)))

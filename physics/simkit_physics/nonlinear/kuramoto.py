@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import PyTree
 from simkit_solvers import AbstractSDE, Parameter, Quantity, Scalar
 
-from simkit_physics.sized import AbstractSized, Parts, indexed, with_size
+from simkit_physics.sized import AbstractSized, ModelParts, indexed, with_size
 
 
 class AbstractKuramoto(AbstractSDE, AbstractSized):
@@ -40,7 +40,7 @@ class AbstractKuramoto(AbstractSDE, AbstractSized):
         }
         for name, i in zip(indexed("omega", numbers), numbers, strict=True):
             rates[name] = Parameter("rad/time", f"natural frequency of oscillator {i}, before the spread")
-        return Parts(phases, indexed("W", numbers), rates)
+        return ModelParts(phases, indexed("W", numbers), rates)
 
     def drift(self, t, y):
         x, z = self.mean_field(y)

@@ -3,7 +3,7 @@ from typing import ClassVar
 import equinox as eqx
 from simkit_solvers import AbstractODE, Parameter, Quantity, Scalar
 
-from simkit_physics.sized import AbstractSized, Parts, indexed, with_size
+from simkit_physics.sized import AbstractSized, ModelParts, indexed, with_size
 
 
 class AbstractLorenz96(AbstractODE, AbstractSized):
@@ -21,7 +21,7 @@ class AbstractLorenz96(AbstractODE, AbstractSized):
         sites = {
             name: Quantity("1", f"weather at site {name[1:]}") for name in indexed("x", range(1, size + 1))
         }
-        return Parts(sites, (), {"F": Parameter("1", "forcing")})
+        return ModelParts(sites, (), {"F": Parameter("1", "forcing")})
 
     def drift(self, t, y):
         sites = tuple(y)

@@ -29,7 +29,7 @@ class AllPairs(AbstractPairForces):
     """Forces of each particle with all others and with their images, its own images among them.
 
     `images` along a, b and c count on both sides of the nearest one; with 0, the cutoff is at most half the
-    width of the box. A particle is no pair with itself, which its number tells, not its distance. Under
+    width of the box. A particle makes no pair with itself: its number decides this, not the distance. Under
     `vmap` over eight systems or more, vector lanes are systems.
 
     `precision` and `fixed_point` are as for `ListedForces`.
@@ -111,7 +111,7 @@ class AllPairs(AbstractPairForces):
 
     @property
     def image_numbers(self) -> list[tuple[int, int, int]]:
-        """The images beside the nearest one, in units of the box vectors."""
+        """The images other than the nearest one, in units of the box vectors."""
         a, b, c = (range(-k, k + 1) for k in self.images)
         every = itertools.product(a, b, c)
         return [each for each in every if any(each)]
@@ -214,7 +214,7 @@ class _Table(NamedTuple):
         return cls(row, jnp.arange(count, dtype=jnp.int32), jax.tree.map(in_groups, own), groups)
 
     def fetch(self, k: jax.Array) -> tuple[Group, jax.Array, jax.Array]:
-        """The neighbours in a turn of the loop over images and groups, which pairs are none, and the
+        """The neighbours in an iteration of the loop over images and groups, which pairs are none, and the
         image."""
         k = jnp.asarray(k, jnp.int32)
         group, image = k % self.groups, k // self.groups

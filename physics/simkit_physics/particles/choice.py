@@ -156,7 +156,7 @@ def kept_list_bytes(grid: ClusterGrid, capacities: Capacities) -> int:
 
 
 def _in(dtype: Any, module: Any) -> Any:
-    """The same module with all its floating-point numbers in one type."""
+    """The module with all its floating-point numbers in one type."""
 
     def cast(leaf: Any) -> Any:
         inexact = isinstance(leaf, float) or (eqx.is_array_like(leaf) and eqx.is_inexact_array_like(leaf))

@@ -95,7 +95,7 @@ def _spacing(density: float | None, spacing: float | None, in_cell: int) -> floa
 def with_species(
     particles: Particles, counts: Sequence[int], masses: Sequence[float], key: Words, path: Array | int = 0
 ) -> Particles:
-    """The same particles as a mixture in random order: `counts` of each species, with their masses.
+    """These particles as a mixture in random order: `counts` of each species, with their masses.
 
     Raises `ValueError` unless the counts add up to the number of particles.
     """
@@ -123,7 +123,7 @@ def with_velocities(
     path: Array | int = 0,
     units: MotionUnits = REDUCED,
 ) -> Particles:
-    r"""The same particles with normal velocities at exactly this temperature and without drift.
+    r"""These particles with normal velocities at exactly this temperature and without drift.
 
     $\sum_i p_i = 0$ and $\sum_i p_i^2/m_i = (3N - 3)\,k_B T$, as energies in these units. A particle draws by
     its number, whatever the order.

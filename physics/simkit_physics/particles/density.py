@@ -49,7 +49,7 @@ class Density(NamedTuple):
         low, high = np.percentile(snapshot.coordinates, [2, 98], axis=0)
         a, b, c = np.maximum((high - low) / 0.96, 1e-3 * length).tolist()
         side, counts = length, np.ones(1)
-        for _ in range(4):  # cubes with 30 particles on average tell density from chance
+        for _ in range(4):  # cubes with 30 particles on average distinguish density from chance
             x, y, z = (snapshot.coordinates // side).astype(np.int64).T
             # One number a cell: rows are counted ten times slower.
             _, counts = np.unique((x << 42) ^ (y << 21) ^ z, return_counts=True)

@@ -23,7 +23,7 @@ def hypervirial(
 ) -> Float[Array, ""]:
     r"""The hypervirial of a truncated potential, $X = \tfrac19 \sum_{i<j} r (r u'(r))'$, an energy.
 
-    It is what compressibilities from fluctuations need beside the virial. The force must be continuous at
+    It is what compressibilities from fluctuations need besides the virial. The force must be continuous at
     the cutoff $r_c$, as with `ShiftedForce` and `Switched`. Where it jumps, as with `Plain` and `Shifted`,
     the derivative has a peak, which is left out; its mean is
     $-\frac{2\pi}{9} V \sum_{ab} \rho_a \rho_b r_c^4 g_{ab}(r_c) u_{ab}'(r_c)$.

@@ -87,9 +87,9 @@ class NeighbourSearch(NamedTuple):
             n1, near = self._blocks(box, own_blocks, blocks, reach2)
             n2, near = self._block_clusters(box, own_blocks, clusters, reach2, n1, near)
             n3, near = self._clusters(box, own, clusters, reach2, n2, near)
-            n4, extent, found = self._particles(box, own, position32, real, reach2, n3, near)
+            n4, extent, rows = self._particles(box, own, position32, real, reach2, n3, near)
             chunks = len(own.number)
-            members = found.reshape(-1, GROUP, chunks, LANES).transpose(2, 0, 1, 3)
+            members = rows.reshape(-1, GROUP, chunks, LANES).transpose(2, 0, 1, 3)
             counts = jnp.stack([n.reshape(chunks, -1).max(1) for n in (n1, n2, n3, n4)], 1)
             return members, counts, extent.reshape(chunks, LANES).max(1)
 
@@ -166,7 +166,7 @@ class NeighbourSearch(NamedTuple):
             """Which of four members of a cluster are near, as bits below the place of the first."""
             cluster = near[k // PARTS]
             first_of_four = _first_place(cluster) + k % PARTS * (FOUR * LANES)
-            found = jnp.zeros(len(counts), jnp.uint8)  # as wide as a comparison's result
+            near_bits = jnp.zeros(len(counts), jnp.uint8)  # as wide as a comparison's result
             for member in range(FOUR):
                 j = jnp.minimum(first_of_four + member * LANES, self.grid.places - 1)
                 there = Vector(*(c.at[j].get(mode="promise_in_bounds") for c in everyone))
@@ -174,16 +174,16 @@ class NeighbourSearch(NamedTuple):
                 near_one = square(members[0], other) < reach2
                 for each in members[1:]:
                     near_one |= square(each, other) < reach2
-                found |= near_one.astype(jnp.uint8) << member
-            four = first_of_four << FOUR | found.astype(jnp.int32)
-            return jnp.where((cluster < count) & (found != 0), four, 0)
+                near_bits |= near_one.astype(jnp.uint8) << member
+            four = first_of_four << FOUR | near_bits.astype(jnp.int32)
+            return jnp.where((cluster < count) & (near_bits != 0), four, 0)
 
         capacity = self.capacities.clusters
         most = PARTS * jnp.minimum(counts.max(), capacity)
         _, fours = compact(most, len(counts), PARTS * capacity, 0, test)
-        found = lax.population_count(fours & BITS).sum(0, dtype=jnp.int32)
+        near_counts = lax.population_count(fours & BITS).sum(0, dtype=jnp.int32)
         capacity = self.capacities.particles
-        return found, extent, _members_of_fours(fours, found.max(), capacity, self.grid.places)
+        return near_counts, extent, _members_of_fours(fours, near_counts.max(), capacity, self.grid.places)
 
 
 class _Chunks(NamedTuple):
@@ -236,27 +236,27 @@ def compact(
 
     def body(k, carry):
         # The values of a test wait one iteration, or XLA fuses the test into the scatter and repeats it.
-        found, table, value = carry
-        where = jnp.where((value != fill) & (found < capacity), found * stride + lane, capacity * stride)
+        passed, table, value = carry
+        where = jnp.where((value != fill) & (passed < capacity), passed * stride + lane, capacity * stride)
         table = table.at[where].set(value, mode="promise_in_bounds")
-        return found + (value != fill).astype(found.dtype), table, test(jnp.int32(k) + 1)
+        return passed + (value != fill).astype(passed.dtype), table, test(jnp.int32(k) + 1)
 
     def many(n, carry):
-        """The same for `AT_ONCE` candidates."""
-        found, table = carry
+        """`body` for `AT_ONCE` candidates."""
+        passed, table = carry
         k = n * AT_ONCE + jnp.arange(AT_ONCE, dtype=jnp.int32)
         value = jnp.where((k < count)[:, None], jax.vmap(test)(k), fill)
         new = value != fill
-        up_to = found + jnp.cumsum(new, 0, dtype=jnp.int32)
+        up_to = passed + jnp.cumsum(new, 0, dtype=jnp.int32)
         place = jnp.where(new & (up_to <= capacity), (up_to - 1) * stride + lane, capacity * stride)
         return up_to[-1], table.at[place].set(value, mode="promise_in_bounds")
 
     start = jnp.zeros(lanes, jnp.int32), jnp.full(capacity * stride + 1, fill, jnp.int32)
     if on_accelerator():
-        found, table = lax.fori_loop(0, -(-count // AT_ONCE), many, start)
+        passed, table = lax.fori_loop(0, -(-count // AT_ONCE), many, start)
     else:
-        found, table, _ = lax.fori_loop(0, count, body, (*start, test(jnp.int32(0))))
-    return found, table[:-1].reshape(capacity, stride)[:, :lanes]
+        passed, table, _ = lax.fori_loop(0, count, body, (*start, test(jnp.int32(0))))
+    return passed, table[:-1].reshape(capacity, stride)[:, :lanes]
 
 
 def _first_place(cluster: jax.Array) -> jax.Array:

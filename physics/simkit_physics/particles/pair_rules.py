@@ -18,7 +18,7 @@ from simkit_solvers import AbstractForces, PairTotals, Particles, Tensor, Vector
 
 
 class Places(NamedTuple):
-    """What a sum over pairs needs of the particles beside their positions."""
+    """What a sum over pairs needs of the particles besides their positions."""
 
     species: Int[Array, " places"]
     real: Bool[Array, " places"] | None  # none if all are
@@ -57,7 +57,7 @@ class AbstractPairForces(AbstractForces):
 
     @abc.abstractmethod
     def differentiable(self) -> "AbstractPairForces":
-        """The same forces, whose programs JAX can differentiate forward."""
+        """These forces, in programs that JAX can differentiate forward."""
 
 
 @eqx.filter_custom_jvp

@@ -165,7 +165,7 @@ def sum_groups(
 
 
 def _sum_at_once(first: PairSums, plus: Callable, fetch: Callable, count: int) -> PairSums:
-    """The same, many groups at a time and these one after another, so that memory is bounded."""
+    """The sums over all groups, many at a time and these one after another, so that memory is bounded."""
     nothing = jax.tree.map(jnp.zeros_like, first)
 
     def from_group(start: jax.Array | int, groups: int, sums: PairSums) -> PairSums:

@@ -25,11 +25,11 @@ class ParameterChanges(eqx.Module):
     def of(cls, forces: AbstractPairForces, potentials: Sequence[Any]) -> "ParameterChanges":
         """Changes of the potential alone, each a pytree like that of the forces."""
         numbers = eqx.filter(forces, eqx.is_inexact_array)
-        still = jax.tree.map(jnp.zeros_like, numbers)
+        zeros = jax.tree.map(jnp.zeros_like, numbers)
 
         def along(potential: Any) -> Any:
             cast = jax.tree.map(lambda x, dx: jnp.asarray(dx, x.dtype), numbers.potential, potential)
-            return eqx.tree_at(lambda f: f.potential, still, cast)
+            return eqx.tree_at(lambda f: f.potential, zeros, cast)
 
         return cls(jax.tree.map(lambda *each: jnp.stack(each), *map(along, potentials)))
 

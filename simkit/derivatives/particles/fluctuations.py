@@ -72,13 +72,13 @@ def _explicit(
 ) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
     """How fast observables change at fixed positions and momenta, and their values: arrays (paths, rows)."""
     simulation, totals = result.simulation, measured.totals
-    still = jax.tree.map(jnp.zeros_like, totals)
+    rates = jax.tree.map(jnp.zeros_like, totals)
     if slopes is not None:
-        still = still._replace(potential=slopes.energy, virial=slopes.virial)
+        rates = rates._replace(potential=slopes.energy, virial=slopes.virial)
     if not simulation.system.freedom:  # the momenta are those of the bath
         relative = change.temperature / simulation.run.method.temperature  # pyright: ignore
-        still = still._replace(kinetic=jax.tree.map(lambda each: each * relative, totals.kinetic))
-    tangents = jax.tree.map(lambda x, dx: jnp.asarray(dx, x.dtype), totals, still)
+        rates = rates._replace(kinetic=jax.tree.map(lambda each: each * relative, totals.kinetic))
+    tangents = jax.tree.map(lambda x, dx: jnp.asarray(dx, x.dtype), totals, rates)
 
     def at(totals, tail, constants):
         energy, pressure = tail
@@ -96,6 +96,6 @@ def _arrays(tree: Any) -> Any:
 
 
 def _in_float64(measured: Measured) -> Measured:
-    """The same without derivatives of the totals, as arrays of JAX."""
+    """What was measured, without derivatives of the totals, as arrays of JAX."""
     totals = measured.totals._replace(changes=())
     return dataclasses.replace(measured, totals=_arrays(totals))

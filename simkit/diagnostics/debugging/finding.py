@@ -86,7 +86,7 @@ def _explained(simulation: Simulation, failure: Failure) -> Finding | None:
 
 
 def _exact(simulation: Simulation, failure: Failure) -> Failure:
-    """The same at the very step, by halving the steps between two rows of the replay.
+    """The failure at its very step, by halving the steps between two rows of the replay.
 
     Not where events have their places among the steps of the whole run.
     """

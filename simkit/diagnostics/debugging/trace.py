@@ -14,7 +14,7 @@ from simkit.errors import InputError
 from simkit.experiments.divisors import does_not_divide
 from simkit.suggestions import did_you_mean
 
-ROWS = 20  # about so many, by default
+ROWS = 20  # about, by default
 MOST_ROWS = 100_000
 
 

@@ -39,8 +39,8 @@ SIGNS = {
 SIGNS |= {"eq": "=", "ne": "≠", "and": "and", "or": "or", "add_any": "+"}
 WORDS = {"select_n": "where", "sqrt": "√", "neg": "−", "max": "max", "min": "min", "log1p": "log1p"}
 
-Inputs = list[tuple[Kind, str, Any]]
-Step = tuple[Inputs, list[str], Callable]
+StepInputs = list[tuple[Kind, str, Any]]
+Step = tuple[StepInputs, list[str], Callable]
 
 
 def operation_graph(simulation: Simulation) -> Graph:
@@ -56,7 +56,7 @@ def operation_graph(simulation: Simulation) -> Graph:
         return result if len(result.nodes) <= CHAINED else _operations(*equation_of(simulation))
 
 
-def _operations(inputs: Inputs, outputs: list[str], function: Callable) -> Graph:
+def _operations(inputs: StepInputs, outputs: list[str], function: Callable) -> Graph:
     program, _ = traced(function, [value for _, _, value in inputs])
     names = [Node(f"{kind} {name}", name, kind) for kind, name, _ in inputs]
     result = _graph(program, names, outputs)
@@ -64,7 +64,7 @@ def _operations(inputs: Inputs, outputs: list[str], function: Callable) -> Graph
 
 
 def equation_of(simulation: Simulation) -> Step:
-    """The same of one evaluation of the equation: drift, and noise times increments."""
+    """Inputs, outputs and function of one evaluation of the equation: drift, and noise times increments."""
     problem = simulation.problem
     inputs, parts = _start(simulation, problem)
     noises = list(problem.Noise._fields) if isinstance(problem, AbstractSDE) else []
@@ -116,7 +116,7 @@ def step_of(simulation: Simulation) -> Step:
     return inputs, [f"{name} after the step" for name in problem.State._fields], step
 
 
-def _start(simulation: Simulation, problem: AbstractODE) -> tuple[Inputs, Callable]:
+def _start(simulation: Simulation, problem: AbstractODE) -> tuple[StepInputs, Callable]:
     """Parameters, state and time as inputs, and what makes of them a model, a state, a time and the rest."""
     dtype = jnp.dtype(simulation.precision)
     names, numbers, rebuilt = labelled_numbers(problem, dtype)
@@ -131,7 +131,7 @@ def _start(simulation: Simulation, problem: AbstractODE) -> tuple[Inputs, Callab
     return inputs, parts
 
 
-def _given(kind: Kind, values: Mapping[str, Any]) -> Inputs:
+def _given(kind: Kind, values: Mapping[str, Any]) -> StepInputs:
     return [(kind, name, value) for name, value in values.items()]
 
 
@@ -187,7 +187,7 @@ def _shown(value: Any) -> str:
 
 
 def _chained(graph: Graph) -> Graph:
-    """The same with chains of operations, each read by the next alone, as one node."""
+    """The graph with chains of operations, each read by the next alone, as one node."""
     after: dict[str, list[str]] = {}
     before: dict[str, list[str]] = {}
     for a, b in graph.edges:

@@ -125,7 +125,7 @@ class OptionGroup:
         return paths
 
     def sample(self, first: int, count: int, sink: Callable[[dict[str, Sample]], None]) -> None:
-        """Give `sink` the samples of each option on so many paths from an id, chunk by chunk.
+        """Give `sink` the samples of each option on `count` paths from an id, chunk by chunk.
 
         Raises `NumericalError` where something is not finite and `failures` is `stop`; else such paths are
         left out.
@@ -150,7 +150,7 @@ class OptionGroup:
         over_chunks(dataclasses.replace(plan, first=first), work, finite, workers_of(self.simulation))
 
     def compile(self, count: int) -> float:
-        """Compile what samples so many paths, and the seconds that this takes."""
+        """Compile what samples `count` paths; returns the seconds that this took."""
         return compiled(self._request(count)[0])[1]
 
     def _sample(self, name: str, flat: Mapping[str, np.ndarray]) -> Sample:

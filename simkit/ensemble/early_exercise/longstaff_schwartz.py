@@ -46,9 +46,9 @@ def with_policies(
 def independent_policies(
     simulation: Simulation, count: int
 ) -> tuple[list[tuple[Simulation, dict[str, ExerciseFit]]], float]:
-    """The same with so many policies, each found on paths of its own, and the seconds of compiling.
+    """The simulation with each of `count` policies, fitted on separate paths, and the seconds of compiling.
 
-    The first is that of `with_policies`.
+    The first policy is that of `with_policies`.
     """
     fits: list[dict[str, ExerciseFit]] = [{} for _ in range(count)]
     compile_s = 0.0

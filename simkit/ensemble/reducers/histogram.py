@@ -134,7 +134,7 @@ def trimmed(counts: np.ndarray) -> tuple[int, np.ndarray]:
 
 
 def counted(bins: np.ndarray) -> tuple[int, np.ndarray]:
-    """The same from the numbers of bins."""
+    """What `trimmed` gives, from the number of each value's bin."""
     numbers = bins.reshape(-1)
     if numbers.min(initial=0) == NO_BIN:
         numbers = numbers[numbers != NO_BIN]

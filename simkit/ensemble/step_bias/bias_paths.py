@@ -40,7 +40,7 @@ class BiasRun:
     def values(
         self, levels: Sequence[Callable], run: Mapping[str, np.ndarray], first: int, paths: int
     ) -> Ends:
-        """The final values of so many paths `(paths, 1 + levels)` by name, first by steps as the run's."""
+        """The final values of `paths` paths `(paths, 1 + levels)` by name, first by steps as the run's."""
         each = self._simulated(levels, first, paths)
         if len(each) == len(self.factors):
             each.insert(0, {name: run[name][None, first : first + paths] for name in self.orders})

@@ -61,7 +61,7 @@ def leap_run(simulation: Simulation, shorter: bool, part_of_work: float, most: i
 
 
 def coupled_paths(paths: int, factors: tuple[float, ...], part_of_work: float, most: int) -> int:
-    """How many coupled paths cost a part of the work of so many of the run; no lane is empty."""
+    """How many coupled paths cost this part of the work of `paths` paths of the run; no lane is empty."""
     cost = PIECE * sum(1 / factor for factor in (1.0, *factors))
     return lanes_for(min(int(part_of_work * paths / cost), most))
 

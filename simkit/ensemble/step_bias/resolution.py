@@ -9,7 +9,7 @@ from simkit.ensemble.step_bias.step_error import StepError
 MANY = 5.0  # standard errors
 OF_VALUE, OF_SPREAD = 0.05, 0.1  # a step bias that matters: a part of the value, or of a path's deviation
 COMPARABLE = 0.5  # a step bias that leaves nothing of the larger of the two
-COMPARABLE_AT_LEAST = 0.2  # the same where there is only a bound, beyond which the bias may lie far
+COMPARABLE_AT_LEAST = 0.2  # where there is only a bound, beyond which the bias may lie far
 GOOD = 0.01  # of the value or its spread: what more steps are to make of the bias
 MORE = 4  # times as many steps where none can be foretold
 
@@ -23,7 +23,7 @@ class Resolution:
 
 
 def resolution(error: StepError | None, size: float, spread: float, stderr: float, steps: int) -> Resolution:
-    """Judge a mean of this size after so many steps by its step error.
+    """Judge a mean of this size by its step error.
 
     `spread` is the standard deviation over paths, 0 of a single one, and `stderr` the mean's standard error.
     A bias is noticeable if it exceeds many standard errors, its own included, and a relevant part of the
@@ -48,6 +48,6 @@ def resolution(error: StepError | None, size: float, spread: float, stderr: floa
 
 
 def _rounded_up(times: float) -> int:
-    """A whole number of two digits and zeros: what divides the steps also divides so many times as many."""
+    """The next whole number of two digits and zeros: as a factor of steps, it keeps their divisors."""
     unit = 10 ** max(int(math.log10(times)) - 1, 0)
     return math.ceil(times / unit) * unit

@@ -12,7 +12,7 @@ from simkit.ensemble.simulation import Simulation
 
 
 def rounding_error(size: Any, simulation: Simulation, steps: Any, spread: Any = np.inf) -> Any:
-    """The rounding error of numbers of this size after so many steps, `spread` their standard deviation.
+    """The rounding error of numbers of this size after `steps` steps, `spread` their standard deviation.
 
     Roundings add up at random, or where no noise of a step is as large, all to one side. In float32 the sums
     of many steps and those of ordinary equations are compensated, except those of adaptive steps of
@@ -27,7 +27,7 @@ def rounding_error(size: Any, simulation: Simulation, steps: Any, spread: Any = 
 
 
 def rounding_of_steps(size: Any, simulation: Simulation, steps: Any, spread: Any = np.inf) -> Any:
-    """The same of what so many steps add up to; counts of events are not rounded."""
+    """The rounding error of what `steps` steps add up to; counts of events are not rounded."""
     return rounding_error(size, simulation, 0.0 if simulation.stepping.whole else steps, spread)
 
 

@@ -20,7 +20,7 @@ from simkit.experiments.sections.model_plan import ModelPlan
 from simkit.expressions import Expression
 
 TOLERANCES = ("rtol", "atol")
-BESIDE = ("first_step", "max_steps")
+WITH_TOLERANCES = ("first_step", "max_steps")
 RESOLUTIONS = 8  # an rtol of fewer units in the last place needs more than rounding leaves
 
 MakeGrid = Callable[[Any, Any, Mapping[str, Any]], Grid | AdaptiveGrid | JumpGrid]
@@ -37,7 +37,7 @@ def is_adaptive(section: Time | None, diagnostics: Diagnostics) -> bool:
     keys = given_keys(section, diagnostics)
     tolerances = [key for key in TOLERANCES if key in keys]
     if "steps" in keys:
-        for key in (*tolerances, *(key for key in BESIDE if key in keys)):
+        for key in (*tolerances, *(key for key in WITH_TOLERANCES if key in keys)):
             message = "steps are given, and are of equal length; give steps, or rtol and atol"
             diagnostics.add(("time", key), message, at_key=True)
         return False
@@ -49,7 +49,7 @@ def is_adaptive(section: Time | None, diagnostics: Diagnostics) -> bool:
             }[key]
             diagnostics.add_missing(("time", key), f"is missing; {what}")
     if not tolerances:
-        for key in BESIDE:
+        for key in WITH_TOLERANCES:
             if key in keys:
                 diagnostics.add(("time", key), "has no effect without rtol and atol", at_key=True)
     return bool(tolerances)

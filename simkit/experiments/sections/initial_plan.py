@@ -22,7 +22,7 @@ from simkit.expressions import Expression, compile_expression
 from simkit.suggestions import did_you_mean
 
 ALL_OTHERS = "file"  # the key next to the variables: a file for those that are not given
-INLINE = 64  # so many values of paths from files at most stand in the resolved configuration themselves
+INLINE = 64  # values of paths from files: more are not written into the resolved configuration
 
 
 @dataclasses.dataclass(frozen=True)

@@ -52,7 +52,7 @@ def plan_fixed(steps: int | None, save: Save | None) -> MakeGrid | None:
 
 
 def refuse_float32(solver: Solver | None, steps: int | None, precision: str | None) -> None:
-    """Raise `SettingError` for a solver whose state float32 would lose over so many steps."""
+    """Raise `SettingError` for a solver whose state float32 would lose over this number of steps."""
     if precision == "float32" and solver is not None and steps is not None and steps > LONG:
         try:
             check_float32(solver)

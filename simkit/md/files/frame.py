@@ -87,7 +87,7 @@ class Frame:
     rounding: float = 0.0
 
     def scaled(self, length: float, speed: float) -> "Frame":
-        """The same in other units, which are the numbers of which one of the old units is worth."""
+        """This frame in other units; `length` and `speed` are the old units in the new ones."""
         return dataclasses.replace(
             self,
             positions=length * self.positions,

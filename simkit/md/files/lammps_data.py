@@ -89,13 +89,13 @@ def _section(lines: Lines, name: str, style: str, counts: dict[str, int]) -> np.
 
 def _labels(rows: list[str]) -> dict[int, str]:
     """The names of types in comments, as in `1 39.948  # Ar`; none unless each has one of its own."""
-    found = {
+    names = {
         int(row.split()[0]): comment.split()[0]
         for row in rows
         for comment in [row.partition("#")[2]]
         if comment.strip()
     }
-    return found if len(set(found.values())) == len(rows) else {}
+    return names if len(set(names.values())) == len(rows) else {}
 
 
 def _before_comment(row: list[str]) -> list[str]:

@@ -91,5 +91,5 @@ def _missing(system: ParticleSystem) -> str:
     return f"no compressibility: {reason}" if reason else ""
 
 
-def _scaled(found: Estimate, factor: float) -> Estimate:
-    return found._replace(value=found.value * factor, stderr=found.stderr * factor)
+def _scaled(estimate: Estimate, factor: float) -> Estimate:
+    return estimate._replace(value=estimate.value * factor, stderr=estimate.stderr * factor)

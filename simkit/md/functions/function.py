@@ -95,10 +95,10 @@ class Place(NamedTuple):
             self.fail(f"needs velocities, and those of {method} mean nothing")
 
 
-def estimated(key: str, dims: tuple[str, ...], found: Estimate, unit: str, long_name: str) -> Variables:
+def estimated(key: str, dims: tuple[str, ...], estimate: Estimate, unit: str, long_name: str) -> Variables:
     """An estimate as a variable and its standard error, with the reason where that is unknown."""
-    about = {"stderr_unknown": found.reason.removeprefix("unknown: ")} if found.reason else {}
-    value, stderr = np.asarray(found.value), np.asarray(found.stderr)
+    about = {"stderr_unknown": estimate.reason.removeprefix("unknown: ")} if estimate.reason else {}
+    value, stderr = np.asarray(estimate.value), np.asarray(estimate.stderr)
     return with_stderr(key, dims, value, stderr, unit, long_name, **about)
 
 

@@ -122,7 +122,7 @@ class MeanSquareDisplacement(AbstractMeasurement):
 
 
 def fitted_lags(longest: int, samples: int) -> int:
-    """How many lags up to `longest` are fitted after so many samples; a result needs 3."""
+    """How many lags up to `longest` are fitted after this number of samples; a result needs 3."""
     return int(_between(LagTable.up_to(longest).distinct, (samples / 40, samples / 10)).sum())
 
 

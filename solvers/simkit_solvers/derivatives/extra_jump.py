@@ -69,7 +69,7 @@ class _Place(NamedTuple):
 
     @staticmethod
     def of(key: Words, path: UInt32[Array, ""] | int, steps: int, dtype) -> "_Place":
-        """The place for one path id under a key, of so many steps."""
+        """The place among `steps` steps for one path id under a key."""
         own = threefry2x32(key, Words(jnp.uint32(_EXTRA), jnp.uint32(_NO_PATH)))
         own = stream_key(own, path, Stream.JUMPS)
         words = block(own, jnp.uint32(0), jnp.uint32(0))

@@ -48,7 +48,7 @@ class Scored(NamedTuple):
 
     @property
     def differentiated_rows(self) -> DifferentiatedRows:
-        """The same as of a path on a fixed grid: rows, their derivatives with the counts held, scores."""
+        """Rows, their derivatives with the counts held, and scores, as of a path on a fixed grid."""
         return DifferentiatedRows(self.run.rows, self.explicit, self.run.scores)
 
     @property

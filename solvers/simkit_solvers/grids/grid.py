@@ -52,7 +52,7 @@ class Grid(eqx.Module):
         return Grid(grid.t0, grid.dt * (grid.steps / self.steps), self.steps, self.every)
 
     def thinned(self, rows: int) -> "Grid":
-        """The same steps, of which about so many, equally many apart, are saved."""
+        """These steps, of which about `rows`, equally spaced, are saved."""
         every = next(n for n in range(max(1, self.steps // rows), self.steps + 1) if self.steps % n == 0)
         return Grid(self.t0, self.dt, self.steps, every)
 

@@ -110,7 +110,7 @@ def integrate_adaptive_sde(
 
 
 def _integrate(problem: AbstractSDE, solver, y0, grid: AdaptiveGrid, tree, observer) -> AdaptiveRun:
-    """The same without the checks."""
+    """`integrate_adaptive_sde` without the checks."""
     stepper, dtype = stepper_for(solver), jnp.result_type(*jax.tree.leaves(y0))
     if dtype == jnp.float32:
         stepper = compensated(stepper)

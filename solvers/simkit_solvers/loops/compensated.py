@@ -115,7 +115,7 @@ def _each(solver: Solver) -> tuple:
 
 
 def loses_float32(solver: Solver, dtype: DTypeLike, steps: int) -> bool:
-    """Whether float32 loses the state over so many steps."""
+    """Whether float32 loses the state over this number of steps."""
     return steps > LONG and jnp.dtype(dtype) == jnp.float32 and not can_compensate(solver)
 
 

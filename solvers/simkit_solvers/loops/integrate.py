@@ -150,7 +150,7 @@ class _Loop:
         return differentiable(plain, self.for_derivatives, numbers, start)
 
     def for_derivatives(self, numbers, start):
-        """The same in a form that forward and reverse derivatives can go through."""
+        """What `trajectory` gives, in a form that forward and reverse derivatives can go through."""
         run = eqx.combine(numbers, self.constants).per_path()
         numbers = eqx.filter(run, eqx.is_array)
         numbers = numbers.with_problem(Paired.of(numbers.problem))
@@ -202,7 +202,7 @@ class _Loop:
         return jax.lax.cond(needed, lambda c: self.block(numbers, c, first, self.size), lambda c: c, carry)
 
     def selection(self, numbers, carry, start, first, end):
-        """The same without a branch, which in reverse mode would copy all that it reads, at every block.
+        """What `branch` gives, without one: in reverse mode it would copy all that it reads, at every block.
 
         A block that is not needed is the one from `start`, at step 0, again: steps that the problem admits,
         whose derivatives are finite, since in reverse mode nothing times infinity would be NaN.
@@ -270,7 +270,7 @@ class _Loop:
         return self.method.driving(run.noise, first, count)
 
     def _normals_in_memory(self, run, first, count: int) -> list:
-        """The same with the normals drawn by themselves: else each kernel of the steps would draw them.
+        """What `_driving` gives, compiled by itself: else each kernel of the steps would draw the normals.
 
         No step has the number `NO_STEP`; the compiler does not know that, even where `run` is constants.
         """

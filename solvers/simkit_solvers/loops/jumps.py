@@ -187,7 +187,7 @@ class _JumpLoop(NamedTuple):
         return (path, sampled), (y, path.scores_at(jumps, time), path.accumulators())
 
     def through_stop(self, jumps: Jumps, carry: tuple, stop: tuple) -> tuple:
-        """The same to a stop and through what happens there; also carries the time of the last stop."""
+        """Advances the path to a stop and through its events; also carries the time of the last stop."""
         (path, sampled), last = carry
         time, which = stop
         during = over(jumps, last, time)

@@ -42,7 +42,7 @@ class AbstractRun(eqx.Module):
 
     @abc.abstractmethod
     def with_problem(self, problem) -> "AbstractRun":
-        """The same with another form of the problem."""
+        """This run with another form of the problem."""
 
     @abc.abstractmethod
     def start(self, y0: PyTree) -> PyTree:
@@ -66,7 +66,7 @@ class AbstractRun(eqx.Module):
 
     @abc.abstractmethod
     def per_path(self) -> "AbstractRun":
-        """The same for a reverse pass, where each path has its own copy of each parameter."""
+        """This run for a reverse pass, where each path has its own copy of each parameter."""
 
 
 class PathRun(AbstractRun):
@@ -185,7 +185,7 @@ def _is_in(k, steps: tuple[int, ...]):
 
 @functools.lru_cache(maxsize=64)
 def _as_array(steps: tuple[int, ...]) -> np.ndarray:
-    """The same array each time, so that a program has it once."""
+    """The steps as an array: always one object for equal steps, so that a program has it once."""
     return np.asarray(steps, np.uint32)
 
 

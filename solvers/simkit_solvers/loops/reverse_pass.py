@@ -19,7 +19,7 @@ REVERSE_BYTES = 2**14  # of one path: a thousand blocks of two float64 variables
 
 
 class ReversePass(NamedTuple):
-    """What the reverse pass of a loop keeps for one path, apart from a few vectors of working memory."""
+    """What the reverse pass of a loop keeps for one path, besides a few vectors of working memory."""
 
     loops: Nesting
     carry_bytes: int

@@ -137,7 +137,7 @@ def _shared_among(devices: tuple[Any, ...]) -> Chunk:
 
 
 def _with_arrays(dynamics: ParticleDynamics) -> ParticleDynamics:
-    """The same with arrays in place of Python's numbers, each of which would make a program of its own."""
+    """The dynamics with arrays in place of Python's numbers, each of which would need its own program."""
     return jax.tree.map(lambda x: jnp.asarray(x) if isinstance(x, float) else x, dynamics)
 
 

@@ -22,7 +22,7 @@ class Interval(NamedTuple):
 
     @staticmethod
     def first(whole: Draw, levels: int) -> "Interval":
-        """The first coarse interval, on a tree of so many levels."""
+        """The first coarse interval, on a tree of `levels` levels."""
         zero = jnp.uint32(0)
         return Interval(zero, zero, zero, whole, jax.tree.map(lambda z: jnp.zeros(levels, z.dtype), whole))
 

@@ -78,7 +78,7 @@ class ParticleState(eqx.Module):
     renewals: Renewals
 
     def with_forces(self, forces: AbstractForces, particles: Particles | None = None) -> "ParticleState":
-        """The same with forces whose lists may be larger, and particles in as many places as they need."""
+        """This state with forces whose lists may be larger, and particles in as many places as they need."""
         particles = self.particles if particles is None else particles
         force = self.force
         if particles.places != self.particles.places:
@@ -132,7 +132,7 @@ class ParticleDynamics(eqx.Module):
         )
 
     def with_forces(self, forces: AbstractForces) -> "ParticleDynamics":
-        """The same with other forces."""
+        """This dynamics with other forces."""
         return dataclasses.replace(self, forces=forces)
 
     def at(self, number: jax.Array, particles: Particles) -> ParticleStep:

@@ -48,7 +48,7 @@ class AbstractOneStep(AbstractMemoryless):
 
 
 class AbstractCarryingStep(diffrax.AbstractSolver):
-    """The same for a method that carries something from step to step; `init` gives the first of it."""
+    """One step of a method that carries something from step to step; `init` gives the first of it."""
 
     interpolation_cls: ClassVar = diffrax.LocalLinearInterpolation
 

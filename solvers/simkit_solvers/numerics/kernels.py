@@ -15,7 +15,7 @@ from simkit_solvers.numerics.scalar import Scalar
 def by_itself(always: Scalar, function: Callable, otherwise: Callable, *operands: PyTree) -> PyTree:
     """`function(*operands)`, compiled by itself: in a branch whose condition is always true.
 
-    The compiler fuses nothing into or out of a branch. Beside other code it contracts other products and
+    The compiler fuses nothing into or out of a branch. Next to other code it contracts other products and
     sums to fused multiply-adds, so that last bits depend on that code, and what several results share it
     computes once for each of them. `always` is true, which the compiler must not be able to find out;
     `otherwise` gives the same shapes.
@@ -44,7 +44,7 @@ def zeros(shapes: PyTree) -> PyTree:
 
 
 def own_number(x: jax.Array, noise: PyTree) -> jax.Array:
-    """The same number, which `vmap` makes one for each path, as it has made the random key of `noise`.
+    """The number x, of which `vmap` makes one for each path, as of the random key of `noise`.
 
     In reverse mode a number that all paths share costs a sum over the paths at every use; a path's own
     accumulates along the path, and is summed over the paths once. A loop that starts from shared numbers and

@@ -18,7 +18,7 @@ from jaxtyping import PyTree
 
 from simkit_solvers.numerics.tree_where import tree_where
 
-TURNS = 4
+ITERATIONS = 4
 SHARED = "sharing"  # the axis of devices that share the parts of a program
 
 
@@ -80,7 +80,7 @@ def _gathered(share: PyTree, count: int) -> PyTree:
 
 
 def shared_among(devices: tuple[Any, ...], function: Callable) -> Callable:
-    """The same function on several processors: they share its parts, and each does the rest.
+    """`function` on several processors: they divide its parts among them, and each does the rest.
 
     Arguments and results are `copied_to` all of them.
     """
@@ -102,15 +102,15 @@ def _devices_that_share() -> int:
         return 1
 
 
-def while_loop(goes_on: Callable, turn: Callable, start: PyTree) -> PyTree:
-    """`jax.lax.while_loop`, which on an accelerator takes several turns before it asks whether to go on.
+def while_loop(goes_on: Callable, iteration: Callable, start: PyTree) -> PyTree:
+    """`jax.lax.while_loop`, which on an accelerator does several iterations before it asks whether to go on.
 
-    There the host decides each time. A turn that is not needed is computed and dropped.
+    There the host decides each time. An iteration that is not needed is computed and dropped.
     """
 
     def several(carry):
-        for _ in range(TURNS):
-            carry = tree_where(goes_on(carry), turn(carry), carry)
+        for _ in range(ITERATIONS):
+            carry = tree_where(goes_on(carry), iteration(carry), carry)
         return carry
 
-    return jax.lax.while_loop(goes_on, several if on_accelerator() else turn, start)
+    return jax.lax.while_loop(goes_on, several if on_accelerator() else iteration, start)

@@ -10,7 +10,7 @@ from simkit_solvers.problems.terms import as_arrays
 
 
 class Converted(AbstractSDE):
-    r"""The same process in the other calculus: the drift changes by half of the noise's own change.
+    r"""A process in the other calculus: the drift changes by half of the noise's own change.
 
     $$f_\text{Stratonovich} = f_\text{Itô} - \tfrac12 \sum_k (g_k\cdot\nabla) g_k,$$
 

@@ -105,7 +105,7 @@ class Schedule(eqx.Module):
         return self._with_each(lambda function: function.within(t0, t1))
 
     def prepared(self) -> "Schedule":
-        """The same, with everything that does not depend on time computed once."""
+        """This schedule, with everything that does not depend on time computed once."""
         return self._with_each(lambda function: function.prepared())
 
     def _with_each(self, change: Callable[[AbstractTimeFunction], Any]) -> "Schedule":

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from simkit_solvers.numerics.scalar import Scalar
 
 Interpolation = Literal["linear", "previous", "cubic"]
-FEW_NODES = 64  # up to so many are compared with t all at once; of more the interval is searched by halving
+FEW_NODES = 64  # nodes compared with t all at once; among more of them the interval is searched by halving
 INSIDE = 1 / 64  # of a step: a node as near to its end as this counts as lying there
 
 
@@ -31,7 +31,7 @@ class AbstractTimeFunction(eqx.Module):
 
     @abc.abstractmethod
     def within(self, t0: Scalar, t1: Scalar) -> "Scalar | AbstractTimeFunction":
-        """The same from `t0` to `t1`, where a node at an end lies outside: just a number if it is constant.
+        """This function from `t0` to `t1`, where a node at an end lies outside; a number if it is constant.
 
         A solver's stage at the end of a step then sees the value before a jump there, and the clock's
         rounding does not decide on which side of a node a step lies.
@@ -39,7 +39,7 @@ class AbstractTimeFunction(eqx.Module):
 
     @abc.abstractmethod
     def prepared(self) -> "AbstractTimeFunction":
-        """The same, with everything that does not depend on time computed once, for loops over many times."""
+        """This function, with all that does not depend on time computed once, for loops over many times."""
 
 
 class Curve(AbstractTimeFunction):

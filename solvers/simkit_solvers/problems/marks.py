@@ -79,7 +79,7 @@ class NormalMarks(AbstractMarks):
 class DoubleExponentialMarks(AbstractMarks):
     r"""Marks that are with probability p exponential with rate $\eta_1$, and minus such with $\eta_2$ else.
 
-    Upward and downward jumps are two independent Poisson numbers; the sum of so many exponential variates is
+    Upward and downward jumps are two independent Poisson numbers; the exponential variates of each sum are
     drawn one by one. Reference: Kou (2002), A jump-diffusion model for option pricing,
     doi:10.1287/mnsc.48.8.1086.166.
     """

@@ -89,7 +89,7 @@ class Particles(eqx.Module):
         return self.identity.shape[0]
 
     def padded(self, places: int) -> "Particles":
-        """The same particles with empty places behind them, `places` in all.
+        """These particles with empty places behind them, `places` in all.
 
         Raises `ValueError` if there are more places already.
         """
@@ -122,7 +122,7 @@ class Particles(eqx.Module):
         return eqx.tree_at(lambda p: p.momentum, self, momentum)
 
     def in_order(self, order: Int[Array, " places"]) -> "Particles":
-        """The same particles in another order."""
+        """These particles in another order."""
         return jax.tree.map(lambda leaf: leaf[order], self)
 
     def by_identity(self) -> "Particles":
@@ -146,7 +146,7 @@ class Tensor(NamedTuple):
 
 
 class PairTotals(NamedTuple):
-    r"""What a sum over all pairs gives beside the forces.
+    r"""What a sum over all pairs gives besides the forces.
 
     `energy` is the potential energy and `virial` $W_{ab} = \sum_{i<j} r_{ij,a} f_{ij,b}$, with
     $r_{ij} = x_i - x_j$ and the force $f_{ij}$ on i: positive where particles repel each other. `changes` are

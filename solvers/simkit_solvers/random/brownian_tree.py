@@ -37,7 +37,7 @@ class BrownianTree(eqx.Module):
     def levels(self, components: int, areas: int) -> int:
         """How often an interval can be halved before two places would share a counter.
 
-        `ValueError` for so many components that it would be less often than 20 times.
+        `ValueError` where it would be fewer than 20 times, because there are too many components.
         """
         levels = 32 - math.ceil(math.log2(self._blocks(components, areas)))
         if levels < FEWEST_LEVELS:

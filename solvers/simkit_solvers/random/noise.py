@@ -147,7 +147,7 @@ class CounterNoise(AbstractNoise):
 
 
 class CoarsenedNoise(AbstractNoise):
-    """The same Brownian path on a grid `factor` times coarser, areas included: sums of the fine draws.
+    """The Brownian path of `fine` on a grid `factor` times coarser, areas included: sums of the fine draws.
 
     Raises `ValueError` unless `factor` is positive.
     """
@@ -187,7 +187,7 @@ class CoarsenedNoise(AbstractNoise):
 
 
 class HalvedNoise(AbstractNoise):
-    """The same Brownian path on a grid of half the step, areas included: each step by `split`, with the
+    """The Brownian path of `whole` on a grid of half the step, areas included: each step by `split`, with the
     normals of `bridge`.
     """
 
@@ -202,7 +202,7 @@ class HalvedNoise(AbstractNoise):
 
     @staticmethod
     def twice(key: Words, path: UInt32[Array, ""] | int, float64: bool = False) -> "HalvedNoise":
-        """The same with each half split once more."""
+        """The halved noise of one path id with each half split once more."""
         streams = Stream.SECOND_BRIDGE, Stream.SECOND_BRIDGE_AREAS
         bridge = (stream_key(key, path, stream) for stream in streams)
         return HalvedNoise(HalvedNoise.of(key, path, float64), CounterNoise(*bridge, float64))

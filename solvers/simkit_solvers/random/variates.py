@@ -85,7 +85,7 @@ def _poisson_hat(mean) -> _Hat:
 
 
 def _binomial_hat(n, p) -> _Hat:
-    """The same for a binomial variate, relative to the largest probability, for p up to 1/2."""
+    """The hat of a binomial variate, relative to the largest probability, for p up to 1/2."""
     spread = jnp.sqrt(n * p * (1.0 - p))
     b = 1.15 + 2.53 * spread
     a = -0.0873 + 0.0248 * b + 0.01 * p

@@ -40,8 +40,8 @@ def fixed_point(
     the iterations is stored. Their linear system is solved by `derivative_solver`, which is by default dense
     for up to 500 unknowns and GMRES beyond.
 
-    With `steps` it takes exactly so many iterations, whether or not the tolerance is met, and derivatives are
-    those of the iterations themselves.
+    With `steps` it takes exactly that many iterations, whether or not the tolerance is met, and derivatives
+    are those of the iterations themselves.
 
     Of the returned `optimistix.Solution`, `value` is the solution, `stats["num_steps"]` the iterations,
     `stats["residual"]` the largest $|g(y) - y|$ at the last point where $g$ was evaluated (the one before

@@ -84,7 +84,7 @@ class WatchedFixedPoint(_Watched, optx.AbstractFixedPointSolver):
 
 
 class WatchedRoot(_Watched, optx.AbstractRootFinder):
-    """The same for a root finder, with $|F(y)|$."""
+    """A root finder that stops when $|F(y)|$ grows, and gives it among `stats`."""
 
     solver: optx.AbstractRootFinder
     growth: float

@@ -233,13 +233,13 @@ def test_an_error_of_the_file_is_reported_once_and_of_no_variant():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("ensemble.paths: 500", r"variant b: has so many paths: 500, and a has 2000"),
+        ("ensemble.paths: 500", r"variant b: has another number of paths: 500, and a has 2000"),
         ("observe.gain.at: each", r"variant b: has the observables: gain \(each\), and a has gain \(end\)"),
         ("observe.loss: -x", r"variant b: has the observables: gain \(end\), loss \(end\), and a"),
         ("model.sde.y: -y, initial.y: 1", r"variant b: has the variables: x, y, and a has x"),
         ("time.t1: 2", r"variant b: runs from 0 to 2, and a from 0 to 1"),
         ("save.quantiles: [0.1, 0.9]", r"variant b: has the quantiles: 0\.1, 0\.9, and a has 0\.05, "),
-        ("save.points: 4", r"variant b: has so many saved times: 5, and a has 3"),
+        ("save.points: 4", r"variant b: has another number of saved times: 5, and a has 3"),
         (
             "observe.gain: {value: x + 2, early_exercise: {dates: 2}}",
             r"variant b: has the dates of exercise: 2 of gain, and a has none",

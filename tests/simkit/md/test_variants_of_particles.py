@@ -179,8 +179,8 @@ def lines_of(variants, **changes) -> list[str]:
 
 MISTAKES = {
     "observables": ({"observe": {"X": "pressure"}}, "has the observables: X, and a has T, P, U, E"),
-    "replicas": ({"ensemble.paths": 2}, "has so many replicas: 2, and a has 1"),
-    "measurements": ({"save.every": 20}, "has so many measurements: 3, and a has 5"),
+    "replicas": ({"ensemble.paths": 2}, "has another number of replicas: 2, and a has 1"),
+    "measurements": ({"save.every": 20}, "has another number of measurements: 3, and a has 5"),
     "times": ({"time.dt": 0.002}, "is measured every 0.02 in time, and a every 0.04"),
     "species": ({"system.species": {"B": {}}}, "has the species: B, and a has A"),
     "units": (

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from accelerator import as_on_accelerator, needs_processor
 from simkit_solvers import on_accelerator, over_parts, over_shares, shared_among
-from simkit_solvers.numerics.platforms import TURNS, traced_for, while_loop
+from simkit_solvers.numerics.platforms import ITERATIONS, traced_for, while_loop
 
 from simkit.machine import on_each_device
 from simkit.transforms import Jit, pipeline
@@ -82,10 +82,10 @@ def test_devices_share_parts_and_each_has_all_that_is_made_of_them(parts, device
             np.testing.assert_array_equal(a, copy.data)
 
 
-@pytest.mark.parametrize("last", [0, 1, TURNS, TURNS + 1, 3 * TURNS - 1])
-def test_a_loop_takes_no_turn_too_many(last):
+@pytest.mark.parametrize("last", [0, 1, ITERATIONS, ITERATIONS + 1, 3 * ITERATIONS - 1])
+def test_a_loop_does_no_iteration_too_many(last):
     ends = jax.vmap(lambda n: while_loop(lambda k: k < n, lambda k: k + 1, jnp.int32(0)))
     counts = np.array([last, 0, last // 2], np.int32)
     with as_on_accelerator():
         np.testing.assert_array_equal(ends(counts), counts)
-        assert str(jax.make_jaxpr(ends)(counts)).count(" add ") == TURNS
+        assert str(jax.make_jaxpr(ends)(counts)).count(" add ") == ITERATIONS

@@ -56,7 +56,7 @@ class AbstractPotential(eqx.Module):
         return species_in(jax.tree.leaves(self._parameters()))
 
     def of_pair(self, a: Array, b: Array) -> Self:
-        """The same potential with the parameters of pairs of the species `a` and `b`, in each lane."""
+        """This potential with the parameters of pairs of the species `a` and `b`, in each lane."""
         parameters = self._parameters()
         if self.species == 1:
             return self

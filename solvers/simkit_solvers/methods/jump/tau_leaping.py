@@ -29,7 +29,7 @@ from simkit_solvers.random.generator import Words, block, threefry2x32
 from simkit_solvers.random.variates import below_one, binomial, exponential, poisson
 
 WATCHED_LEAPS = 100  # of a run at least, where something is watched along its paths, at the ends of leaps
-FEW_EVENTS = 10  # a leap over fewer than so many events on average is one exact event instead
+FEW_EVENTS = 10  # events: a leap over fewer on average is one exact event instead
 MOST_EVENTS = {4: 4e6, 8: 1e9}  # of a reaction in a leap, by the bytes of a number that still counts them
 
 
@@ -143,7 +143,7 @@ class TauLeaping(AbstractJumpMethod):
         return Proposal(tau, change, tuple(fired), tuple(leapt), accepted, whole, refusals, status)
 
     def planned(self, jumps: Jumps, y: PyTree, refused: Int32[Array, ""]) -> Planned:
-        """The next leap from `y`, after so many refusals in a row."""
+        """The next leap from `y`, after `refused` refusals in a row."""
         a = jumps.propensities(y)
         critical = self._critical(jumps, y, a)
         leap = self._leap(jumps, y, a, critical)
@@ -252,7 +252,7 @@ def _weights(jumps: Jumps, y: PyTree) -> dict[str, Any]:
 def _weights_of(network: AbstractReactionNetwork, t, y: PyTree) -> dict[str, Any]:
     r"""The largest relative change of a propensity by that of $x_i$.
 
-    Under mass action $r + 1/(x-1) + 2/(x-2) + \dots$ for r molecules, of which so many are equal, scaled to
+    Under mass action $r + 1/(x-1) + 2/(x-2) + \dots$ for r equal molecules, scaled to
     the reaction's order as in the paper; by derivatives for other propensities.
     """
     dtype, weights = jnp.result_type(*y), {}

@@ -119,7 +119,7 @@ def _as_scalars(y):
 
 @jax.custom_jvp
 def _barrier(tree):
-    """The same values, each computed once; tangents pass, since jax 0.12 fails to transpose some barriers."""
+    """These values, each computed once; tangents pass, since jax 0.12 fails to transpose some barriers."""
     return jax.lax.optimization_barrier(tree)
 
 

@@ -45,7 +45,7 @@ class ParticleStep(eqx.Module):
         return self._normals(particles, self.number)
 
     def next_normals(self, particles: Particles) -> Vector:
-        """Those of the next step."""
+        """The normals of the next step."""
         return self._normals(particles, self.number + jnp.uint32(1))
 
     def words(self, place: int) -> Words:
