@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from simkit_physics import pair_energy, pair_forces
-from simkit_solvers import self_adjoint
 from user_code import user_jit
 
 CUTOFF = 2.0
@@ -199,22 +198,3 @@ def test_a_trajectory_has_the_gradients_of_all_pairs_and_keeps_its_energy():
 def test_arrays_of_other_shapes_are_refused(positions, neighbours, box, message):
     with pytest.raises(ValueError, match=message):
         pair_forces(potential, positions, neighbours, ARGS, cutoff=CUTOFF, box=box)
-
-
-def test_a_self_adjoint_map_has_derivatives_in_what_is_given_too():
-    """y = A v with A = M + M^T, of which M is given, against the program's own derivatives."""
-
-    def program(M, v):
-        return (M + M.T) @ v
-
-    def self_adjoint_program(M, v):
-        return self_adjoint(program, M, v)
-
-    M, v = jnp.asarray([[1.0, 2.0], [-0.5, 3.0]]), jnp.asarray([0.3, -0.7])
-    for transform in (jax.jacfwd, jax.jacrev):
-        agree(transform(self_adjoint_program, (0, 1))(M, v), jax.jacrev(program, (0, 1))(M, v))
-    agree(
-        jax.vmap(self_adjoint_program, (None, 0))(M, jnp.stack([v, 2 * v])),
-        jnp.stack([program(M, v), program(M, 2 * v)]),
-    )
-    agree(jax.vmap(self_adjoint_program, (0, None))(jnp.stack([M, M.T]), v), jnp.stack([program(M, v)] * 2))

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from model_examples import columns
 from simkit_physics import CIR, Heston
-from simkit_solvers import sqrt_positive
 
 
 @pytest.fixture(autouse=True)
@@ -61,13 +60,4 @@ def test_heston_covariance_of_increments(rho):
     g = columns(problem, Heston.State(S=jnp.asarray(10.0), v=jnp.asarray(0.09)))
     np.testing.assert_allclose(
         g @ g.T, 0.09 * np.array([[100, 3 * rho], [3 * rho, 0.09]]), rtol=1e-14, atol=1e-16
-    )
-
-
-def test_sqrt_positive():
-    x = jnp.asarray([-1.0, 0.0, 1e-300, 4.0])
-    np.testing.assert_array_equal(sqrt_positive(x), [0.0, 0.0, 1e-150, 2.0])
-    np.testing.assert_allclose(jax.vmap(jax.grad(sqrt_positive))(x), [0.0, 0.0, 5e149, 0.25])
-    np.testing.assert_allclose(
-        jax.vmap(jax.grad(jax.grad(sqrt_positive)))(x[jnp.array([0, 1, 3])]), [0, 0, -1 / 32]
     )

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad, solve_ivp
+from scipy.stats import poisson
 
 from simkit import CLOSED_FORMS
 from simkit.closed_forms import black_scholes as bs
@@ -230,6 +231,21 @@ def test_jump_prices_by_another_integral():
     steady = {"v0": 0.04, "kappa": 1.0, "theta": 0.04, "rho": 0.0, "m": -0.1, "delta": 0.15}
     assert bates_call(**JUMPY, **steady, xi=0.0) == pytest.approx(wanted, abs=1e-9)
     assert bates_call(**JUMPY, **steady, xi=1e-4) == pytest.approx(wanted, abs=1e-6)
+
+
+@pytest.mark.parametrize(("m", "K"), [(0.3, 100.0), (-0.4, 90.0), (3.0, 1e4), (3.0, 1e14)])
+def test_a_price_that_jumps_by_one_factor_and_else_drifts(m, K):
+    """The formula of Cox and Ross: two Poisson probabilities, that of the asset far above the other."""
+    S, r, q, lam, T = 100.0, 0.03, 0.01, 0.8, 1.5
+    k = math.expm1(m)
+    jumps = (math.log(K / S) - (r - q - lam * k) * T) / m
+    share, cash = (
+        poisson.sf(math.floor(jumps), mean) if m > 0 else poisson.cdf(math.ceil(jumps) - 1, mean)
+        for mean in (lam * T * (1 + k), lam * T)
+    )
+    wanted = S * math.exp(-q * T) * share - K * math.exp(-r * T) * cash
+    price = merton_call(S=S, K=K, r=r, q=q, T=T, sigma=0.0, lam=lam, m=m, delta=0.0)
+    assert price == pytest.approx(wanted, rel=1e-12)
 
 
 def test_jump_prices_without_jumps():

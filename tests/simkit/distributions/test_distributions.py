@@ -49,6 +49,16 @@ class TestDistributions:
             assert np.var(x) == pytest.approx(np.mean(w**2), rel=1e-3)
 
 
+@pytest.mark.parametrize("shapes", [(2, 3), (0.5, 0.7), (5, 1)])
+def test_the_slope_of_a_beta_distribution_is_that_of_its_mirror_image(shapes):
+    """To the far end of either tail, where probabilities are next to 1."""
+    x = 0.5 ** np.arange(1, 53)
+    one, mirrored = Beta(*shapes), Beta(*shapes[::-1])
+    slopes = one.poincare_slope(1 - x)
+    assert np.all(slopes > 0)
+    np.testing.assert_allclose(slopes, mirrored.poincare_slope(x), rtol=1e-9)
+
+
 def test_discrete_values_have_their_probabilities():
     distribution = distribution_of({"discrete": {"values": [3, 1, 2], "probabilities": [0.5, 0.25, 0.25]}})
     u = scrambled_sobol(1, 0, 1024, 0, 0)[:, 0]

@@ -229,6 +229,17 @@ def test_quantiles_of_a_large_sample_are_numpys():
     np.testing.assert_allclose(result["x_quantile"][0], exact, rtol=1e-3)
 
 
+@pytest.mark.parametrize("count", [9, 20, 50, 300])
+def test_the_error_of_a_quantile_of_equally_spaced_numbers(count):
+    """It is that of the rank, also in samples so small that ranks are few."""
+    x = np.zeros((1, 1, 300))
+    x[0, 0, :count] = np.arange(count)
+    result = gather({"x": x}, np.arange(300)[None] < count, [1], {"x": 1})
+    errors = result["x_quantile_stderr"][0, 2:5]
+    wanted = np.sqrt(count * np.array(LEVELS[2:5]) * (1 - np.array(LEVELS[2:5])))
+    np.testing.assert_allclose(errors, wanted, rtol=0.01)
+
+
 def test_values_in_one_bin_are_spread_about_its_middle():
     """As many above as below, so that quantiles have no bias."""
     middle, each = int(bin_of(jnp.float32(1.5), jnp.bool_(True))), 4

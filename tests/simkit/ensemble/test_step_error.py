@@ -4,11 +4,12 @@ import math
 
 import numpy as np
 import pytest
+import scipy.special
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from simkit.ensemble.step_bias.resolution import resolution
-from simkit.ensemble.step_bias.step_error import DOUBT, StepError, step_error
+from simkit.ensemble.step_bias.step_error import DOUBT, StepError, step_error, student_quantile
 
 PAIRS = [(2, 4), (3, 9), (0.5, 2), (0.5, 3), (0.5, 0.25), (2, 3)]
 SIZES = st.floats(0.01, 10) | st.floats(-10, -0.01)
@@ -184,3 +185,11 @@ def test_its_noise_is_the_standard_error_of_a_mean_of_a_sample():
     assert step_error(values, (3,), 1.0) == StepError(
         1.5, pytest.approx(math.sqrt(7 / 3) / 2), pytest.approx(math.sqrt(7 / 3) / 2), "estimate", 1.0
     )
+
+
+@pytest.mark.parametrize("freedom", [1, 20, 999, 1000, 4095, 10**6])
+def test_quantiles_of_student(freedom):
+    for chance in (0.5, 0.6, 0.99, 1 - 3e-5):
+        assert student_quantile(freedom, chance) == pytest.approx(
+            scipy.special.stdtrit(freedom, chance), rel=5e-3, abs=1e-12
+        )

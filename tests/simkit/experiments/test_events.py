@@ -21,7 +21,6 @@ from simkit_solvers import (
     JumpGrid,
     JumpNoise,
     Scalar,
-    Schedule,
     States,
     Tolerances,
     integrate,
@@ -34,7 +33,6 @@ from simkit_solvers import (
     solution,
 )
 from simkit_solvers.methods.jump.jump_method import REASONS
-from simkit_solvers.problems.calendar import ROW, stops_of
 from user_code import user_jit
 
 import simkit
@@ -126,15 +124,6 @@ def test_a_solver_with_a_memory_starts_afresh_after_an_event():
     """Kvaerno5 carries the slope at the end of a step, which a dose changes."""
     exact = superposed(0.7, 100.0, jnp.linspace(0.0, 4.0, 9))
     np.testing.assert_allclose(on_steps(0.7, 100.0, "Kvaerno5"), exact, rtol=1e-8)
-
-
-def test_an_event_at_a_saved_time_comes_before_its_row_whatever_the_rounding():
-    times = jnp.arange(8.0) / 7 * 0.7
-    for start in (0.0, 0.1, 2020.3):
-        schedule = Schedule({}, {}, (Event(Dose(1.0), np.arange(1, 8) / 10 + start),))
-        stops = stops_of(schedule, jnp.asarray(start), times)
-        np.testing.assert_array_equal(stops.times[stops.rows], times)
-        np.testing.assert_array_equal(stops.which, [ROW, *[0, ROW] * 7])
 
 
 EVENTS = {

@@ -1,63 +1,14 @@
 """A model whose drift or noise is not what it should be is refused before anything is compiled."""
 
-import math
-from typing import NamedTuple
 from unittest import mock
 
-import jax.numpy as jnp
-import numpy as np
 import pytest
 from simkit_physics import MODELS
-from simkit_solvers import AbstractODE, AbstractSDE, check_noise
-from simkit_solvers.problems.problem import check_shapes
+from simkit_solvers import AbstractODE, AbstractSDE
 from solver_problems import PairNoise, PairState
 
 import simkit
 from simkit import InputError
-
-
-class Other(NamedTuple):
-    x: float
-    v: float
-
-
-RETURNED = {
-    "got one number": lambda y: y.x,
-    "got an array of shape (2,)": lambda y: jnp.stack([y.x, y.v]),
-    "got a tuple": lambda y: (y.x, y.v),
-    "got a dict": lambda y: {"x": y.x, "v": y.v},
-    "got a Other with x one number, v one number": lambda y: Other(y.x, y.v),
-    "got a PairState with x one number, v an array of shape (3,)": lambda y: PairState(
-        y.x, jnp.ones(3) * y.v
-    ),
-}
-
-
-class Mistaken(AbstractSDE):
-    State = PairState
-    Noise = PairNoise
-    calculus = "any"
-    noise_kind = "additive"
-
-    where: str
-    how: str
-
-    def drift(self, t, y):
-        return RETURNED[self.how](y) if self.where == "drift" else y
-
-    def noise(self, t, y, dW):
-        return RETURNED[self.how](y) if self.where == "noise" else PairState(dW.W1, 2 * dW.W2)
-
-
-@pytest.mark.parametrize("where", ["drift", "noise"])
-@pytest.mark.parametrize("how", RETURNED)
-def test_what_is_no_state_is_described(where, how):
-    with pytest.raises(
-        ValueError, match=rf"Mistaken\.{where}: must return a PairState with a number"
-    ) as caught:
-        check_shapes(Mistaken(where, how), PairState(1.0, 2.0))
-    assert str(caught.value).endswith(how)
-    check_shapes(Mistaken("nowhere", how), PairState(1.0, 2.0))
 
 
 @pytest.mark.parametrize("time", [{"t1": 1.0, "steps": 4}, {"t1": 1.0, "rtol": 1e-3, "atol": 1e-3}])
@@ -85,146 +36,20 @@ def test_a_run_is_refused_with_the_reason(base, time):
     )
 
 
-class Noisy(AbstractSDE):
-    """dx = f dW1, dv = g dW2, or what somebody takes for it."""
-
-    State = PairState
-    Noise = PairNoise
-    calculus = "any"
-
-    noise_kind: str
-    how: str
-
-    def drift(self, t, y):
-        return y
-
-    def noise(self, t, y, dW):
-        return NOISES[self.how](y, dW)
-
-
-NOISES = {
-    "steady": lambda y, dW: PairState(2 * dW.W1, dW.W1 + dW.W2),
-    "written as a product": lambda y, dW: PairState(0.0 * y.x, (1 + 0.0 * y.v) * dW.W2),
-    "one variable": lambda y, dW: PairState(0.0, jnp.zeros_like(y.v)),
-    "own": lambda y, dW: PairState(jnp.where(y.x > 0, y.x, 0.0) * dW.W1, jnp.sin(y.v) * dW.W2),
-    "exchanged": lambda y, dW: PairState(dW.W2, dW.W1),
-    "of the other": lambda y, dW: PairState(y.v * dW.W1, dW.W2),
-    "forgotten": lambda y, dW: PairState(0.2 * y.x, dW.W2),
-    "in part forgotten": lambda y, dW: PairState(y.x * dW.W1 - 0.2 * y.x, dW.W2),
-    "forgotten constant": lambda y, dW: PairState(dW.W1, 0.2),
-    "squared": lambda y, dW: PairState(y.x * dW.W1**2, dW.W2),
-    "a product": lambda y, dW: PairState(y.x * dW.W1, 0.1 * dW.W1 * dW.W2),
-    "a size": lambda y, dW: PairState(y.x * dW.W1, jnp.abs(dW.W2)),
-    "one side": lambda y, dW: PairState(jnp.where(dW.W1 > 0, y.x * dW.W1, 0.0), dW.W2),
-    "correlated": lambda y, dW: PairState(
-        y.x * dW.W1, jnp.sum(jnp.stack([0.6 * dW.W1, jnp.sqrt(y.x) * dW.W2 / 3]))
-    ),
-    "whole": lambda y, dW: PairState(y.x * dW, dW.W2),
-    "absent": lambda y, dW: PairState(y.x * dW.W3, dW.W2),
-    "branching": lambda y, dW: PairState(y.x * dW.W1 if y.x > 1 else dW.W1, dW.W2),
-    "of numpy": lambda y, dW: PairState(np.log(y.x) * dW.W1, dW.W2),
-    "of math": lambda y, dW: PairState(math.log(y.x) * dW.W1, dW.W2),
-}
-
-
-@pytest.mark.parametrize(
-    ("kind", "how"),
-    [
-        *(("additive", how) for how in ("steady", "written as a product", "one variable")),
-        *(("diagonal", how) for how in ("own", "one variable", "written as a product")),
-        *((kind, "of the other") for kind in ("commutative", "general")),
-        ("general", "correlated"),
-    ],
-)
-def test_noise_of_its_kind_is_taken(kind, how):
-    check_shapes(Noisy(kind, how), PairState(1.5, 0.0))
-    check_noise(Noisy(kind, how), PairState(1.5, 0.0))
-
-
-@pytest.mark.parametrize(
-    ("kind", "how", "reason"),
-    [
-        (
-            "general",
-            "forgotten",
-            r"noise: must be a sum of increments .* of x is 0\.3 where .* one of dW\.W1",
-        ),
-        ("general", "in part forgotten", r"noise: must be a sum of increments .* that of x is -0\.3 where"),
-        ("additive", "forgotten constant", r"noise: must be a sum of increments .* that of v is 0\.2 where"),
-        (
-            "general",
-            "squared",
-            r"noise: must be linear in the increments, and that of x is not: for inc",
-        ),
-        ("general", "a product", r"noise: must be linear in the increments, and that of v is not"),
-        ("general", "a size", r"noise: must be linear in the increments, and that of v is not"),
-        ("general", "one side", r"noise: must be linear in the increments, and that of x is not"),
-        ("additive", "own", r"noise_kind: the noise of x depends on x, but additive noise depends on no"),
-        (
-            "diagonal",
-            "exchanged",
-            r"noise_kind: the noise of x depends on dW\.W2, but diagonal noise has one",
-        ),
-        ("diagonal", "of the other", r"noise_kind: the noise of x depends on v, but diagonal noise has one"),
-        ("scalar", "steady", r"noise_kind: scalar noise has one component, Noisy has 2 \(W1, W2\); say comm"),
-        (
-            "general",
-            "whole",
-            r"noise: TypeError: .*; it is noise\(self, t, y, dW\), with the variables y\.x, ",
-        ),
-        ("general", "absent", r"noise: AttributeError: .* 'W3'; it is noise\(self, t, y, dW\), with the var"),
-        (
-            "general",
-            "branching",
-            r"noise: `if`, `and`, `or` and `not` need a concrete value; write jnp\.where\(",
-        ),
-        (
-            "general",
-            "of numpy",
-            r"noise: numpy, math and float\(\) need a concrete value; use the jax\.numpy function",
-        ),
-        (
-            "general",
-            "of math",
-            r"noise: numpy, math and float\(\) need a concrete value; use the jax\.numpy function",
-        ),
-    ],
-)
-def test_other_noise_is_refused_with_the_reason(kind, how, reason):
-    model = Noisy(kind, how)
-    with pytest.raises(ValueError, match=rf"^Noisy\.{reason}"):  # noqa: PT012
-        check_shapes(model, PairState(1.5, 0.0))
-        check_noise(model, PairState(1.5, 0.0))
-
-
-class Rising(Noisy):
-    """A noise that is zero, or of its kind, at time zero only."""
-
-    def noise(self, t, y, dW):
-        return {
-            "forgotten": PairState(y.v * dW.W1 + jnp.sin(t) * y.x, dW.W2),
-            "of itself": PairState(dW.W1 + t * y.x * dW.W1, dW.W2),
-            "of the other": PairState(y.x * dW.W1 + t * y.v * dW.W1, dW.W2),
-        }[self.how]
-
-
-@pytest.mark.parametrize(
-    ("kind", "how", "reason"),
-    [
-        ("general", "forgotten", "noise: must be a sum of increments"),
-        ("additive", "of itself", "noise_kind: the noise of x depends on x"),
-        ("diagonal", "of the other", "noise_kind: the noise of x depends on v"),
-    ],
-)
-def test_noise_that_becomes_another_is_refused(kind, how, reason):
-    with pytest.raises(ValueError, match=rf"^Rising\.{reason}"):
-        check_noise(Rising(kind, how), PairState(1.5, 0.0))
-
-
 def test_a_run_of_forgotten_increments_is_refused():
-    class Gompertz(Noisy):
-        def __init__(self):
-            self.noise_kind, self.how = "general", "forgotten"
+    class Gompertz(AbstractSDE):
+        """dx = 0.2 x dW1, written without its increment."""
+
+        State = PairState
+        Noise = PairNoise
+        calculus = "any"
+        noise_kind = "general"
+
+        def drift(self, t, y):
+            return y
+
+        def noise(self, t, y, dW):
+            return PairState(0.2 * y.x, dW.W2)
 
     experiment = {
         "model": {"type": "Gompertz"},

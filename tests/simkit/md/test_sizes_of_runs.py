@@ -6,6 +6,7 @@ import sys
 
 import pytest
 import yaml
+from accelerator import needs_processor
 from md_examples import fluid
 from typer.testing import CliRunner
 
@@ -46,6 +47,20 @@ def test_a_dry_run_says_what_will_be_done():
     assert many["memory"]["lists"] > 0
     short = dict(many, memory_available_bytes=1000)
     assert "warning: that is more than the 1kB of memory" in size_text(short)
+
+
+@needs_processor
+def test_each_processor_that_shares_a_system_has_a_copy():
+    """As many as have enough chunks of its clusters; replicas, which share none, have one each."""
+
+    def memory(**ensemble):
+        return size_of(load_particles(fluid(system__lattice__cells=10, ensemble=ensemble)))["memory"]
+
+    one, *others = (memory(threads=threads) for threads in (1, 2, 4))
+    assert min(one[name] for name in ("particles", "lists", "observers")) > 0
+    for several in (*others, memory(threads=2, paths=3)):
+        for name in ("particles", "lists", "observers"):
+            assert several[name] == 2 * one[name], name
 
 
 def test_files_have_the_sizes_of_the_dry_run(tmp_path, monkeypatch):

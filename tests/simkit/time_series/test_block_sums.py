@@ -114,6 +114,16 @@ def test_slopes_cover_the_true_drift(replicas):
     assert np.sqrt(np.mean(result.stderr**2)) == pytest.approx(exact, rel=0.08)
 
 
+@pytest.mark.parametrize(("replicas", "samples"), [(64, 3), (32, 4), (64, 8)])
+def test_the_error_of_a_slope_counts_what_was_fitted(replicas, samples):
+    """The levels of short replicas take much of the residuals with them."""
+    noise = np.random.default_rng(0).standard_normal((replicas, samples, 2000))
+    times = np.arange(samples) - (samples - 1) / 2
+    result = slope(blocks_of(noise))
+    assert result.reason is None
+    assert np.mean(result.stderr**2) == pytest.approx(1 / (replicas * np.sum(times**2)), rel=0.04)
+
+
 @pytest.mark.parametrize("samples", [1, 128, 129, 1000])
 def test_blocks_of_an_array_are_those_of_a_stream(samples):
     series = np.random.default_rng(0).integers(0, 100, (2, samples, 3)).astype(float)

@@ -1,7 +1,6 @@
-"""Jump diffusions: distributions of jumps, their coupling on longer steps, moments, prices, derivatives."""
+"""Jump diffusions: the coupling of their jumps on longer steps, moments, prices, derivatives."""
 
 import functools
-from typing import ClassVar, NamedTuple
 from unittest import mock
 
 import jax
@@ -9,33 +8,24 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from grids import factors
-from scipy import stats
+from jump_examples import Shots
 from simkit_physics import MODELS, Kou, Merton
 from simkit_solvers import (
-    AbstractJumpDiffusion,
     CoarsenedNoise,
     CounterNoise,
-    DoubleExponentialMarks,
     EulerMaruyama,
     Grid,
     HalvedNoise,
-    NormalMarks,
-    Scalar,
     States,
-    Words,
     in_calculus,
     integrate,
     make_solver,
-    parameter,
     seed_key,
     weak_order,
 )
 from simkit_solvers.methods.registry import samples_exactly
 from simkit_solvers.methods.solver_check import check_adaptive_sde
-from simkit_solvers.problems.jump_diffusion import jumps_of_step
-from simkit_solvers.problems.marks import jump_count
-from simkit_solvers.random.noise import Purpose, StepWords
-from user_code import user_jit
+from simkit_solvers.random.noise import Purpose
 
 import simkit
 from simkit import InputError, load
@@ -44,60 +34,6 @@ from simkit.closed_forms.jump_diffusions import bates_call, kou_call
 LIMIT = 5  # in standard errors: once in a million
 JUMPY = {"sigma": 0.0, "lam": 6.0, "m": -0.1, "delta": 0.3}
 STILL = JUMPY | {"mu": 6.0 * np.expm1(-0.1 + 0.3**2 / 2)}  # no drift between jumps
-
-
-def random_words(count, seed=0):
-    zeros = jnp.zeros(count, jnp.uint32)
-    key = jnp.asarray(np.random.default_rng(seed).integers(2**32, size=(2, count), dtype=np.uint32))
-    return StepWords(Words(*key), zeros, zeros)
-
-
-def some_words():
-    return StepWords(Words(*jnp.uint32([1, 2])), jnp.uint32(0), jnp.uint32(0))
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_few_jumps_are_counted_to_the_last_bits(dtype):
-    """N is at least k for the words below P(N >= k), also where that is so small that 1 - P is 1."""
-    means = np.array([1e-6, 1e-4, 0.01, 0.2])
-    tails = stats.poisson.sf(np.array([[0], [1]]), means)  # P(N >= 1) and P(N >= 2)
-    places = tails * 2.0**31
-    inside, outside = np.floor(places * (1 - 2e-6) - 1.5), np.ceil(places * (1 + 2e-6) + 0.5)
-    words = 2 * np.stack([np.maximum(inside, 0), outside]).astype(np.uint32)
-    count = user_jit(jax.vmap(lambda w, m: jump_count(w, some_words(), 1, m)))
-    for k in (0, 1):
-        low, high = (np.asarray(count(row, jnp.asarray(means, dtype))) for row in words[:, k])
-        assert (low[inside[k] >= 0] > k).all()
-        assert (high <= k).all()
-
-
-@pytest.mark.more
-def test_jumps_of_a_step_follow_poisson_and_their_sum_its_distribution():
-    """Mean and variance of the number and of the compound sum, over the change from inversion to times."""
-    means = jnp.asarray([0.02, 0.25, 0.3, 4.0, 40.0])
-    distributions = {
-        "normal": (NormalMarks(-0.1, 0.3), (-0.1, 0.1, -(0.1**3) - 3 * 0.1 * 0.09, 0.0406)),
-        "Kou": (DoubleExponentialMarks(0.4, 10.0, 5.0), (0.04 - 0.12, 0.056, None, 24 * (4e-5 + 0.6 / 625))),
-    }
-    count = 2**15
-
-    @user_jit
-    def draws(words):
-        def one(words, mean):
-            number = jump_count(words.block(0).a, words, 1, mean)
-            return {"number": number} | {
-                name: distribution.total(words, mean) for name, (distribution, _) in distributions.items()
-            }
-
-        return jax.vmap(lambda m: jax.vmap(lambda w: one(w, m))(words))(means)
-
-    result = draws(random_words(count))
-    moments = {"number": (1.0, 1.0, None, 1.0)} | {name: known for name, (_, known) in distributions.items()}
-    for name, (first, second, _, fourth) in moments.items():
-        x, mean, variance = np.asarray(result[name]), np.asarray(means) * first, np.asarray(means) * second
-        spread = np.sqrt((np.asarray(means) * fourth + 2 * variance**2) / count)
-        assert (np.abs(x.mean(axis=1) - mean) < LIMIT * np.sqrt(variance / count)).all(), name
-        assert (np.abs(((x - mean[:, None]) ** 2).mean(axis=1) - variance) < LIMIT * spread).all(), name
 
 
 @functools.cache
@@ -178,43 +114,6 @@ def test_derivatives_along_the_path_are_those_of_the_same_jumps(mode):
     assert jnp.isfinite(result.lam)
 
 
-class ShotState(NamedTuple):
-    x: Scalar
-
-
-class ShotNoise(NamedTuple):
-    W: Scalar
-
-
-class Shots(AbstractJumpDiffusion):
-    """Decay, and jumps of 1/2 upwards that come more often the higher it is."""
-
-    State = ShotState
-    Noise = ShotNoise
-    calculus = "ito"
-    noise_kind = "additive"
-    example: ClassVar[dict[str, float]] = {"a": 3.0, "base": 1.0, "rise": 0.8}
-
-    a: Scalar = parameter("1", "decay")
-    base: Scalar = parameter("1", "intensity at zero")
-    rise: Scalar = parameter("1", "what a unit adds to it")
-
-    def drift(self, t, y):
-        return ShotState(-self.a * y.x)
-
-    def noise(self, t, y, dW):
-        return ShotState(0.0 * dW.W)
-
-    def intensity(self, t, y):
-        return self.base + self.rise * y.x
-
-    def marks(self, t):
-        return NormalMarks(0.5, 0.0)
-
-    def jump(self, t, y, z):
-        return ShotState(y.x + z)
-
-
 @pytest.mark.more
 def test_the_step_bias_of_an_intensity_that_depends_on_the_state():
     """The mean obeys a linear equation, and that of the scheme a linear recursion: the bias is known."""
@@ -249,28 +148,6 @@ def test_what_jumps_do_to_the_order():
     assert samples_exactly(make_solver("ExactSampling"), merton)
     with pytest.raises(ValueError, match="solver ExactSampling samples Merton exactly and has no order"):
         weak_order(make_solver("ExactSampling"), merton)
-
-
-@pytest.mark.parametrize("rate", [-1.0, np.nan, 1e9])
-def test_a_bad_intensity_ends_the_path(rate):
-    shots = Shots(a=1.0, base=rate, rise=0.0)
-    end, _ = jumps_of_step(shots, 0.0, jnp.asarray(0.1), ShotState(jnp.asarray(1.0)), (some_words(),))
-    assert jnp.isnan(end.x)
-
-
-def test_a_jump_gives_a_state():
-    class Wrong(Shots):
-        def jump(self, t, y, z):
-            return z
-
-    with pytest.raises(ValueError, match=r"^Wrong.jump: must return a ShotState of numbers in the state's"):
-        jumps_of_step(
-            Wrong(1.0, 1.0, 0.0),
-            0.0,
-            jnp.asarray(0.1),
-            ShotState(jnp.asarray(1.0)),
-            (some_words(),),
-        )
 
 
 def experiment(model, initial, time, **more):

@@ -1,4 +1,4 @@
-"""Rosenbrock methods: published digits of stiff problems, stability, dense output, elimination, derivatives.
+"""Rosenbrock methods: published digits of stiff problems, stability, dense output, derivatives.
 
 Their orders on a problem that is neither linear nor autonomous are among those of test_diffrax_ode.py.
 """
@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 from simkit_solvers import Rodas5P, Rosenbrock23, Scalar
-from simkit_solvers.numerics.elimination import factorise, inverse, solve, solve_sparse
 
 SOLVERS = (Rodas5P(), Rosenbrock23())
 HIRES_END = (
@@ -265,45 +264,6 @@ def test_derivatives_through_adaptive_steps(adjoint):
     h, values = 1e-4, jax.jit(jax.vmap(end))
     low, high = np.asarray(values(jnp.asarray([0.04 - h, 0.04 + h])))
     assert jax.jit(derivative(end))(jnp.asarray(0.04)) == pytest.approx((high - low) / (2 * h), rel=1e-3)
-
-
-@pytest.mark.parametrize("order", [[0, 1, 2, 3], [2, 0, 3, 1]])
-def test_known_zeros_are_left_out(order):
-    """A row with one unknown, one with it and another, two that need elimination; and zeros to the right."""
-    matrix = np.array([[2.0, 0, 0, 0], [1, 3, 0, 0], [0, 1, 1e-9, 2], [1, 0, 4, 1]])[order]
-    right = np.array([0.0, 1, 2, 3])[order]
-    rows = [[None if x == 0 else jnp.asarray(x) for x in row] for row in matrix]
-    solution, singular = solve_sparse(rows, [None if x == 0 else jnp.asarray(x) for x in right])
-    assert solution[0] is None
-    np.testing.assert_allclose(
-        [0 if x is None else x for x in solution], np.linalg.solve(matrix, right), rtol=1e-9
-    )
-    assert not singular
-    first = order.index(0)
-    rows[first] = [jnp.asarray(0.0), None, None, None]
-    assert solve_sparse(rows, [jnp.asarray(x) for x in right])[1]
-
-
-def test_elimination_by_numpy():
-    """With rows that must be exchanged, each matrix its own under vmap; a singular one is not finite."""
-    rng = np.random.default_rng(2)
-    matrices, right = rng.standard_normal((50, 5, 5)), rng.standard_normal((50, 5))
-    matrices[:, 0, 0] = 0.0
-    matrices[10:, 1, :2] = 0.0
-    matrices[1] = np.eye(5)[::-1]
-
-    def by_elimination(matrix, b):
-        factors = factorise([list(row) for row in matrix])
-        return jnp.stack(solve(factors, list(b)))
-
-    solution = jax.jit(jax.vmap(by_elimination))(matrices, right)
-    np.testing.assert_allclose(solution, np.linalg.solve(matrices, right[..., None])[..., 0], rtol=1e-9)
-    assert not np.isfinite(by_elimination(jnp.ones((2, 2)), jnp.asarray([1.0, 2.0]))).any()
-    exchanged = jax.jit(jax.vmap(inverse))
-    np.testing.assert_allclose(exchanged(matrices), np.linalg.inv(matrices), rtol=1e-9, atol=1e-12)
-    nearly = np.array([[1e-17, 1.0, 0, 0, 0], *np.eye(5)[[0, 2, 3, 4]]])
-    np.testing.assert_allclose(exchanged(nearly[None])[0], np.linalg.inv(nearly), rtol=1e-12, atol=1e-12)
-    assert not np.isfinite(exchanged(np.ones((1, 5, 5)))).all()
 
 
 @pytest.mark.more

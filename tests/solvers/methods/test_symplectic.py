@@ -216,23 +216,3 @@ def test_force_is_taken_afresh_after_a_jump(name):
 def test_a_hamiltonian_needs_no_check_of_its_separation():
     """It separates by construction, where ones would put all bodies in one place."""
     check_solver(make_solver("Leapfrog"), Bodies())
-
-
-class Odd(AbstractHamiltonian):
-    class State(NamedTuple):
-        q: Scalar
-        p: Scalar
-        s: Scalar
-
-    def kinetic(self, p):
-        return p[0]
-
-    def potential(self, q):
-        return q[0]
-
-
-def test_odd_state_is_refused():
-    with pytest.raises(
-        ValueError, match=r"^Odd\.State: needs as many momenta .* got 3 variables \(q, p, s\)"
-    ):
-        Odd()

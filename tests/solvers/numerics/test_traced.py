@@ -1,13 +1,11 @@
 """Functions that are traced once, and hold nothing twice."""
 
 import functools
-import gc
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import scipy.special
 from simkit_physics import GBM
 from simkit_solvers import (
     CounterNoise,
@@ -22,11 +20,6 @@ from simkit_solvers import (
 )
 from simkit_solvers.numerics.traced import traced_once
 from simkit_solvers.random.noise import on_sums
-
-from simkit.derivatives.moments import MomentsReduction
-from simkit.ensemble import compiled
-from simkit.ensemble.step_bias.step_error import student_quantile
-from simkit.garbage import OBJECTS, seldom_collected
 
 
 def operations(jaxpr) -> list[str]:
@@ -126,49 +119,3 @@ def from_strike(observer, problem, acc, k, t, y) -> tuple:
     """How far the price is from 107, as `Smoothing` takes it."""
     COMPARED.append(k)
     return (y.S - 107.0,)
-
-
-@pytest.mark.parametrize("counts", [(1,), (1, 1), (1, 1, 1), (3, 1, 3, 1, 3)])
-def test_any_number_of_arrays_is_averaged_by_the_programs_of_two(counts):
-    """With means as of NumPy, each in its place, over the paths where all are finite."""
-    rng, ids = np.random.default_rng(1), (2, 64)
-    arrays = [rng.standard_normal((count, *ids)) for count in counts]
-    arrays[-1][0, 1, 5] = np.nan
-    present = np.arange(128).reshape(ids) < 120
-    with jax.enable_x64(True):
-        reduction = MomentsReduction(counts)
-        requests = reduction.requests(ids, "float64", ())
-        assert {request.key for request in requests} == {
-            request.key
-            for count in counts
-            for request in MomentsReduction((count,) * 2).requests(ids, "float64", ())
-        }
-        result, valid = reduction.compiled(compiled(*requests)[0])([jnp.asarray(x) for x in arrays], present)
-        reducer = reduction.reducer
-        statistics = reducer.finish(reducer.merge(reducer.init(), reduction.nodes(result)))
-    kept = present.copy()
-    kept[1, 5] = False
-    np.testing.assert_array_equal(np.asarray(valid)[0], kept)
-    for place, array in enumerate(arrays):
-        np.testing.assert_allclose(statistics[f"{place}_mean"], array[:, kept].mean(1), rtol=1e-13)
-        np.testing.assert_allclose(statistics[f"{place}_variance"], array[:, kept].var(1, ddof=1), rtol=1e-12)
-
-
-@pytest.mark.parametrize("freedom", [1, 20, 999, 1000, 4095, 10**6])
-def test_quantiles_of_student(freedom):
-    for chance in (0.5, 0.6, 0.99, 1 - 3e-5):
-        assert student_quantile(freedom, chance) == pytest.approx(
-            scipy.special.stdtrit(freedom, chance), rel=5e-3, abs=1e-12
-        )
-
-
-def test_garbage_is_collected_as_before_when_all_is_traced():
-    before = gc.get_threshold()
-
-    @seldom_collected()
-    def fails():
-        raise KeyError(gc.get_threshold()[0])
-
-    with pytest.raises(KeyError, match=str(OBJECTS)):
-        fails()
-    assert gc.get_threshold() == before
