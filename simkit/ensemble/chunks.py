@@ -1,7 +1,8 @@
 """How an ensemble is divided: leaves of a fixed number of paths, and chunks of leaves as units of work.
 
 Leaves are what makes statistics independent of threads, devices and chunks: each is reduced on its own, and
-they are merged in the order of their ids.
+they are merged in the order of their ids. Here alone it is decided how many paths or rows are in memory at a
+time.
 """
 
 import dataclasses

@@ -21,10 +21,9 @@ from simkit_solvers import CoarsenedNoise, CounterNoise, Grid, States, integrate
 from typer.testing import CliRunner
 
 import simkit
-from simkit import CLOSED_FORMS
+from simkit import CLOSED_FORMS, InputError
 from simkit.cli import app
 from simkit.ensemble.reducers import STATISTICS, Label, Moments, statistic
-from simkit.errors import InputError
 from simkit.expressions.functions import NUMERIC, Function
 from simkit.md.quantities import QUANTITIES
 from simkit.results.statistics_csv import write_statistics
