@@ -20,7 +20,6 @@ from rounds import processor_time, ratio, timed
 from simkit_solvers import Release, Smoothing
 
 from simkit.derivatives import (
-    IN_CACHE,
     DerivativeProgram,
     Moves,
     changes,
@@ -31,7 +30,7 @@ from simkit.derivatives import (
     smoothing_of,
     with_tangents,
 )
-from simkit.ensemble import LEAF, ChunkProgram, path_ids
+from simkit.ensemble import IN_CACHE, LEAF, ChunkProgram, path_ids
 from simkit.observe import Observer
 
 MODELS = {

@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from typing import Any, get_args
+from typing import Any
 
 from simkit.cli.about_keys import inline, rows_of, wrapped
 from simkit.cli.documentation import documentation
@@ -59,11 +59,10 @@ def about_particle_method(name: str) -> dict[str, Any]:
 
 def function_sections() -> dict[str, type]:
     """The sections of the functions that observables of molecular dynamics name."""
-    from simkit.config.settings.particle_observe import ParticleObservable
+    from simkit.config.settings.particle_observe import section_of
     from simkit.md.functions import FUNCTIONS
 
-    fields = {name: ParticleObservable.model_fields[name] for name in FUNCTIONS}
-    return {name: get_args(field.annotation)[0] for name, field in fields.items()}  # or None
+    return {name: section_of(name) for name in FUNCTIONS}
 
 
 def about_function(name: str) -> dict[str, Any]:

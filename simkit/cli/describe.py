@@ -1,5 +1,6 @@
 """`simkit describe NAME...`: everything about a model, solver, closed form, function or key."""
 
+import contextlib
 import inspect
 import re
 import sys
@@ -204,18 +205,24 @@ def _orders(orders) -> dict[str, float]:
 
 
 def _about_closed_form(name: str, form: Callable) -> dict:
+    from simkit.closed_forms.registry import example_of
+
     arguments = inspect.signature(form).parameters.values()
     shown = ", ".join(
         argument.name if argument.default is argument.empty else f"{argument.name}={argument.default:g}"
         for argument in arguments
     )
-    return {
+    about = {
         "name": name,
         "kind": "closed form",
         "signature": f"{name}({shown})",
         **documentation(form),
         "module": plain_text(inspect.getdoc(inspect.getmodule(form)) or ""),
     }
+    with contextlib.suppress(ValueError):  # one of your own need have no example
+        example = ", ".join(f"{argument}={value:g}" for argument, value in example_of(name).items())
+        about["yaml"] = f"constants:\n  x: {name}({example})\n"
+    return about
 
 
 def _page(about: dict) -> str:

@@ -17,6 +17,13 @@ def finite(**values: Number) -> None:
             raise ValueError(f"{name}: must be a finite number, got {value!r}")
 
 
+def refuse_zero(form: str, **values: Number) -> None:
+    """Raise `ValueError` for the arguments that are 0, of a closed form that has divided by 0."""
+    zero = [name for name, value in values.items() if is_plain(value) and value == 0]
+    if zero:
+        raise ValueError(f"{', '.join(zero)}: must not be 0, by which {form} divides")
+
+
 def nonnegative(**values: Number) -> Any:
     """Whether every value is at least zero; raise `ValueError` for a plain number that is not."""
     return _all(lambda value: value >= 0, "be >= 0", values)

@@ -85,7 +85,7 @@ def up_and_in_put(*, S: float, K: float, B: float, r: float, sigma: float, T: fl
     return _knock_in(-1, "up", S, K, B, r, sigma, T, q)
 
 
-@closed_form(of_numbers=True)
+@closed_form(of_numbers=True, example={"dt": 0.1})
 def discrete_barrier(*, S: float, B: float, sigma: float, dt: float) -> float:
     r"""The continuously monitored level equivalent to monitoring B each dt: $B e^{\pm\beta\sigma\sqrt{dt}}$.
 

@@ -7,8 +7,11 @@ from simkit.closed_forms.black_scholes import lognormal_call
 from simkit.closed_forms.numbers import Number, exp, is_plain, positive_part, sqrt, where
 from simkit.closed_forms.registry import closed_form
 
+EXAMPLE = {f"S{i}": 70.0 + 10 * i for i in (1, 2, 3)} | {f"sigma{i}": 0.1 * i for i in (1, 2, 3)}
+EXAMPLE |= {"rho12": 0.5, "rho13": -0.2, "rho23": 0.0, "q1": 0.0, "q2": 0.01, "q3": 0.02}
 
-@closed_form(kinked_at_expiry=True)
+
+@closed_form(kinked_at_expiry=True, example=EXAMPLE)
 def geometric_basket_call(
     *,
     S1: Number,

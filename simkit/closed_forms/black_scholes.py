@@ -243,7 +243,10 @@ def asset_or_nothing_put(
     return asset * normal_cdf(-scores(asset, strike, deviation)[0])
 
 
-@closed_form(kinked_at_expiry=True)
+@closed_form(
+    kinked_at_expiry=True,
+    example={"S1": 100.0, "S2": 90.0, "sigma1": 0.2, "sigma2": 0.3, "q1": 0.01, "q2": 0.02},
+)
 def exchange_option(
     *,
     S1: Number,

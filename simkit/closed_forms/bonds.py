@@ -27,7 +27,7 @@ def vasicek_bond(*, r: Number, kappa: Number, theta: Number, sigma: Number, T: N
     return hull_white_bond(r=r, a=kappa, theta=kappa * theta, sigma=sigma, T=T)
 
 
-@closed_form(smooth=True)
+@closed_form(smooth=True, example={"a": 1.0})
 def hull_white_bond(*, r: Number, a: Number, theta: Number, sigma: Number, T: Number) -> Number:
     r"""Bond under $dr = (\theta - a r)\,dt + \sigma\,dW$: $e^{-rB - \theta (T - B)/a + V/2}$.
 

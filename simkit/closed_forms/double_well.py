@@ -8,7 +8,7 @@ from simkit.closed_forms.arguments import nonnegative
 from simkit.closed_forms.registry import closed_form
 
 
-@closed_form(of_numbers=True)
+@closed_form(of_numbers=True, example={"a": 1.0, "b": 1.0})
 def double_well_square(*, b: float, a: float) -> float:
     r"""$E[x^2] = \frac{a^2}{2} + \frac{a^2}{2}\,\frac{I_{1/4}/b + I_{3/4} + I_{5/4}}{I_{-1/4} + I_{1/4}}$.
 

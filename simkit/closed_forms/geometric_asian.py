@@ -8,7 +8,7 @@ from simkit.closed_forms.numbers import Number, exp, is_plain, sqrt, where
 from simkit.closed_forms.registry import closed_form
 
 
-@closed_form(kinked_at_expiry=True)
+@closed_form(kinked_at_expiry=True, example={"n": 12})
 def geometric_asian_call(
     *, S: Number, K: Number, r: Number, sigma: Number, T: Number, n: int, q: Number = 0.0
 ) -> Number:

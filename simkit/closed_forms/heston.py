@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-@closed_form(of_numbers=True)
+@closed_form(of_numbers=True, example={"v0": 0.04, "xi": 1.0})
 def heston_call(
     *,
     S: float,

@@ -15,7 +15,7 @@ from simkit.closed_forms.numbers import Number, exp, is_plain, sqrt
 from simkit.closed_forms.registry import closed_form
 
 
-@closed_form()
+@closed_form(example={"price": 12.0})
 def implied_volatility(
     *, price: Number, S: Number, K: Number, r: Number, T: Number, q: Number = 0.0
 ) -> Number:
@@ -29,7 +29,7 @@ def implied_volatility(
     return deviation(price, asset, strike) / sqrt(T)
 
 
-@closed_form()
+@closed_form(example={"price": 12.0})
 def implied_volatility_put(
     *, price: Number, S: Number, K: Number, r: Number, T: Number, q: Number = 0.0
 ) -> Number:

@@ -21,7 +21,7 @@ from simkit.closed_forms.registry import closed_form
 LEFT_OUT = 1e-17
 
 
-@closed_form(of_numbers=True)
+@closed_form(of_numbers=True, example={"lam": 1.0, "m": -0.1, "delta": 0.2})
 def merton_call(
     *,
     S: float,
@@ -67,7 +67,7 @@ def merton_put(**arguments: float) -> float:
     return put_by_parity(merton_call, arguments)
 
 
-@closed_form(of_numbers=True)
+@closed_form(of_numbers=True, example={"lam": 1.0, "p": 0.4, "eta1": 10.0, "eta2": 5.0})
 def kou_call(
     *,
     S: float,
@@ -117,7 +117,7 @@ def kou_put(**arguments: float) -> float:
     return put_by_parity(kou_call, arguments)
 
 
-@closed_form(of_numbers=True)
+@closed_form(of_numbers=True, example={"v0": 0.04, "xi": 1.0, "lam": 1.0, "m": -0.1, "delta": 0.2})
 def bates_call(
     *,
     S: float,

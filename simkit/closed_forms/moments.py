@@ -31,7 +31,7 @@ def gbm_variance(*, S: Number, mu: Number, sigma: Number, T: Number) -> Number:
     return gbm_mean(S=S, mu=mu, T=T) ** 2 * expm1(sigma**2 * T)
 
 
-@closed_form(smooth=True)
+@closed_form(smooth=True, example={"X": 3.0})
 def ou_mean(*, X: Number, theta: Number, mu: Number, T: Number) -> Number:
     r"""Mean of $dX = \theta(\mu - X)\,dt + \sigma\,dW$: $\mu + (X - \mu) e^{-\theta T}$.
 

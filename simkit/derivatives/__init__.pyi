@@ -1,4 +1,3 @@
-from .chunks import IN_CACHE as IN_CACHE
 from .derivative_program import DerivativeProgram as DerivativeProgram
 from .derivative_program import Moves as Moves
 from .monitored_differences import smoothing_of as smoothing_of

@@ -2,22 +2,16 @@
 
 from simkit.derivatives.moments import SAMPLE
 from simkit.ensemble.chunk_program import quantity_rows
-from simkit.ensemble.chunks import LEAF, Chunks, plan_chunks
+from simkit.ensemble.chunks import Chunks, plan_derivatives
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.coupled_steps import BIAS_PATHS, PART_OF_WORK
-from simkit.ensemble.work import workers_of, workers_on
+from simkit.ensemble.work import workers_on
 from simkit.machine.on_each_device import Devices, local_devices
-
-# Paths of a chunk on a processor: what their loops carry is read by many kernels.
-IN_CACHE = 32 * LEAF
-IN_REVERSE = 256 * LEAF  # on an accelerator: a reverse pass has a fixed memory for all of them
 
 
 def chunks_of(simulation: Simulation) -> Chunks:
     """The chunks in which derivatives are estimated."""
-    values = sum(quantity_rows(simulation).values())
-    most = IN_CACHE if workers_of(simulation)[0].platform == "cpu" else IN_REVERSE
-    return plan_chunks(simulation, simulation.paths, values, most, weight=4)
+    return plan_derivatives(simulation, sum(quantity_rows(simulation).values()))
 
 
 def affordable_paths(paths: int, cost: float) -> int:

@@ -39,7 +39,7 @@ BOTH = 2.0  # the work of a path as it was, and once more with other steps
 
 @dataclasses.dataclass
 class Collected:
-    """Derivatives and means from the `parts` of a study; parts may add others.
+    """Derivatives and means from the `parts` of a study, which may add others as they run.
 
     `others` are the run with policies of their own. With `reselect`, a derivative whose
     weight is not finite is estimated by differences instead: `replaced` says which. `biases` are the step
@@ -62,16 +62,19 @@ class Collected:
 
     def run(self, bias: BiasRun | None) -> None:
         """Run all parts, and the step bias of means that none of them gives."""
-        done = 0.0
-        for part in self.parts:  # which grow
-            weight = part.cost / sum(each.cost for each in self.parts)
-            self._run(part, _portion(self.progress, self.differentiated.simulation.paths, done, weight))
-            done += weight
+        done, work, waiting = 0.0, sum(part.cost for part in self.parts), list(self.parts)
+        while waiting:
+            part = waiting.pop(0)
+            weight = part.cost / work
+            paths = self.differentiated.simulation.paths
+            more = self._run(part, _portion(self.progress, paths, done, weight))
+            done, work, waiting = done + weight, work + sum(each.cost for each in more), waiting + more
         if bias is not None and self.unbiased:
             simulation, levels = self.differentiated.simulation, bias.ready()
             self.biases |= errors_of_means(simulation, bias, levels, self.unbiased)
 
-    def _run(self, part: Part, progress: Callable[[int], None] | None) -> None:
+    def _run(self, part: Part, progress: Callable[[int], None] | None) -> list[Part]:
+        """Run a part, and return those that it adds."""
         simulation = self.differentiated.simulation
         part_result = _run(simulation, part, progress)
         result, errors = part_result.averages, part_result.errors
@@ -81,8 +84,7 @@ class Collected:
             again = {c: Selection(c.quantity, c.targets, DIFFERENCES, why) for c, _ in part.derivatives}
             self.replaced |= again
             names = [name for name, _ in part.values]
-            self.parts += parts_of(self.differentiated, list(again.values()), names, self.others)
-            return
+            return parts_of(self.differentiated, list(again.values()), names, self.others)
         if len(result.failed) and simulation.failures == "stop":
             raise _failure(simulation, part, result)
         if len(result.failed) == simulation.paths:
@@ -103,8 +105,7 @@ class Collected:
             figures = result.mean[place], result.stderr[place], result.sd[place]
             self.derivatives[choice] = EstimatedDerivative(choice, *figures, errors.get(choice))
         shorter = part.again(result, errors)
-        if shorter is not None:
-            self.parts.append(shorter)
+        return [] if shorter is None else [shorter]
 
 
 class PartResult(NamedTuple):

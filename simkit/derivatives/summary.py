@@ -9,6 +9,7 @@ import numpy as np
 from simkit.derivatives.error_variables import ERRORS
 from simkit.derivatives.result import CHECKS, FIGURES, ORDERS
 from simkit.derivatives.tails import FLAGS
+from simkit.results.number_text import finite_or_none
 from simkit.results.variants import each_variant, variant_names
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def _derivative(
     if kind == "derivative":
         value, derivative = float(dataset["parameter_value"][place]), figures["derivative"]
         elasticity = math.nan if derivative is None or not mean else derivative * value / mean
-        figures["elasticity"] = _finite(elasticity)
+        figures["elasticity"] = finite_or_none(elasticity)
     return figures
 
 
@@ -91,8 +92,4 @@ def steps_wanted(dataset: "xr.Dataset", attribute: str) -> dict[str, int]:
 
 def _at_end(dataset: "xr.Dataset", name: str, *place: int) -> float | None:
     """The last value of a variable, of one derivative where there is a place."""
-    return _finite(float(np.atleast_1d(dataset[name].values[place])[-1]))
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+    return finite_or_none(float(np.atleast_1d(dataset[name].values[place])[-1]))

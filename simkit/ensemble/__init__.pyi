@@ -1,4 +1,5 @@
 from .chunk_program import ChunkProgram as ChunkProgram
+from .chunks import IN_CACHE as IN_CACHE
 from .chunks import LEAF as LEAF
 from .chunks import lanes_for as lanes_for
 from .chunks import path_ids as path_ids

@@ -1,7 +1,8 @@
 """How an ensemble is divided: leaves of a fixed number of paths, and chunks of leaves as units of work.
 
 Leaves are what makes statistics independent of threads, devices and chunks: each is reduced on its own, and
-they are merged in the order of their ids.
+they are merged in the order of their ids. Here alone it is decided how many paths or rows are in memory at a
+time.
 """
 
 import dataclasses
@@ -35,6 +36,10 @@ class Limits(NamedTuple):
 
 
 MOST_BYTES = 512 * 2**20  # of rows in the host's memory
+# Paths of a chunk of derivatives on a processor: what their loops carry is read by many kernels.
+IN_CACHE = 32 * LEAF
+IN_REVERSE = 256 * LEAF  # on an accelerator: a reverse pass has a fixed memory for all of them
+WITH_INTERVALS = 8 * LEAF  # paths of which all intervals between dates of exercise are in memory
 PART_OF_MEMORY = 8  # of an accelerator, for rows; the state of a path and what its steps compute need more
 LEAST_MEMORY = 8 * 2**30  # of an accelerator that does not say how much it has
 
@@ -150,3 +155,26 @@ def plan_chunks(
         return -(-leaves // (each * limits.workers)) * each
 
     return chunks_of_size(paths, min(range(most, (most - 1) // 4, -1), key=longest) * LEAF)
+
+
+def plan_derivatives(simulation: Simulation, values: int) -> Chunks:
+    """Chunks of the paths of a simulation where each gives so many values, and derivatives of them."""
+    most = IN_CACHE if workers_of(simulation)[0].platform == "cpu" else IN_REVERSE
+    return plan_chunks(simulation, simulation.paths, values, most, weight=4)
+
+
+def plan_intervals(simulation: Simulation, paths: int) -> Chunks:
+    """Chunks of so many paths, of which all intervals between dates of exercise are kept."""
+    return chunks_of_size(paths, min(simulation.chunk or WITH_INTERVALS, WITH_INTERVALS))
+
+
+def halved_to_fit(paths: int, values: int, least: int) -> int:
+    """The paths that fit into memory with so many values each: halved until they do, or are `least`."""
+    while 8 * values * paths > MOST_BYTES and paths > least:
+        paths //= 2
+    return paths
+
+
+def rows_in_memory(values: int) -> int:
+    """A power of two: how many rows of so many values fit into memory, one at least."""
+    return 1 << max(MOST_BYTES // (8 * values), 1).bit_length() - 1

@@ -7,11 +7,7 @@ import numpy as np
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.grids.jump_grid import JumpGrid
-from simkit_solvers.methods.jump.jump_method import (
-    BAD_COUNT,
-    BAD_EVENT,
-    BAD_PROPENSITY,
-)
+from simkit_solvers.methods.jump.jump_method import BAD_COUNT, BAD_EVENT, BAD_PROPENSITY, TOO_MANY_STEPS
 from simkit_solvers.problems.reaction_network import LANGEVIN
 
 from simkit.ensemble.chunks import FEWEST_LANES, LEAF, path_ids
@@ -19,10 +15,17 @@ from simkit.ensemble.grid_before_failure import culprit, moment
 from simkit.ensemble.paths import path_program
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.simulation import Simulation
-from simkit.ensemble.stepping import ACCEPTED, REACHED, REJECTED, REMEDIES, STATUS
+from simkit.ensemble.stepping import ACCEPTED, REACHED, REJECTED, STATUS
 from simkit.errors import NumericalError
 from simkit.machine.on_each_device import local_devices
 from simkit.observe.observable import waits
+
+REMEDIES = {
+    BAD_PROPENSITY: "Write propensities that are at or above zero for all counts that there may be",
+    BAD_COUNT: "Write propensities that vanish where reactants are missing",
+    TOO_MANY_STEPS: "Use a larger time.max_steps",
+    BAD_EVENT: "Let events set whole numbers, such as floor(X/2) or maximum(X - 5, 0); large ones in float64",
+}
 
 SHOWN = 3
 REPLAY_ROWS = 10_000

@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, PyTree, UInt32
 from simkit_solvers import over_parts
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.grids.grid import Grid, TracedGrid
@@ -30,6 +31,8 @@ from simkit.ensemble.simulation import Driver, Run, Simulation
 from simkit.ensemble.stepping import AbstractStepping
 
 REVERSE_BYTES = 2**28  # of all threads: what a run of 1 GB leaves after Python, the compiler and the paths
+
+Ids = UInt32[Array | np.ndarray, "leaves lanes"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +58,7 @@ class PathProgram:
     driver: Driver
     reverse_bytes: int = REVERSE_BYTES
 
-    def __call__(self, inputs: Run, ids) -> dict[str, jax.Array]:
+    def __call__(self, inputs: Run, ids: Ids) -> dict[str, jax.Array]:
         return self.each(functools.partial(self.one_path, memory=self.reverse_bytes / ids.size))(inputs, ids)
 
     def each(self, one_path: Callable) -> Callable:
@@ -66,8 +69,8 @@ class PathProgram:
         """
         return functools.partial(self._grouped, one_path)
 
-    def _grouped(self, one_path: Callable, inputs, paths):
-        def simulate(group):
+    def _grouped(self, one_path: Callable, inputs: PyTree, paths: PyTree) -> PyTree:
+        def simulate(group: PyTree) -> PyTree:
             return jax.vmap(functools.partial(one_path, inputs), out_axes=1)(group)
 
         def in_groups_of(*size: int):
@@ -96,27 +99,27 @@ class PathProgram:
         whole = eqx.combine(inputs._replace(initial=None, key=None), self.run)
         return whole._replace(initial=inputs.initial, key=inputs.key)
 
-    def in_solvers_calculus(self, problem):
+    def in_solvers_calculus(self, problem: Any) -> Any:
         """The problem as the solver integrates it."""
         if not (isinstance(problem, AbstractSDE) and self.convert):
             return problem
         calculus = info_of(self.run.solver).calculus
         return problem if calculus is None else in_calculus(problem, calculus)
 
-    def prepared(self, inputs: Run, path) -> tuple:
+    def prepared(self, inputs: Run, path: jax.Array) -> tuple:
         """The problem as the solver integrates it, the solver, initial state, grid, noise and observer."""
         run = self.combined(inputs)
         y0 = self.start(inputs, run.problem, path)
         noise = self.stepping.noise(self, inputs, path)
         return self.in_solvers_calculus(run.problem), run.solver, y0, run.grid, noise, run.observer
 
-    def start(self, inputs: Run, problem, path):
+    def start(self, inputs: Run, problem: Any, path: jax.Array) -> PyTree:
         """The initial state of a path."""
         start = {name: inputs.initial[name] for name in self.initial}
         dtype = jnp.dtype(jnp.int32 if self.stepping.whole else self.precision)
         return problem.State(**draw_initial(start, inputs.key, path, dtype, self.float64_normals))
 
-    def start_moved(self, inputs: Run, move: Run, problem, path) -> dict[str, Any]:
+    def start_moved(self, inputs: Run, move: Run, problem: Any, path: jax.Array) -> dict[str, Any]:
         """How the initial values of a path move along a direction of the inputs; only those that do."""
         moving = [name for name in self.initial if jax.tree.leaves(move.initial.get(name))]
         if not moving:
@@ -128,11 +131,11 @@ class PathProgram:
 
         return jvp(start, inputs.initial, as_tangent(inputs.initial, move.initial))[1]
 
-    def one_path(self, inputs: Run, path, memory: float = PATH_BYTES) -> dict[str, jax.Array]:
+    def one_path(self, inputs: Run, path: jax.Array, memory: float = PATH_BYTES) -> dict[str, jax.Array]:
         """The rows of one path, by name."""
         return self.stepping.rows(self, inputs, path, memory)
 
-    def reverse_pass(self, inputs: Run, ids) -> ReversePass:
+    def reverse_pass(self, inputs: Run, ids: Ids) -> ReversePass:
         """What a reverse pass of such a call will keep for each path; nothing is computed.
 
         Raises `ValueError` where the grid is not fixed: what adaptive steps keep is diffrax's own choice.

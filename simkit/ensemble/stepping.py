@@ -2,11 +2,12 @@
 
 import abc
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.grids.grid import Grid, TracedGrid
 from simkit_solvers.grids.jump_grid import JumpGrid
@@ -15,14 +16,7 @@ from simkit_solvers.loops.adaptive_sde import integrate_adaptive_sde
 from simkit_solvers.loops.compensated import can_compensate
 from simkit_solvers.loops.integrate import integrate
 from simkit_solvers.loops.jumps import integrate_jumps
-from simkit_solvers.methods.jump.jump_method import (
-    BAD_COUNT,
-    BAD_EVENT,
-    BAD_PROPENSITY,
-    REASONS,
-    TOO_MANY_STEPS,
-    JumpNoise,
-)
+from simkit_solvers.methods.jump.jump_method import REASONS, JumpNoise
 from simkit_solvers.problems.problem import AbstractSDE
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork, view
 from simkit_solvers.random.brownian_tree import BrownianTree
@@ -30,14 +24,11 @@ from simkit_solvers.random.brownian_tree import BrownianTree
 from simkit.ensemble.simulation import Run, StepCounts
 from simkit.ensemble.step_bias.step_error import NEAR, OF_TOLERANCES
 
+if TYPE_CHECKING:
+    from simkit.ensemble.paths import PathProgram
+
 # No names of observables: these hold spaces.
 ACCEPTED, REJECTED, REACHED, STATUS = "accepted steps", "rejected steps", "time reached", "why it ended"
-REMEDIES = {
-    BAD_PROPENSITY: "Write propensities that are at or above zero for all counts that there may be",
-    BAD_COUNT: "Write propensities that vanish where reactants are missing",
-    TOO_MANY_STEPS: "Use a larger time.max_steps",
-    BAD_EVENT: "Let events set whole numbers, such as floor(X/2) or maximum(X - 5, 0); large ones in float64",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,12 +79,14 @@ class AbstractStepping(abc.ABC):
         """Whether sums of many steps in float32 lose no more than roundings at random."""
         return self.random
 
-    def noise(self, program, inputs, path) -> Any:
+    def noise(self, program: "PathProgram", inputs: Run, path: jax.Array) -> Any:
         """What drives one path of a `PathProgram`; None where nothing does."""
         return None
 
     @abc.abstractmethod
-    def rows(self, program, inputs, path, memory: float) -> dict[str, jax.Array]:
+    def rows(
+        self, program: "PathProgram", inputs: Run, path: jax.Array, memory: float
+    ) -> dict[str, jax.Array]:
         """The rows of one path of a `PathProgram`, by name."""
 
     @property
@@ -102,7 +95,7 @@ class AbstractStepping(abc.ABC):
         kinds = ("drift", "noise") if self.random else ("drift",)
         return [f"{kind} of {name}" for kind in kinds for name in self.run.problem.State._fields]
 
-    def terms(self, model, y, t, increments) -> list:
+    def terms(self, model: Any, y: PyTree, t: jax.Array, increments: Sequence[jax.Array]) -> list[jax.Array]:
         """The terms of the model at a state and a time: drift, and noise where increments are given."""
         return [*model.drift(t, y), *(model.noise(t, y, model.Noise(*increments)) if increments else ())]
 
@@ -116,8 +109,8 @@ class AbstractStepping(abc.ABC):
         return {}
 
     @abc.abstractmethod
-    def attributes(self, steps) -> dict[str, int | float]:
-        """The attributes of a dataset about its steps."""
+    def attributes(self, steps: Any) -> dict[str, int | float]:
+        """The attributes of a dataset about its steps: their number, or the `StepCounts` of its paths."""
 
     def why_ended(self, counts: Mapping[str, Any]) -> str:
         """Why a path ended early, by its counts."""
@@ -194,7 +187,7 @@ class AbstractAdaptiveSteps(AbstractStepping):
         return run.rows | {name: x[None] for name, x in counts.items()}
 
     @abc.abstractmethod
-    def integrated(self, problem, solver, y0, grid, noise, observer) -> Any:
+    def integrated(self, problem: Any, solver: Any, y0: PyTree, grid: Any, noise: Any, observer: Any) -> Any:
         """What the loop gives of a path."""
 
     def attributes(self, steps):

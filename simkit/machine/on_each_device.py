@@ -24,8 +24,14 @@ def local_devices(count: int | None) -> Devices:
     local = jax.local_devices()
     if count is None:
         return tuple(local if local[0].platform != "cpu" else local[:1])
+    return first_devices(count, "ensemble.devices")
+
+
+def first_devices(count: int, place: str) -> Devices:
+    """The first `count` devices of this process. Raises `InputError` at a place that asks for more."""
+    local = jax.local_devices()
     if not 1 <= count <= len(local):
-        raise InputError(f"ensemble.devices: is {count}, and this process has {len(local)}; leave it out")
+        raise InputError(f"{place}: is {count}, and this process has {len(local)}; leave it out")
     return tuple(local[:count])
 
 

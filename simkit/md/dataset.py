@@ -42,8 +42,8 @@ def _labelled(result: ParticleResult, provenance: Mapping[str, str]) -> xr.Datas
         variables |= _scalar(name, scalar, system, values[name])
     numbers: list[str] = []
     for name, function in simulation.functions.items():
-        measured = result.observers[name].result([each.accumulators[name] for each in result.replicas])
-        labelled = function.labelled(system, measured)
+        own_result = result.observers[name].result([each.accumulators[name] for each in result.replicas])
+        labelled = function.labelled(system, own_result)
         variables |= labelled.variables
         coordinates |= labelled.coordinates
         numbers += labelled.numbers

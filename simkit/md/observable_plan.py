@@ -7,12 +7,12 @@ from simkit_solvers import AbstractParticleMethod
 
 from simkit.config.diagnostics import SettingError
 from simkit.config.documents import KeyPath
-from simkit.config.settings.particle_observe import ParticleObservable
+from simkit.config.settings.particle_observe import ParticleObservable, section_of
 from simkit.experiments.constants import Constants
 from simkit.expressions import check_spelling
 from simkit.md.functions import FUNCTIONS, AbstractFunction
 from simkit.md.functions.function import Place
-from simkit.md.quantities import IN_A_BOX, OF_VELOCITIES, QUANTITIES
+from simkit.md.quantities import QUANTITIES, MeasuredQuantity, named_in
 from simkit.md.simulation import ParticleSystem, ScalarObservable, conserves
 
 DEFAULTS = {
@@ -68,9 +68,10 @@ def plan_scalars(
             if settings.value is not None:
                 place: KeyPath = (*path, "value")
                 if str(settings.value) in FUNCTIONS:
-                    options = "{max: …}" if settings.value in ("rdf", "structure_factor") else "{}"
+                    fields = section_of(str(settings.value)).model_fields
+                    needed = ", ".join(f"{key}: …" for key, field in fields.items() if field.is_required())
                     raise SettingError(
-                        path, f"{settings.value} has options; write {{{settings.value}: {options}}}"
+                        path, f"{settings.value} has options; write {{{settings.value}: {{{needed}}}}}"
                     )
                 expression = constants.compiled(place, settings.value, (*constants.names, *QUANTITIES))
                 if expression is None:
@@ -92,10 +93,15 @@ def given_observables(
     """The observables of the file, or without any the usual ones that mean something."""
     if section or "observe" in constants.diagnostics.document.data:
         return dict(section or {})
-    meaningless = IN_A_BOX if free else frozenset()
-    if method is not None and method.ensemble == "configurations":
-        meaningless |= OF_VELOCITIES
-    usual = {name: text for name, text in DEFAULTS.items() if text.removesuffix(PER_ATOM) not in meaningless}
+    without_velocities = method is not None and method.ensemble == "configurations"
+
+    def has_meaning(quantity: MeasuredQuantity) -> bool:
+        unmoved = without_velocities and quantity.velocities == "needed"
+        return not unmoved and not (free and quantity.needs_box)
+
+    usual = {
+        name: text for name, text in DEFAULTS.items() if has_meaning(QUANTITIES[text.removesuffix(PER_ATOM)])
+    }
     return {name: ParticleObservable(value=text) for name, text in usual.items()}
 
 
@@ -125,7 +131,7 @@ def plan_functions(
 
 
 def _refuse_without_box(place: KeyPath, names: Collection[str]) -> None:
-    wrong = sorted(IN_A_BOX & set(names))
+    wrong = named_in(names, lambda quantity: quantity.needs_box)
     if wrong:
         raise SettingError(place, f"{wrong[0]} needs a periodic box, and this system is in free space")
 
@@ -133,7 +139,7 @@ def _refuse_without_box(place: KeyPath, names: Collection[str]) -> None:
 def _refuse_by_method(place: KeyPath, names: Collection[str], method: AbstractParticleMethod) -> None:
     """Raise `SettingError` for a quantity that means nothing in a run with this method."""
     own = type(method).__name__
-    wrong = sorted(OF_VELOCITIES & set(names))
+    wrong = named_in(names, lambda quantity: quantity.velocities == "needed")
     if wrong and method.ensemble == "configurations":
         raise SettingError(
             place,

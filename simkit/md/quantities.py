@@ -1,8 +1,8 @@
 """Quantities that observables name: sums over all particles, and what follows from them."""
 
 import dataclasses
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Collection
+from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Array, Float
@@ -11,8 +11,6 @@ from simkit_solvers import ParticleTotals, Tensor
 
 Rows = Float[Array | np.ndarray, "paths rows"]
 COMPONENTS = Tensor._fields
-OF_VELOCITIES = frozenset({"temperature", "kinetic_energy", "total_energy", "conserved_energy"})
-IN_A_BOX = frozenset({"pressure", "volume", "density", *(f"pressure_{ab}" for ab in COMPONENTS)})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,33 +60,54 @@ class Measured:
 
 
 class MeasuredQuantity(NamedTuple):
-    """A quantity: its unit in generic form, what it is, and its value at each row."""
+    """A quantity: its unit in generic form, what it is, and its value at each row.
+
+    Where velocities mean nothing, one that needs them is refused, one in which they are `averaged` has their
+    mean, and one in which they are `absent` is all there. One that needs a box is refused in free space.
+    """
 
     unit: str
     description: str
     value: Callable[[Measured], Rows]
+    velocities: Literal["needed", "averaged", "absent"] = "needed"
+    needs_box: bool = True
+
+
+def _component(name: str) -> MeasuredQuantity:
+    text = f"{name} component of the pressure"
+    return MeasuredQuantity("pressure", text, lambda m: m.component(name), "averaged")
 
 
 QUANTITIES: dict[str, MeasuredQuantity] = {
-    "temperature": MeasuredQuantity("temperature", "temperature", lambda m: m.temperature),
-    "pressure": MeasuredQuantity("pressure", "pressure", lambda m: m.mean_pressure),
-    "potential_energy": MeasuredQuantity("energy", "potential energy", lambda m: m.potential),
-    "kinetic_energy": MeasuredQuantity("energy", "kinetic energy", lambda m: m.kinetic),
-    "total_energy": MeasuredQuantity("energy", "total energy", lambda m: m.potential + m.kinetic),
+    "temperature": MeasuredQuantity("temperature", "temperature", lambda m: m.temperature, needs_box=False),
+    "pressure": MeasuredQuantity("pressure", "pressure", lambda m: m.mean_pressure, "averaged"),
+    "potential_energy": MeasuredQuantity(
+        "energy", "potential energy", lambda m: m.potential, "absent", False
+    ),
+    "kinetic_energy": MeasuredQuantity("energy", "kinetic energy", lambda m: m.kinetic, needs_box=False),
+    "total_energy": MeasuredQuantity(
+        "energy", "total energy", lambda m: m.potential + m.kinetic, needs_box=False
+    ),
     "conserved_energy": MeasuredQuantity(
         "energy",
         "what the exact motion keeps: the energy, less what a thermostat has given",
         lambda m: m.totals.conserved + m.tail_energy,
+        needs_box=False,
     ),
-    "pressure_xx": MeasuredQuantity("pressure", "xx component of the pressure", lambda m: m.component("xx")),
-    "pressure_yy": MeasuredQuantity("pressure", "yy component of the pressure", lambda m: m.component("yy")),
-    "pressure_zz": MeasuredQuantity("pressure", "zz component of the pressure", lambda m: m.component("zz")),
-    "pressure_xy": MeasuredQuantity("pressure", "xy component of the pressure", lambda m: m.component("xy")),
-    "pressure_xz": MeasuredQuantity("pressure", "xz component of the pressure", lambda m: m.component("xz")),
-    "pressure_yz": MeasuredQuantity("pressure", "yz component of the pressure", lambda m: m.component("yz")),
-    "volume": MeasuredQuantity("length^3", "volume of the box", lambda m: m.constant(m.volume)),
+    "pressure_xx": _component("xx"),
+    "pressure_yy": _component("yy"),
+    "pressure_zz": _component("zz"),
+    "pressure_xy": _component("xy"),
+    "pressure_xz": _component("xz"),
+    "pressure_yz": _component("yz"),
+    "volume": MeasuredQuantity("length^3", "volume of the box", lambda m: m.constant(m.volume), "absent"),
     "density": MeasuredQuantity(
-        "1/length^3", "particles per volume", lambda m: m.constant(m.atoms / m.volume)
+        "1/length^3", "particles per volume", lambda m: m.constant(m.atoms / m.volume), "absent"
     ),
-    "atoms": MeasuredQuantity("1", "number of particles", lambda m: m.constant(m.atoms)),
+    "atoms": MeasuredQuantity("1", "number of particles", lambda m: m.constant(m.atoms), "absent", False),
 }
+
+
+def named_in(names: Collection[str], which: Callable[[MeasuredQuantity], bool]) -> list[str]:
+    """Those of the names that are quantities of which something holds, in alphabetical order."""
+    return sorted(name for name in names if name in QUANTITIES and which(QUANTITIES[name]))

@@ -1,7 +1,6 @@
 """Runs of particles: each replica through its stages in chunks, replicas in several threads."""
 
 import dataclasses
-import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,7 +18,6 @@ from simkit_solvers.loops.simulate_particles import (
     chunk_of_steps,
     simulate_particles,
 )
-from simkit_solvers.methods.particles.fire import FIRE
 from simkit_solvers.problems.motion import MotionUnits
 from simkit_solvers.problems.particles import Vector
 
@@ -44,7 +42,6 @@ CHUNK_SECONDS = 0.5
 STAGE_PAIRS, NEIGHBOURS, STAGE_STEPS = 2**27, 64, 2**14
 LARGEST_MOVE = 0.5  # cutoffs, in a step: beyond, a particle passes others without meeting them
 AT_ONCE = 10  # steps: after so few of them, the closest pair of the beginning shows why a step blew up
-GENTLE_MOVE = 0.05  # cutoffs, in a step of minimisation, where the file does not say
 
 
 def run_particles(
@@ -164,10 +161,9 @@ class _Program:
         saved: SavedState | None = None,
     ) -> ParticleRun:
         """The forces at the start of a stage, or where a saved state goes on, and its first measurement."""
-        cutoff, method = float(np.max(np.asarray(self.simulation.system.potential.cutoffs))), stage.method
+        cutoff = float(np.max(np.asarray(self.simulation.system.potential.cutoffs)))
+        method = stage.method.for_cutoff(cutoff)
         particles = on_host(particles)
-        if isinstance(method, FIRE) and math.isinf(float(method.furthest)):
-            method = dataclasses.replace(method, furthest=GENTLE_MOVE * cutoff)
         clock = self.clock(step) if measured else step
         dynamics = ParticleDynamics(
             self.forces,

@@ -14,7 +14,6 @@ from simkit_physics.particles.listed_forces import Precision
 from simkit_physics.particles.potentials.truncation import AbstractTruncation
 from simkit_physics.particles.units import UnitSystem
 from simkit_solvers import AbstractParticleMethod, AbstractTimeFunction, Particles, Vector
-from simkit_solvers.methods.particles.nose_hoover_chains import NoseHooverChains
 
 from simkit.config.settings import ParticleExperiment
 from simkit.experiments.constants import Constants
@@ -32,13 +31,9 @@ def temperature_changes(method: AbstractParticleMethod) -> bool:
 
 
 def conserves(method: AbstractParticleMethod) -> bool:
-    """Whether exact motion would keep the conserved energy of a method.
-
-    That of Nosé-Hoover chains is kept at a constant temperature only.
-    """
-    if isinstance(method, NoseHooverChains) and temperature_changes(method):
-        return False
-    return method.ensemble in ("NVE", "NVT")
+    """Whether exact motion would keep the conserved energy of a method."""
+    along = method.conserves_along_a_curve or not temperature_changes(method)
+    return along and method.ensemble in ("NVE", "NVT")
 
 
 def is_random(method: AbstractParticleMethod) -> bool:

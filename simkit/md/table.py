@@ -1,6 +1,5 @@
 """The table of a run of particles: means with their errors, for people and as plain data."""
 
-import math
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TextIO
@@ -9,7 +8,7 @@ import numpy as np
 from rich.table import Table
 
 from simkit.progress import counted
-from simkit.results.number_text import with_error
+from simkit.results.number_text import finite_or_none, row_title, with_error
 from simkit.results.printing import laid_out, printed
 from simkit.results.variants import each_variant, variant_names
 
@@ -44,8 +43,8 @@ def summary(dataset: "xr.Dataset") -> dict[str, Any]:
     if "drift" in dataset:
         drift = dataset["drift"]
         content["drift"] = {
-            "value": _finite(drift),
-            "stderr": _finite(dataset["drift_stderr"]),
+            "value": finite_or_none(drift),
+            "stderr": finite_or_none(dataset["drift_stderr"]),
             "unit": str(drift.attrs["units"]),
         }
         if "stderr_unknown" in drift.attrs:
@@ -63,29 +62,24 @@ def _each(dataset: "xr.Dataset", name: str) -> Iterator[tuple[str, dict[str, Any
     for i, kind in enumerate(kinds):
         label = f"{name} {kind}" if len(kinds) > 1 else name
         pair = np.ravel(value.values)[i], np.ravel(stderr.values)[i]
-        yield label, {"mean": _finite(pair[0]), "stderr": _finite(pair[1])} | about
+        yield label, {"mean": finite_or_none(pair[0]), "stderr": finite_or_none(pair[1])} | about
 
 
 def _figures(dataset: "xr.Dataset", name: str) -> dict[str, Any]:
     """The figures of one observable."""
     mean = dataset[f"{name}_mean"]
     figures: dict[str, Any] = {
-        "mean": _finite(mean),
-        "stderr": _finite(dataset[f"{name}_stderr"]),
-        "correlation_time": _finite(dataset[f"{name}_correlation_time"]),
-        "correlation_time_stderr": _finite(dataset[f"{name}_correlation_time_stderr"]),
-        "first": _finite(dataset[f"{name}_path"].isel(path=0, time=0)),
-        "last": _finite(dataset[f"{name}_path"].isel(path=0, time=-1)),
+        "mean": finite_or_none(mean),
+        "stderr": finite_or_none(dataset[f"{name}_stderr"]),
+        "correlation_time": finite_or_none(dataset[f"{name}_correlation_time"]),
+        "correlation_time_stderr": finite_or_none(dataset[f"{name}_correlation_time_stderr"]),
+        "first": finite_or_none(dataset[f"{name}_path"].isel(path=0, time=0)),
+        "last": finite_or_none(dataset[f"{name}_path"].isel(path=0, time=-1)),
         "n": int(mean.attrs["n"]),
         "unit": str(mean.attrs["units"]),
     }
     reason = mean.attrs.get("stderr_unknown")
     return figures | ({"stderr_unknown": str(reason)} if reason else {})
-
-
-def _finite(value: Any) -> float | None:
-    number = float(value)
-    return number if math.isfinite(number) else None
 
 
 def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
@@ -105,7 +99,7 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
         if key in one.get(section, {})
     ]
     rows = [variants[name][section][key] for section, key, name in places]
-    heads = [_named(key, row["unit"], several) for (_, key, _), row in zip(places, rows, strict=True)]
+    heads = [row_title(key, row["unit"], several) for (_, key, _), row in zip(places, rows, strict=True)]
     starts = [i for i, head in enumerate(heads) if i == 0 or head != heads[i - 1]]
     single = int(dataset.sizes["time"]) == 1
     columns = {"": [head if i in starts else "" for i, head in enumerate(heads)]}
@@ -128,10 +122,6 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
 def _names(variants: dict[str, dict[str, Any]], section: str) -> list[str]:
     """The rows of a section that any variant has."""
     return list(dict.fromkeys(key for one in variants.values() for key in one.get(section, {})))
-
-
-def _named(name: str, unit: str, with_unit: bool) -> str:
-    return f"{name} [{unit}]" if with_unit and unit not in ("", "1") else name
 
 
 def _with_error(row: dict[str, Any], figure: str, stderr: str) -> str:

@@ -25,6 +25,16 @@ def rounding_in(precision: str) -> float:
     return ROUNDINGS * float(np.finfo("float64" if precision == "mixed" else precision).eps)
 
 
+def finite_or_none(value: Any) -> float | None:
+    """A number that is finite; None in place of others."""
+    return float(value) if math.isfinite(value) else None
+
+
+def row_title(name: str, unit: str, with_unit: bool) -> str:
+    """The name of a row, and its unit where no column has that."""
+    return f"{name} [{unit}]" if with_unit and unit not in ("", "1") else name
+
+
 def titled(cells: list[str]) -> str:
     """The title of a column of z, and of differences where there is no spread."""
     off = [cell == "equal" or cell.endswith(OFF) for cell in cells if cell]

@@ -13,6 +13,7 @@ from simkit.results.number_text import (
     exact_difference,
     mean_text,
     rounding_of,
+    row_title,
     titled,
     with_error,
 )
@@ -73,7 +74,9 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
         return [with_error(row.get(key), row.get(f"{key}_stderr")) for row in figures]
 
     columns = {
-        "": [_named(quantity, row["unit"], several) if name == start else "" for quantity, name, row in rows],
+        "": [
+            row_title(quantity, row["unit"], several) if name == start else "" for quantity, name, row in rows
+        ],
         "variant": [name for _, name, _ in rows],
         ("value" if first["paths"] == 1 else "mean"): [mean_text(row) for row in figures],
         "in sample": [] if several else column("in_sample"),
@@ -100,10 +103,6 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
     shown = {title: cells for title, cells in columns.items() if any(cells)}
     ends = range(len(variants), len(rows), len(variants)) if several else [*accumulate(map(len, sections))]
     return laid_out(shown, ends, unicode)
-
-
-def _named(quantity: str, unit: str, with_unit: bool) -> str:
-    return f"{quantity} [{unit}]" if with_unit and unit not in ("", "1") else quantity
 
 
 def one_path_notes(dataset: "xr.Dataset") -> list[str]:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from simkit.ensemble.chunks import MOST_BYTES, Chunk, plan_chunks
+from simkit.ensemble.chunks import Chunk, plan_chunks, rows_in_memory
 from simkit.ensemble.could_differ import is_random
 from simkit.ensemble.over_chunks import concatenated
 from simkit.ensemble.paths import PathProgram, path_program
@@ -131,8 +131,8 @@ class SimulatedDesign:
 
     def __call__(self, design: Design, base: np.ndarray, first: int) -> dict[str, Values]:
         """The values of rows `first`, … by quantity, in blocks that fit into memory."""
-        row_bytes = 8 * self.replicates * design.members * self.paths * self.jobs.values_of_path
-        most = 1 << max(MOST_BYTES // row_bytes, 1).bit_length() - 1
+        values = self.replicates * design.members * self.paths * self.jobs.values_of_path
+        most = rows_in_memory(values)
         results: dict[str, Values] = {}
         for start in range(0, base.shape[1], most):
             block = self._rows(design, base[:, start : start + most], first + start)

@@ -7,10 +7,11 @@ from typing import Any, ClassVar, Literal
 import jax
 
 from simkit.errors import InputError
+from simkit.machine.on_each_device import first_devices
 from simkit.transforms.arguments import Positions, arity, check_positions, check_scalar, name_of
 from simkit.transforms.derivative import BUDGET, By, Derivative, Strategy, jacobian
 from simkit.transforms.second_order import Inner, hessian
-from simkit.transforms.spread import Axes, axes_of, axis_length, local_devices, spread
+from simkit.transforms.spread import Axes, axes_of, axis_length, spread
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +45,8 @@ class AbstractSpread:
 
     def check(self, function: Callable) -> None:
         _check_axes(type(self).__name__, self.in_axes, function)
-        local_devices(type(self).__name__, self.devices)
+        if self.devices is not None:
+            first_devices(self.devices, f"{type(self).__name__}.devices")
 
     def apply(self, function: Callable) -> Callable:
         return spread(function, self.in_axes, self.out_axes, self.devices, self.how)

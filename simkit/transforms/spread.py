@@ -10,19 +10,9 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 
 from simkit.errors import InputError
+from simkit.machine.on_each_device import first_devices
 
 Axes = int | None | tuple[int | None, ...]
-
-
-def local_devices(place: str, wanted: int | None) -> list:
-    """The first devices of this process, all by default."""
-    there = jax.local_devices()
-    if wanted is not None and not 1 <= wanted <= len(there):
-        raise InputError(
-            f"{place}: needs {wanted} devices, and this process has {len(there)}; use fewer, or "
-            "leave it out for all"
-        )
-    return there[:wanted]
 
 
 def axes_of(in_axes: Axes, args: tuple) -> tuple[int | None, ...]:
@@ -40,7 +30,7 @@ def spread(
     place = "Shard" if how == "shard" else "Pmap"
 
     def mapped(*args):
-        over = local_devices(place, devices)
+        over = jax.local_devices() if devices is None else [*first_devices(devices, f"{place}.devices")]
         axes = axes_of(in_axes, args)
         length = axis_length(place, axes, args)
         each = -(-length // len(over))

@@ -41,7 +41,11 @@ def test_the_table_of_commands_names_each_one():
     rows = "\n".join(line for line in README.splitlines() if line.startswith("| `simkit"))
     shown = set(re.findall(r"`simkit (\w+)", rows))
     commands = {command.name or command.callback.__name__ for command in app.registered_commands}
-    assert shown == commands
+    missing, gone = commands - shown, shown - commands
+    assert not missing, (
+        f"README.md: add a row to the table of commands for simkit {', simkit '.join(missing)}"
+    )
+    assert not gone, f"README.md: no such commands, remove their rows: {sorted(gone)}"
 
 
 def test_the_templates_and_tutorials_of_the_readme_are_those_there():

@@ -21,10 +21,11 @@ from simkit_solvers import CoarsenedNoise, CounterNoise, Grid, States, integrate
 from typer.testing import CliRunner
 
 import simkit
-from simkit import CLOSED_FORMS
+from simkit import CLOSED_FORMS, InputError
 from simkit.cli import app
 from simkit.ensemble.reducers import STATISTICS, Label, Moments, statistic
 from simkit.expressions.functions import NUMERIC, Function
+from simkit.md.quantities import QUANTITIES
 from simkit.results.statistics_csv import write_statistics
 
 
@@ -33,10 +34,10 @@ def blocks(readme: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / readme).read_text("utf-8"), re.S)
 
 
-def defined_by(readme: str) -> dict:
-    """What those blocks define."""
+def defined_by(readme: str, first: int | None = None) -> dict:
+    """What those blocks, or the first of them, define."""
     names: dict = {"__name__": "example"}
-    exec(compile("\n".join(blocks(readme)), readme, "exec"), names)
+    exec(compile("\n".join(blocks(readme)[:first]), readme, "exec"), names)
     return names
 
 
@@ -114,6 +115,56 @@ def test_an_observable_of_ones_own_has_its_exact_mean():
     np.testing.assert_allclose(dataset.straddle_path[:, -1], paths, rtol=1e-12)
     assert 0.1 < last(dataset, "straddle_stderr") < 0.25
     assert abs(last(dataset, "straddle_z")) < 5
+
+
+def test_a_quantity_of_ones_own_is_measured_and_refused_where_it_means_nothing(tmp_path):
+    with mock.patch.dict(QUANTITIES):
+        names = defined_by("simkit/md/README.md", 1)
+        dataset, experiment = names["dataset"], names["experiment"]
+        parts = float(dataset.E_mean) + float((dataset.P_path * dataset.V_path).mean())
+        assert float(dataset.H_mean) == pytest.approx(parts, rel=1e-12)
+        brownian = {"type": "BrownianDynamics", "temperature": 1.2, "friction": 1.0}
+        (tmp_path / "pair.xyz").write_text("2\n\nA 0 0 0\nA 1 1 0\n", "utf-8")
+        pair = {"file": str(tmp_path / "pair.xyz"), "box": {"free": True}, "velocities": {"temperature": 1.2}}
+        for change, reason in (
+            ({"solver": brownian}, "enthalpy needs velocities"),
+            ({"system": pair}, "enthalpy needs a periodic box"),
+        ):
+            with pytest.raises(InputError, match=reason):
+                simkit.run(experiment | change)
+
+
+def test_a_function_of_molecular_dynamics_is_a_file_with_its_keys(tmp_path):
+    copy = shutil.copytree(ROOT / "simkit", tmp_path / "simkit", ignore=shutil.ignore_patterns("__pycache__"))
+    setup, file, keys = blocks("simkit/md/README.md")
+    (copy / "md/functions/axis_energies.py").write_text(file, "utf-8")
+    section, key = keys.split("class ParticleObservable(Section):\n    ...\n")
+    place = "class ParticleObservable(Section):\n"
+    end = "\n\n\ndef section_of"
+    insert(copy / "config/settings/particle_observe.py", {place: section + place, end: f"\n{key}{end}"})
+    entry = "FUNCTIONS: dict[str, type[AbstractFunction]] = {\n"
+    own = "from simkit.md.functions.axis_energies import AxisEnergies\n\n"
+    insert(copy / "md/functions/__init__.py", {entry: f'{own}{entry}    "axis_energies": AxisEnergies,\n'})
+    code = """
+experiment["observe"] = {"K": "kinetic_energy", "along": {"axis_energies": {}}}
+dataset = run(experiment)
+print(float(dataset.K_mean), float(dataset.along.sum("axis")), *dataset.along.dims)
+"""
+    packages = {"PYTHONPATH": os.pathsep.join(map(str, [tmp_path, ROOT / "solvers", ROOT / "physics"]))}
+    command = [sys.executable, "-c", setup + code]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=os.environ | packages)
+    assert run.returncode == 0, run.stderr
+    total, parts, axis = run.stdout.split()
+    assert float(parts) == pytest.approx(float(total), rel=1e-12)
+    assert axis == "axis"
+
+
+def insert(file, changes):
+    text = file.read_text("utf-8")
+    for place, new in changes.items():
+        assert text.count(place) == 1
+        text = text.replace(place, new)
+    file.write_text(text, "utf-8")
 
 
 def test_a_function_that_does_not_say_where_it_jumps_is_not_differentiated_along_paths():

@@ -1,6 +1,6 @@
 """The section `observe` of an experiment of molecular dynamics."""
 
-from typing import Annotated
+from typing import Annotated, get_args
 
 from pydantic import Field
 
@@ -87,3 +87,8 @@ class ParticleObservable(Section):
         description="Heat capacity, and compressibility where forces are continuous; {} for the defaults.",
         examples=[{"every": 10}],
     )
+
+
+def section_of(function: str) -> type[Section]:
+    """The section of a function such as `rdf`."""
+    return get_args(ParticleObservable.model_fields[function].annotation)[0]  # or None

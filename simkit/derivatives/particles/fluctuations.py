@@ -24,12 +24,11 @@ from jaxtyping import Float
 
 from simkit.derivatives.particles.targets import RunNumbers
 from simkit.md.dataset import observed
-from simkit.md.quantities import COMPONENTS, OF_VELOCITIES, Measured
+from simkit.md.quantities import Measured, named_in
 from simkit.md.result import ParticleResult
 from simkit.time_series import Estimate, blocks_of, jackknife
 
 Rows = Float[np.ndarray, "paths rows"]
-WITH_MOMENTA = OF_VELOCITIES | {"pressure", *(f"pressure_{ab}" for ab in COMPONENTS)}
 
 
 def fluctuation_derivative(values: Rows, explicit: Rows, score: Rows) -> Estimate:
@@ -61,8 +60,8 @@ def derivatives_of(
     kinetic = np.asarray(measured.kinetic) * of_temperature
     estimates = {}
     for name in quantities:
-        moves = simulation.system.freedom and simulation.scalars[name].expression.names & WITH_MOMENTA
-        own = score + kinetic if moves else score
+        named = named_in(simulation.scalars[name].expression.names, lambda each: each.velocities != "absent")
+        own = score + kinetic if simulation.system.freedom and named else score
         estimates[name] = fluctuation_derivative(np.array(values[name]), np.array(explicit[name]), own)
     return estimates
 

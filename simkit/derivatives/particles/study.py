@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
-from simkit_physics.particles.potentials.truncation import Plain
 
 from simkit.config.settings import ParticleSensitivity
 from simkit.derivatives.particles.fluctuations import derivatives_of
@@ -126,7 +125,7 @@ def _refuse_observables(simulation: ParticleSimulation, quantities: list[str]) -
 def _refuse_step_at_cutoff(simulation: ParticleSimulation) -> None:
     """The motion does not feel a step of the energy, so that it samples another energy."""
     truncation = simulation.system.potential
-    if isinstance(truncation, Plain) and np.any(
+    if truncation.energy_jumps and np.any(
         np.asarray(truncation.potential.energy(jnp.asarray(truncation.cutoffs) ** 2))
     ):
         raise InputError(

@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from simkit_physics import POTENTIALS
-from simkit_physics.particles.potentials.truncation import Plain, Shifted
 from simkit_solvers.problems.problem import parameters_of
 
 from simkit.config.diagnostics import Diagnostics
@@ -125,7 +124,7 @@ def _held(constants: Constants) -> dict[str, float]:
 def _refuse_jump_at_cutoff(simulation: ParticleSimulation, label: str, change: Any) -> None:
     """Where the cutoff moves and the force jumps there, pairs at the cutoff would add to the derivative."""
     truncation = simulation.system.potential
-    if not isinstance(truncation, Plain | Shifted) or not np.any(np.asarray(change.cutoffs)):
+    if not truncation.force_jumps or not np.any(np.asarray(change.cutoffs)):
         return
     if np.any(np.asarray(truncation.potential.slope(jnp.asarray(truncation.cutoffs) ** 2))):
         raise InputError(

@@ -12,7 +12,7 @@ from simkit_solvers.grids.grid import Grid
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problems.problem import AbstractSDE
 
-from simkit.ensemble.chunks import MOST_BYTES, Chunk, Chunks, chunks_of_size
+from simkit.ensemble.chunks import Chunk, Chunks, halved_to_fit, plan_intervals
 from simkit.ensemble.early_exercise.martingale import interval_of
 from simkit.ensemble.failures import failed_paths
 from simkit.ensemble.jump_distribution import JumpDistribution, jump_distribution
@@ -26,7 +26,6 @@ from simkit.observe.exercise_rows import ExerciseRows
 from simkit.observe.observable import Observable
 from simkit.observe.observer import Observer
 
-CHUNK = 16384  # paths at a time, of which all intervals are in memory
 LEAST_PATHS = 2048
 
 
@@ -119,10 +118,7 @@ class OptionGroup:
     @property
     def martingale_paths(self) -> int:
         """How many paths a martingale is fitted on: fewer where their intervals would fill the memory."""
-        values, paths = sum(len(rows) for _, rows in self.rows), MARTINGALE_PATHS
-        while 8 * values * paths > MOST_BYTES and paths > LEAST_PATHS:
-            paths //= 2
-        return paths
+        return halved_to_fit(MARTINGALE_PATHS, sum(len(rows) for _, rows in self.rows), LEAST_PATHS)
 
     def sample(self, first: int, count: int, sink: Callable[[dict[str, Sample]], None]) -> None:
         """Give `sink` the samples of each option on `count` paths from an id, chunk by chunk.
@@ -181,7 +177,7 @@ class OptionGroup:
         rows = ExerciseRows(observer, self.every, self.components, self.jumps is not None)
         watched = observed.with_run(observer=rows)
         program, inputs = path_program(watched, watched.grid)
-        plan = chunks_of_size(count, min(self.simulation.chunk or CHUNK, CHUNK))
+        plan = plan_intervals(self.simulation, count)
         given = inputs, plan.ids()
         return Request(SampleProgram(program, self.rows), given, devices_of(self.simulation)), plan
 

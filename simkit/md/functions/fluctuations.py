@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from simkit_physics.particles.potentials.truncation import TRUNCATIONS, Plain, Shifted
+from simkit_physics.particles.potentials.truncation import TRUNCATIONS
 from simkit_solvers import Particles
 
 from simkit.config.settings.particle_observe import FluctuationSettings
@@ -78,7 +78,7 @@ def _missing(system: ParticleSystem) -> str:
         return ""
     half, cutoff = min(system.widths) / 2, float(system.potential.cutoff)
     reason = ""
-    if isinstance(system.potential, Plain | Shifted):
+    if system.potential.force_jumps:
         name = {kind: name for name, kind in TRUNCATIONS.items()}[type(system.potential)]
         reason = f"with truncation: {name} the force jumps at the cutoff; take shifted_force or switched"
     elif any(system.tail):

@@ -41,7 +41,7 @@ class AbstractRun(eqx.Module):
     carries_derivatives: eqx.AbstractClassVar[bool]
 
     @abc.abstractmethod
-    def with_problem(self, problem) -> "AbstractRun":
+    def with_problem(self, problem: Any) -> "AbstractRun":
         """This run with another form of the problem."""
 
     @abc.abstractmethod

@@ -56,6 +56,14 @@ def test_each_ends_as_smoothly_as_its_name_says(name, energy, slope):
 
 
 @pytest.mark.parametrize("name", TRUNCATIONS)
+def test_each_says_what_jumps_at_its_cutoff(name):
+    whole, pair = truncated(name), truncated(name).of_pair(NONE, NONE)
+    r2 = jnp.asarray((CUTOFF * (1 - 1e-9)) ** 2)
+    assert whole.energy_jumps == (abs(pair.energy(r2)) > 1e-3)
+    assert whole.force_jumps == (abs(pair.slope(r2)) > 1e-3)
+
+
+@pytest.mark.parametrize("name", TRUNCATIONS)
 @each_potential
 def test_the_slope_is_the_derivative_of_the_energy(name, potential):
     pair = truncated(name, POTENTIALS[potential](**POTENTIALS[potential].example), 1.05).of_pair(NONE, NONE)

@@ -37,6 +37,7 @@ from simkit.cli.catalogue import KINDS, first_sentence
 from simkit.cli.completion import template_names
 from simkit.cli.failures import reported
 from simkit.cli.typer_app import ELSEWHERE
+from simkit.closed_forms.registry import example_of
 from simkit.config import Experiment, ParticleExperiment
 from simkit.expressions import function_summaries
 from simkit.md.functions import FUNCTIONS
@@ -540,6 +541,13 @@ class TestOtherCommands:
         simulation = load(content["yaml"])
         assert type(simulation.problem).__name__ == name
         assert f"  {content['yaml'].splitlines()[0]}\n" in simkit_command("describe", name).stdout
+
+    @pytest.mark.parametrize("name", CLOSED_FORMS)
+    def test_yaml_of_a_closed_form_has_its_value(self, name):
+        content = json.loads(simkit_command("describe", name, "--json").stdout)
+        decay = {"model": {"ode": {"y": "x - y"}}, "initial": {"y": 0}, "time": {"t1": 1, "steps": 1}}
+        simulation = load(decay | yaml.safe_load(content["yaml"]))
+        assert simulation.constants["x"] == CLOSED_FORMS[name](**example_of(name))
 
     @pytest.mark.parametrize("name", KEYS)
     def test_describe_of_a_key_shows_all_below_it_and_an_example_that_is_one(self, name):

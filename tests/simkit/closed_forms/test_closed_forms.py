@@ -4,6 +4,7 @@ import inspect
 import math
 import subprocess
 import sys
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from simkit.closed_forms.geometric_asian import geometric_asian_call
 from simkit.closed_forms.heston import heston_call, heston_put
 from simkit.closed_forms.jump_diffusions import bates_call, kou_call, merton_call
 from simkit.closed_forms.moments import cir_mean, cir_variance, gbm_mean, gbm_variance, ou_mean, ou_variance
+from simkit.closed_forms.registry import EXAMPLES, closed_form, example_of
 
 AT_THE_MONEY = {"S": 100.0, "K": 100.0, "r": 0.05, "sigma": 0.2, "T": 1.0}
 SKEWED = {"S": 90.0, "K": 105.0, "r": 0.03, "sigma": 0.35, "T": 0.6, "q": 0.07}
@@ -138,28 +140,66 @@ def test_limits_on_the_strike():
     assert bs.black_scholes_call(S=0, K=100, r=0.1, sigma=0.2, T=1) == 0
 
 
-@pytest.mark.parametrize("name", CLOSED_FORMS)
-def test_errors_name_the_argument(name):
-    form = CLOSED_FORMS[name]
-    valid = {**AT_THE_MONEY, **HESTON, "X": 3.0, "mu": 0.1, "B": 90.0, "n": 12, "S1": 100.0, "S2": 90.0}
-    valid |= {"sigma1": 0.2, "sigma2": 0.3, "q1": 0.0, "q2": 0.0, "a": 1.0, "b": 1.0}
-    valid |= {"S3": 80.0, "sigma3": 0.1, "rho12": 0.5, "rho13": -0.2, "rho23": 0.0, "q3": 0.0, "dt": 0.1}
-    valid |= {"lam": 1.0, "m": -0.1, "delta": 0.2, "p": 0.4, "eta1": 10.0, "eta2": 5.0, "price": 12.0}
-    arguments = {n: valid[n] for n in inspect.signature(form).parameters}
-    assert math.isfinite(form(**arguments))
+def refusal(form, arguments):
+    """What it says of arguments that it refuses; None of others."""
+    try:
+        form(**arguments)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def assert_arguments_are_checked(name):
+    """Of a closed form with its example: what `@closed_form` checks, and what the form has to."""
+    form, arguments = CLOSED_FORMS[name], example_of(name)
+    assert math.isfinite(form(**arguments)), f"{name}: its example gives no finite value; choose another"
     for argument in arguments:
         for wrong in (math.nan, math.inf):
-            with pytest.raises(ValueError, match=rf"^{argument}: must be a finite number, got {wrong}$"):
-                form(**{**arguments, argument: wrong})
-    free = {"theta"} if name in ("vasicek_bond", "hull_white_bond") else set()
-    for argument in {"K", "B", "sigma", "sigma1", "T", "v0", "kappa", "theta", "xi", "lam"} & {
-        *arguments
-    } - free:
-        with pytest.raises(ValueError, match=rf"^{argument}: must be >= 0, got -0.25$"):
-            form(**{**arguments, argument: -0.25})
-    for argument in {"rho", "rho12", "rho13", "rho23"} & set(arguments):
-        with pytest.raises(ValueError, match=rf"^{argument}: must lie between -1 and 1, got 1.5$"):
-            form(**{**arguments, argument: 1.5})
+            said = refusal(form, arguments | {argument: wrong})
+            assert said == f"{argument}: must be a finite number, got {wrong}"
+        said = refusal(form, arguments | {argument: 0.0})
+        assert said is None or argument in said.partition(": ")[0].split(", "), f"name {argument} in: {said}"
+    for letters, wrong, text, check in RANGES:
+        for argument in letters & {*arguments}:
+            said = refusal(form, arguments | {argument: wrong})
+            assert said == f"{argument}: must {text}, got {wrong}", (
+                f"{name} with {argument} = {wrong}: call {check}({argument}={argument}) in it first"
+            )
+
+
+RANGES = (
+    ({"K", "B", "sigma", "sigma1", "T", "v0", "kappa", "xi", "lam"}, -0.25, "be >= 0", "nonnegative"),
+    ({"rho", "rho12", "rho13", "rho23"}, 1.5, "lie between -1 and 1", "correlation"),
+)
+
+
+@pytest.mark.parametrize("name", CLOSED_FORMS)
+def test_errors_name_the_argument(name):
+    assert_arguments_are_checked(name)
+
+
+@pytest.mark.parametrize("name", [n for n in CLOSED_FORMS if n.startswith(("ou", "cir", "heston", "bates"))])
+def test_rates_and_levels_of_variance_are_not_negative(name):
+    arguments = example_of(name)
+    if "theta" in arguments:
+        with pytest.raises(ValueError, match=r"^theta: must be >= 0, got -0.25$"):
+            CLOSED_FORMS[name](**{**arguments, "theta": -0.25})
+
+
+def test_a_closed_form_of_ones_own_is_told_what_it_lacks():
+    with mock.patch.dict(CLOSED_FORMS), mock.patch.dict(EXAMPLES):
+
+        @closed_form(smooth=True)
+        def inverse(*, level, T):
+            return 1 / (level * T)
+
+        with pytest.raises(ValueError, match=r"^inverse: needs an example of level; write @closed"):
+            example_of("inverse")
+        with pytest.raises(ValueError, match=r"^T: must not be 0, by which inverse divides$"):
+            inverse(level=1.0, T=0.0)
+        EXAMPLES["inverse"] = {"level": 2.0}
+        with pytest.raises(AssertionError, match=r"^inverse with T = -0.25: call nonnegative\(T=T\) in it"):
+            assert_arguments_are_checked("inverse")
 
 
 JUMPY = {"S": 100.0, "K": 95.0, "r": 0.03, "q": 0.01, "T": 0.7, "lam": 0.8}

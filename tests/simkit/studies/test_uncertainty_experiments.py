@@ -13,7 +13,7 @@ import simkit
 from simkit import InputError, NumericalError, OutputError, load, uncertainty
 from simkit.cli import app
 from simkit.distributions import Normal, Uniform
-from simkit.studies import simulations
+from simkit.ensemble import chunks
 from simkit.studies.experiments import UNUSED
 from simkit.studies.methods import NEVER_CHANGES, NO_INFLUENCE, ONLY_NOISE
 from simkit.studies.plan import load_uncertain
@@ -164,7 +164,7 @@ def test_every_point_of_a_row_meets_the_same_paths(monkeypatch):
     assert len(np.unique(values)) == 4 * 16 * 2 * 2
     later = simulated(design, np.ones((4, 8, 6)), 8)["z"].each
     assert np.array_equal(later, values[:, 8:])
-    monkeypatch.setattr(simulations, "MOST_BYTES", 4 * 8 * 4 * 5 * 8)  # of eight rows
+    monkeypatch.setattr(chunks, "MOST_BYTES", 4 * 8 * 4 * 5 * 8)  # of eight rows
     assert np.array_equal(simulated(design, np.ones((4, 16, 6)), 0)["z"].each, values)
 
 

@@ -38,3 +38,8 @@ def test_a_minimum_that_is_not_reached_is_an_error():
         minimise_particles(LennardJonesCluster(), at_rest(moved), 0.01, 1e-7, most_steps=60)
     assert error.value.force > 1e-7
     assert int(error.value.run.state.step) == 60
+
+
+def test_a_step_is_short_beside_the_cutoff_unless_its_length_is_given():
+    assert FIRE().for_cutoff(2.0).furthest == pytest.approx(0.1)
+    assert FIRE(furthest=0.3).for_cutoff(2.0).furthest == 0.3

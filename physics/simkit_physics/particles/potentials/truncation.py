@@ -2,7 +2,7 @@
 
 import abc
 import math
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import equinox as eqx
 import jax
@@ -41,9 +41,12 @@ class TailCorrection(NamedTuple):
 class AbstractTruncation(eqx.Module):
     """A potential that ends at a cutoff, which may be a table over species; what forces take.
 
+    `energy_jumps` and `force_jumps` say whether it makes either of them jump at the cutoff.
     Raises `ValueError` for tables of different sizes and for a cutoff beyond the end of the potential.
     """
 
+    energy_jumps: eqx.AbstractClassVar[bool]
+    force_jumps: eqx.AbstractClassVar[bool]
     potential: eqx.AbstractVar[AbstractPotential]
     cutoffs: eqx.AbstractVar[PairParameter]
 
@@ -118,6 +121,8 @@ class _PlainPair(eqx.Module):
 class Plain(AbstractTruncation):
     r"""$u(r)$ below the cutoff and 0 from there on: energy and force jump, so no dynamics conserves it."""
 
+    energy_jumps: ClassVar[bool] = True
+    force_jumps: ClassVar[bool] = True
     potential: AbstractPotential
     cutoffs: PairParameter = parameter("length", "where the potential ends", above=0)
 
@@ -143,6 +148,8 @@ class _ShiftedPair(eqx.Module):
 class Shifted(AbstractTruncation):
     r"""$u(r) - u(r_c)$ below the cutoff $r_c$: the energy is continuous, the force jumps."""
 
+    energy_jumps: ClassVar[bool] = False
+    force_jumps: ClassVar[bool] = True
     potential: AbstractPotential
     cutoffs: PairParameter = parameter("length", "where the potential ends", above=0)
 
@@ -180,6 +187,8 @@ class ShiftedForce(AbstractTruncation):
     Reference: Toxvaerd & Dyre (2011), Shifted forces in molecular dynamics, doi:10.1063/1.3558787.
     """
 
+    energy_jumps: ClassVar[bool] = False
+    force_jumps: ClassVar[bool] = False
     potential: AbstractPotential
     cutoffs: PairParameter = parameter("length", "where the potential ends", above=0)
 
@@ -221,6 +230,8 @@ class Switched(AbstractTruncation):
     changed.
     """
 
+    energy_jumps: ClassVar[bool] = False
+    force_jumps: ClassVar[bool] = False
     potential: AbstractPotential
     cutoffs: PairParameter = parameter("length", "where the potential ends", above=0)
     onsets: PairParameter = parameter("length", "where switching begins, below the cutoff", above=0)

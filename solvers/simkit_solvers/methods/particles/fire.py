@@ -1,5 +1,7 @@
 """FIRE: minimisation by molecular dynamics that never goes uphill for long."""
 
+import dataclasses
+import math
 from typing import ClassVar, NamedTuple
 
 import jax
@@ -10,6 +12,8 @@ from simkit_solvers.methods.particles.particle_method import AbstractParticleMet
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.problems.motion import MotionUnits, inverse_mass, velocity
 from simkit_solvers.problems.particles import Particles, Vector
+
+GENTLE_MOVE = 0.05  # cutoffs, in a step
 
 
 class Descent(NamedTuple):
@@ -77,6 +81,12 @@ class FIRE(AbstractParticleMethod):
 
     def degrees_of_freedom(self, count: int) -> int:
         return 0
+
+    def for_cutoff(self, cutoff: float) -> "FIRE":
+        """`furthest` is a twentieth of the cutoff, unless it was given."""
+        if not math.isinf(float(self.furthest)):
+            return self
+        return dataclasses.replace(self, furthest=GENTLE_MOVE * cutoff)
 
     def _after(self, falling: jax.Array, memory: Descent) -> Descent:
         """Step length and weight of a step on which the energy falls, or rises."""

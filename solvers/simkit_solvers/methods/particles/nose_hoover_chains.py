@@ -49,6 +49,7 @@ class NoseHooverChains(AbstractParticleMethod):
     """
 
     ensemble: ClassVar = "NVT"
+    conserves_along_a_curve: ClassVar = False
 
     temperature: Scalar | AbstractTimeFunction = option(
         "temperature", "temperature of the heat bath", above=0

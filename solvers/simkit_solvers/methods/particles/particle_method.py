@@ -81,6 +81,7 @@ class AbstractParticleMethod(eqx.Module):
 
     ensemble: ClassVar[Ensemble]
     random: ClassVar[bool] = False
+    conserves_along_a_curve: ClassVar[bool] = True  # its quantity, while the temperature changes
 
     @abc.abstractmethod
     def init(self, particles: Particles, units: MotionUnits) -> PyTree:
@@ -105,6 +106,10 @@ class AbstractParticleMethod(eqx.Module):
     def given_energy(self, particles: Particles, memory: PyTree, step: ParticleStep) -> jax.Array:
         """What has to be added to the energy to make the conserved quantity; 0 where that is the energy."""
         return jnp.zeros((), particles.position.x.dtype)
+
+    def for_cutoff(self, cutoff: float) -> "AbstractParticleMethod":
+        """The method for forces that end at a cutoff, where that decides options that were not given."""
+        return self
 
 
 def option(
