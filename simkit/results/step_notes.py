@@ -150,6 +150,11 @@ def _censored(dataset: "xr.Dataset", names: Iterable[str], which: str) -> Iterab
 def _why_unknown(dataset: "xr.Dataset", failed: bool) -> str:
     """The reason why there is no step bias: paths that have failed on other steps, or no other steps."""
     adaptive = "rtol" in dataset.attrs
+    if "dt" in dataset.attrs and dataset.attrs["kind"] == "ode" and not failed:
+        return (
+            "the largest or smallest value is one at a step, and those between steps are not seen; compare "
+            "with more steps"
+        )
     if "dt" in dataset.attrs:
         return (
             "jumps are not split between halves of a step, and no longer steps meet all dates; use an even "

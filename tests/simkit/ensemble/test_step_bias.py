@@ -369,6 +369,26 @@ def test_a_step_bias_is_sure_from_five_standard_errors_on(bias, kind):
     assert resolution(StepError(bias, 0.16, 0.16, "estimate", 1.0), 10.0, 0.0, 0.12, 100).kind == kind
 
 
+def test_the_step_bias_of_a_largest_value_at_steps_is_unknown():
+    """That of requested dates is known, and of random paths the steps are the dates."""
+    peaks = {"every": {"value": "max(x)", "every": 5}, "all": "max(x) + 1", "end": "x"}
+    wave = {
+        "model": {"ode": {"x": "v", "v": "-x"}},
+        "initial": {"x": 0.0, "v": 1.0},
+        "solver": "Tsit5",
+        "time": {"t1": 3.0, "steps": 20},
+        "observe": peaks,
+    }
+    result = simkit.run(wave)
+    figures = summary(result)["observables"]
+    assert [name for name in peaks if figures[name]["bias"] is None] == ["all"]
+    assert "the step bias is unknown (all): the largest or smallest value is one at a step" in table(result)
+    noisy = {"sde": {"x": {"drift": "-x", "noise": {"W": 1}}}}
+    random = wave | {"model": noisy, "initial": {"x": 0.0}, "solver": "EulerMaruyama"}
+    figures = summary(simkit.run(random | {"ensemble": {"paths": 500}}))["observables"]
+    assert figures["all"]["bias"] is not None
+
+
 @pytest.mark.parametrize(
     ("noise", "stderr", "spread", "kind"),
     [
