@@ -295,7 +295,7 @@ FAILURES = [
         1,
         1,
         r"path 0: stopped at t = \S+ of 40, where odd takes X from 0 to -1; path 1: .* -1, and 1 more"
-        " in the same block of 2048 paths: a count would leave 0",
+        " of all 4 paths: a count would leave 0",
     ),
     (
         "X -> 2 X",
