@@ -39,7 +39,7 @@ def resolution(error: StepError | None, size: float, spread: float, stderr: floa
     if bias > MANY * math.hypot(stderr, error.noise):
         matters = bias > OF_VALUE * size or bias > max(OF_SPREAD * spread, GOOD * size)
     else:
-        bias, larger = error.stderr, max(size, OF_VALUE * spread)
+        bias, larger = error.stderr, max(size, OF_SPREAD * spread)
         matters = error.noise > MANY * stderr > 0 and bias > OF_VALUE * larger
     if not matters:
         return Resolution("resolved")

@@ -397,6 +397,7 @@ def test_the_step_bias_of_a_largest_value_at_steps_is_unknown():
         (6.0, 2.0, 100.0, "resolved"),  # more paths would decide
         (0.4, 0.01, 1.0, "resolved"),  # of a value of 10
         (6.0, 0.0, 0.0, "resolved"),  # the same on all paths
+        (6.0, 1.0, 230.0, "noticeable"),  # paths so far apart that other steps make others of them
     ],
 )
 @pytest.mark.parametrize("bias", [0.0, -0.04])
