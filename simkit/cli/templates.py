@@ -28,7 +28,8 @@ def new(
     """Write TEMPLATE.yaml into the current directory, ready to run."""
     with reported():
         if template not in template_names():
-            raise InputError(f"no template {template!r}{did_you_mean(template, template_names())}")
+            hint = did_you_mean(template, template_names()) or f"; known: {', '.join(template_names())}"
+            raise InputError(f"no template {template!r}{hint}")
         text = resources.files("simkit.templates").joinpath(f"{template}.yaml").read_text(encoding="utf-8")
         target = Path(f"{template}.yaml")
         try:

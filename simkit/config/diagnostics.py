@@ -42,7 +42,7 @@ class Diagnostics:
             part = path[:length]
             if part in self.document.options:
                 option = self.document.options[part]
-                named = option.partition(" ")[2]  # after --set, or override
+                named = option.partition(" ")[2] or key_text(part)  # after --set, or override, or --threads
                 self._keep(path, (float("inf"), 0), option, message, hide=key_text(path) == named)
                 return
             marks = self.document.keys if at_key else self.document.values

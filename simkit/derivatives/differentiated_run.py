@@ -26,6 +26,7 @@ from simkit.ensemble.chunks import leaf_by_leaf
 from simkit.ensemble.could_differ import observable_of
 from simkit.ensemble.paths import PathProgram
 from simkit.ensemble.simulation import Driver, Run, Simulation
+from simkit.ensemble.step_bias.coupled_steps import extremes_of_steps
 from simkit.ensemble.step_bias.step_levels import levels
 from simkit.ensemble.work import devices_of
 from simkit.experiments.inline.model_text import discontinuities_of
@@ -145,10 +146,7 @@ class DifferentiatedRun:
 
     def has_extremes_of_steps(self, quantity: str) -> bool:
         """Whether a quantity of an ordinary equation has the largest or smallest value at its fixed steps."""
-        observable = self.observable(quantity)
-        if observable is None or observable.every is not None or self.finer is None:
-            return False
-        return any(each.kink == "extreme" for each in observable.functionals)
+        return quantity in extremes_of_steps(self.simulation)
 
     def monitoring_interval(self, quantity: str) -> int:
         """The number of steps from one observation of the path by a quantity to the next."""

@@ -18,7 +18,8 @@ class EstimatedDerivative:
     steps differs, for finite differences how much a formula of lower order does, and for coupled copies what
     is left of their distance; `steps` what the steps of a stochastic run leave at the end. `tail` says
     whether `stderr` can be believed.
-    `check` is the same by finite differences, where that is requested and another method.
+    `check` is the same by finite differences, where that is requested and another method. `unknown` says why
+    its error is not known, if it is not.
     """
 
     choice: Selection
@@ -29,6 +30,7 @@ class EstimatedDerivative:
     check: "EstimatedDerivative | None" = None
     steps: StepError | None = None
     tail: Tail | None = None
+    unknown: str = ""
 
     @property
     def verdict(self) -> Verdict:

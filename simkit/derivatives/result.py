@@ -95,6 +95,8 @@ def _derivatives(
             variables[f"{key}{suffix}"] = stacked(rows, text.format(name))
     variables[f"{key}_estimator"] = (dims[0], [d.choice.method for d in derivatives])
     variables[f"{key}_reason"] = (dims[0], [d.choice.reason for d in derivatives])
+    if any(d.unknown for d in derivatives):
+        variables[f"{key}_unknown"] = (dims[0], [d.unknown for d in derivatives])
     return variables
 
 

@@ -36,6 +36,10 @@ from simkit.experiments.sensitivity_names import named_pairs
 from simkit.garbage import seldom_collected
 from simkit.observe.exercise import POLICIES
 
+OF_STEPS = (
+    "the extreme is the value at a step, whose time stays where it is while that of the true one moves; "
+    "compare with many more steps"
+)
 FEWEST = 64  # paths of one policy, for its mean to say something
 
 
@@ -102,7 +106,8 @@ def _finished(collected: Collected, choice: Selection, capped: bool) -> Estimate
     values = collected.level_values[derivative.choice]
     steps = None if capped else error_of_derivative(run.simulation, choice.quantity, values)
     check = None if _differs(derivative.choice) else collected.derivatives.get(_check_of(choice))
-    derivative = dataclasses.replace(derivative, steps=steps, tail=values.tail, check=check)
+    unknown = OF_STEPS if run.has_extremes_of_steps(choice.quantity) else ""
+    derivative = dataclasses.replace(derivative, steps=steps, tail=values.tail, check=check, unknown=unknown)
     selected = dataclasses.replace(derivative.choice, reason=_reason(run, derivative, capped))
     return dataclasses.replace(derivative, choice=selected)
 

@@ -36,12 +36,14 @@ def failed_paths(simulation: Simulation, ids: np.ndarray) -> NumericalError:
     """The error for paths that failed: their ids, and when and where the first ones did.
 
     A path is a pure function of its id, so the first failures are run again with rows close together to find
-    the time, which costs the ensemble itself nothing. Named and counted are those of the first block of paths
-    with a failure, which are the same however the ensemble is cut.
+    the time, which costs the ensemble itself nothing. Named and counted are those up to the end of the first
+    leaf with a failure, which are the same however the ensemble is cut.
     """
-    ids = ids[ids // LEAF == ids[0] // LEAF]
+    leaf = ids[0] // LEAF
+    ids, end = ids[ids // LEAF == leaf], (leaf + 1) * LEAF
     failures = [failure_of(simulation, int(path)) for path in ids[:SHOWN]]
-    more = f", and {len(ids) - SHOWN} more in the same block of {LEAF} paths" if len(ids) > SHOWN else ""
+    among = f"the first {end:,}" if end < simulation.paths else f"all {simulation.paths:,}"
+    more = f", and {len(ids) - SHOWN} more of {among} paths" if len(ids) > SHOWN else ""
     known = {each.status: REMEDIES[each.status] for each in failures if each.status in REMEDIES}
     stepping = simulation.stepping
     general = stepping.float32_remedy if simulation.precision == "float32" else None

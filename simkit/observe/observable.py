@@ -63,6 +63,11 @@ class Observable:
         return any(m.date is None and not m.functional.over_time for m in self.monitors)
 
     @property
+    def has_extremes_of_steps(self) -> bool:
+        """Whether the largest or smallest value at any step is in it, and not that of requested dates."""
+        return self.every is None and any(functional.kink == "extreme" for functional in self.functionals)
+
+    @property
     def hitting_time(self) -> Monitor | None:
         """The accumulator of the hitting time that it is, if it is nothing else."""
         whole = None if self.exercise else self.expression.whole

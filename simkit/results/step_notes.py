@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simkit.ensemble.step_bias.resolution import COMPARABLE
 from simkit.results.variants import each_variant
 
 if TYPE_CHECKING:
@@ -40,18 +41,22 @@ def of_variant(variant: str) -> str:
 
 
 def unresolved_notes(dataset: "xr.Dataset", which: str = "") -> list[str]:
-    """A line for the quantities of a single run that are no result."""
+    """A line for each reason why quantities of a single run are no result."""
     return no_result(dataset, by_quantity(dataset, "unresolved"), which)
 
 
 def no_result(dataset: "xr.Dataset", wanted: dict[str, int], which: str = "") -> list[str]:
-    """A line for the figures that are no result, given the steps wanted for each."""
+    """A line for the figures that are no result for the same reason, given the steps wanted for each."""
     if not wanted:
         return []
     accept = "" if _keeps_unresolved(dataset) else "; or accept it by ensemble: {unresolved: keep}"
+    alike: dict[str, dict[str, int]] = {}
+    for name, steps in wanted.items():
+        reason = _unsure(dataset, name) or "the step bias is as large as the value"
+        alike.setdefault(reason, {})[name] = steps
     return [
-        f"! {', '.join(wanted)}{which}: no result, the step bias is as large as the value; "
-        f"{more_steps(dataset, wanted)}{accept}"
+        f"! {', '.join(names)}{which}: no result, {reason}; {more_steps(dataset, names)}{accept}"
+        for reason, names in alike.items()
     ]
 
 
@@ -103,14 +108,16 @@ def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
 
 
 def _unsure(dataset: "xr.Dataset", name: str) -> str:
-    """How well a step bias is known where its error is larger than itself; nothing where it is not."""
+    """How well a step bias is known, if its error is larger or comparable with both it and the value."""
     value, bias, error = (
         float(np.atleast_1d(dataset.get(f"{name}_{key}", np.nan))[-1])
         for key in ("mean", "bias", "bias_stderr")
     )
-    if not error > abs(bias):
+    if not error > abs(bias) * (COMPARABLE if error > COMPARABLE * abs(value) else 1):
         return ""
-    part = f", {100 * error / abs(value):.2g} % of the value" if value else ""
+    part = (
+        f", {100 * error / abs(value):.2g} % of the value" if error < abs(value) else ", more than the value"
+    )
     return f"the step bias is known only to ± {error:.2g}{part}"
 
 
@@ -143,6 +150,11 @@ def _censored(dataset: "xr.Dataset", names: Iterable[str], which: str) -> Iterab
 def _why_unknown(dataset: "xr.Dataset", failed: bool) -> str:
     """The reason why there is no step bias: paths that have failed on other steps, or no other steps."""
     adaptive = "rtol" in dataset.attrs
+    if "dt" in dataset.attrs and dataset.attrs["kind"] == "ode" and not failed:
+        return (
+            "the largest or smallest value is one at a step, and those between steps are not seen; compare "
+            "with more steps"
+        )
     if "dt" in dataset.attrs:
         return (
             "jumps are not split between halves of a step, and no longer steps meet all dates; use an even "

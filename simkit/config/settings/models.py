@@ -5,7 +5,15 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Discriminator, Field, Tag
 
 from simkit.config.settings.tags import INLINE_HAMILTONIAN, INLINE_NETWORK, INLINE_ODE, INLINE_SDE, NAMED
-from simkit.config.settings.values import ONE_OF, NumberOrExpression, NumberOrList, Section, Shorthand, Text
+from simkit.config.settings.values import (
+    ONE_OF,
+    NumberOrExpression,
+    NumberOrList,
+    Section,
+    Shorthand,
+    Text,
+    TypeName,
+)
 
 
 class NamedModel(Section):
@@ -14,7 +22,7 @@ class NamedModel(Section):
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, NumberOrList]
 
-    type: Text = Field(description="Name of the model; `simkit list` shows all.", examples=["GBM"])
+    type: TypeName = Field(description="Name of the model; `simkit list` shows all.", examples=["GBM"])
 
 
 class SDEVariable(Section):

@@ -21,7 +21,7 @@ from simkit.config.settings.values import (
     NumberOrExpression,
     Section,
     Shorthand,
-    Text,
+    TypeName,
     VariantSettings,
     checked,
     text,
@@ -58,7 +58,7 @@ class Integrator(Section):
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Any]
 
-    type: Text = Field(
+    type: TypeName = Field(
         description="Name of the method; `simkit list` shows all.", examples=["VelocityVerlet"]
     )
 

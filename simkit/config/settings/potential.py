@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from simkit.config.settings.values import ONE_OF, NumberOrExpression, Section, Text
+from simkit.config.settings.values import ONE_OF, NumberOrExpression, Section, Text, TypeName
 
 
 class PairSettings(Section):
@@ -24,7 +24,7 @@ class Potential(Section):
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Any]
 
-    type: Text | None = Field(
+    type: TypeName | None = Field(
         None,
         description="Name of the potential; `simkit list` shows all. Tabulated is that of a file.",
         examples=["LennardJones"],

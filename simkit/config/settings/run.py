@@ -14,7 +14,7 @@ from simkit.config.settings.values import (
     ONE_OF,
     NumberOrExpression,
     Section,
-    Text,
+    TypeName,
     checked,
     plain_number,
     whole,
@@ -47,7 +47,9 @@ class Solver(Section):
 
     model_config = ConfigDict(extra="allow")
 
-    type: Text = Field(description="Name of the solver; `simkit list` shows all.", examples=["EulerMaruyama"])
+    type: TypeName = Field(
+        description="Name of the solver; `simkit list` shows all.", examples=["EulerMaruyama"]
+    )
     convert: bool = Field(
         False,
         description="Whether an Itô model may be converted to the equivalent Stratonovich model, or vice "

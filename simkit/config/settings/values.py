@@ -117,6 +117,12 @@ def text(value: Any) -> str:
     return value
 
 
+def _type_name(value: Any) -> str:
+    if not isinstance(value, str):
+        raise wrong(f"must be a name, got {shown(value)}; `simkit list` shows all")
+    return value
+
+
 def _dataset_name(value: Any) -> str:
     name = text(value)
     if not name.endswith((".zarr", ".nc", ".csv")):
@@ -222,6 +228,7 @@ NumberOrList = Annotated[float | str | list[Any], PlainValidator(_number_or_list
 
 
 Text = Annotated[str, *checked(text, {"type": "string"})]
+TypeName = Annotated[str, *checked(_type_name, {"type": "string"})]
 
 
 DatasetName = Annotated[str, *checked(_dataset_name, {"type": "string", "pattern": "\\.(zarr|nc|csv)$"})]

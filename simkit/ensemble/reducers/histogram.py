@@ -198,13 +198,16 @@ def quantile_error(row: Counts, up_to: np.ndarray, level: float) -> float:
 
 
 def order_statistic(row: Counts, up_to: np.ndarray, index: int) -> tuple[float, float]:
-    """The value at position `index` of the sorted sample, evenly spread in its bin; a bound on its error."""
+    """The value at position `index` of the sorted sample, evenly spread in its bin; a bound on its error.
+
+    What lies in bin 0, many equal zeros more often than numbers below any normal float32, counts as 0.
+    """
     if index == 0:
         return row.low, 0.0
     if index == up_to[-1] - 1:
         return row.high, 0.0
     k = int(np.searchsorted(up_to, index, side="right"))
-    edges = lower_edges(row.first + k + np.arange(2))
+    edges = lower_edges(row.first + k + np.arange(2)) if row.first + k else np.zeros(2)
     low, high = np.clip(edges + np.array([-ROUNDING, ROUNDING]) * np.abs(edges), row.low, row.high)
     inside = (index - (up_to[k] - row.counts[k]) + 0.5) / row.counts[k]
     value = low + (high - low) * inside

@@ -63,6 +63,15 @@ def approximate_means(simulation: Simulation) -> tuple[str, ...]:
     return *simulation.problem.State._fields, *simulation.observables
 
 
+def extremes_of_steps(simulation: Simulation) -> tuple[str, ...]:
+    """The quantities of an ordinary equation with the largest or smallest value at its fixed steps.
+
+    What lies between steps shows on no other grid: the largest value at twice as many is often the same.
+    """
+    ordinary = simulation.stepping.kind == "ode" and simulation.grid.steps
+    return tuple(each.name for each in simulation.observed if ordinary and each.has_extremes_of_steps)
+
+
 def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | None:
     """How to find the step bias; None where there is nothing to compare with (`levels`)."""
     if simulation.stepping.whole:
@@ -104,7 +113,7 @@ def orders(simulation: Simulation) -> dict[str, float]:
     """The order of each quantity's mean: the solver's, of integrals over steps no more than the trapezoid's.
 
     Where nothing but the rule of the integral can be wrong, the order is that of the rule. Bridges between
-    exact states keep the volatility of their start, which leaves them order 1.
+    exact states keep the volatility of their start, which leaves them order 1. Extremes of steps have none.
     """
     stepping = simulation.stepping
     exact = samples_exactly(simulation.solver, simulation.problem)
@@ -116,7 +125,8 @@ def orders(simulation: Simulation) -> dict[str, float]:
         if observable.name in by_name and own:
             of_states = QUADRATURE_ORDER if not observable.names & state else min(own) if exact else order
             by_name[observable.name] = min(of_states, QUADRATURE_ORDER)
-    return by_name
+    unknown = extremes_of_steps(simulation)
+    return {name: order for name, order in by_name.items() if name not in unknown}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,6 +149,7 @@ def step_errors(
     if finished.simulation.stepping.is_capped(lambda: finished.steps):
         return StepErrors(dict.fromkeys(bias.orders, UNKNOWN), {}), 0.0
     result = _by_levels(finished, bias, simulate)
+    result.errors.update(dict.fromkeys(extremes_of_steps(finished.simulation), UNKNOWN))
     matters = {name: OF_VALUE * _Last.of(name, finished.moments).size for name in bias.orders}
     known = {name: error for name, error in result.errors.items() if name not in result.left_out}
     without = [name for name in bias.orders if name not in known or known[name].says_little(matters[name])]

@@ -28,16 +28,20 @@ def resolution(error: StepError | None, size: float, spread: float, stderr: floa
     `spread` is the standard deviation over paths, 0 of a single one, and `stderr` the mean's standard error.
     A bias is noticeable if it exceeds many standard errors, its own included, and a relevant part of the
     value or of the spread. It is unresolved if it is as large as these, or if no other grid shows it. What
-    its extrapolation leaves out counts as bias where it is larger.
+    its extrapolation leaves out counts as bias where it is larger. So does the error of a bias that is not
+    sure, if its noise exceeds many standard errors of the mean: those are then not the error of the mean.
     """
     if error is None:
         return Resolution("resolved")
     if math.isnan(error.bias):
         return Resolution("unresolved", MORE * steps)
     bias, larger = max(abs(error.bias), error.left_out), max(size, spread)
-    sure = bias > MANY * math.hypot(stderr, error.noise)
-    matters = bias > OF_VALUE * size or bias > max(OF_SPREAD * spread, GOOD * size)
-    if not (sure and matters):
+    if bias > MANY * math.hypot(stderr, error.noise):
+        matters = bias > OF_VALUE * size or bias > max(OF_SPREAD * spread, GOOD * size)
+    else:
+        bias, larger = error.stderr, max(size, OF_SPREAD * spread)
+        matters = error.noise > MANY * stderr > 0 and bias > OF_VALUE * larger
+    if not matters:
         return Resolution("resolved")
     estimated = error.claim == "estimate"
     if bias >= (COMPARABLE if estimated else COMPARABLE_AT_LEAST) * larger:

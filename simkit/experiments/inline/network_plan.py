@@ -13,22 +13,23 @@ from simkit.expressions import Expression, check_name
 
 
 def plan_network(section: InlineNetwork, constants: Constants) -> ModelPlan | None:
-    """The plan of a network in the file; `None` where an equation, and so which species there are, is wrong.
+    """The plan of a network in the file; `None` where a reaction, and so which species there are, is wrong.
 
     Names in rates are parameters, constants and `t`, in propensities the species too.
     """
     diagnostics = constants.diagnostics
     equations = Equations(section, constants, RESERVED)
-    if not section.reactions:
+    written = section.reactions.keys() | diagnostics.written("model", "reactions").keys()
+    if not written:
         diagnostics.add(("model", "reactions"), "needs at least one reaction")
     reactions: dict[str, Reaction] = {}
     for name, each in section.reactions.items():
         with diagnostics.collecting():
             reactions[name] = _reaction(("model", "reactions", name), name, each, constants)
     species = tuple(dict.fromkeys(s for each in reactions.values() for s in each.species))
-    _check_species(species, section, constants)
+    _check_species(reactions, constants)
     equations.check_names(species, "a species of the reactions")
-    complete = reactions.keys() == section.reactions.keys()
+    complete = reactions.keys() == written
     names = equations.names(*species) if complete else None
     rates: dict[str, Expression] = {}
     for name, each in section.reactions.items():
@@ -56,12 +57,13 @@ def _reaction(place: KeyPath, name: str, each: ReactionSettings, constants: Cons
         raise SettingError((*place, "equation"), str(error)) from error
 
 
-def _check_species(species: tuple[str, ...], section: InlineNetwork, constants: Constants) -> None:
-    for name in species:
+def _check_species(reactions: dict[str, Reaction], constants: Constants) -> None:
+    """Add what is wrong with the name of a species, where it first stands."""
+    first = {name: key for key, each in reversed(reactions.items()) for name in each.species}
+    for name, key in first.items():
         reason = check_name(name)
         if reason:
-            first = next(n for n, each in section.reactions.items() if name in each.equation)
-            constants.diagnostics.add(("model", "reactions", first, "equation"), reason)
+            constants.diagnostics.add(("model", "reactions", key, "equation"), reason)
 
 
 def _rate(

@@ -629,7 +629,14 @@ class TestOtherCommands:
         monkeypatch.chdir(tmp_path)
         result = simkit_command("new", "gmb")
         assert (result.exit_code, result.stderr) == (2, "no template 'gmb'; did you mean 'gbm'?\n")
+        result = simkit_command("new", "foo")
+        assert result.stderr == f"no template 'foo'; known: {', '.join(template_names())}\n"
         assert files_in(tmp_path) == set()
+
+    @pytest.mark.usefixtures("folder")
+    def test_a_wrong_number_of_threads_is_named_once(self):
+        result = simkit_command("run", "small.yaml", "--threads", "0")
+        assert (result.exit_code, result.stderr) == (2, "--threads: must be at least 1, got 0\n")
 
     @pytest.mark.usefixtures("finished")
     def test_plot_draws_a_dataset_again(self, folder):

@@ -49,6 +49,7 @@ CASES = [
     ({"ensemble": "{paths: 1.5}"}, "6:19: ensemble.paths: must be a whole number, got 1.5"),
     ({"ensemble": "{paths: true}"}, "6:19: ensemble.paths: must be a whole number, got true"),
     ({"ensemble": "{paths: '100'}"}, "6:19: ensemble.paths: '100' is text, not a number; remove the quotes"),
+    ({"model": "{type: 5}"}, "2:15: model.type: must be a name, got 5; `simkit list` shows all"),
     ({"ensemble": "{paths: 0}"}, "6:19: ensemble.paths: must be at least 1, got 0"),
     ({"ensemble": "{threads: 0}"}, "6:21: ensemble.threads: must be at least 1, got 0"),
     ({"ensemble": "{threads: 99999999999}"}, "6:21: ensemble.threads: must be at most 1024, got 99999999999"),

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import equinox as eqx
 import jax
@@ -17,6 +18,7 @@ from simkit.derivatives import find_target, program_of
 from simkit.derivatives.differentiated_run import DifferentiatedRun
 from simkit.derivatives.offers import first_offer
 from simkit.derivatives.other_steps import with_tighter_tolerances
+from simkit.derivatives.table import notes
 
 # At rest the state needs no steps at all, and its derivatives do.
 REST = {
@@ -167,6 +169,11 @@ def test_extremes_of_steps_have_no_step_error(extreme):
     )
     assert "all_derivative_step_error" not in result
     assert "the extreme is that of a step" in result["all_derivative_reason"].item()
+    assert "the extreme is the value at a step" in result["all_derivative_unknown"].item()
+    assert np.isnan(result["all_bias_bound"].item())
+    assert abs(result["some_bias"].item()) < 1e-6
+    assert "some_derivative_unknown" not in result
+    assert any(re.match("error of all by w unknown: the extreme is", line) for line in notes(result))
     assert result["some_derivative_step_error"].item() < 1e-6
     assert result["some_derivative_reason"].item() == "continuous in the path"
     assert 1e-5 < result["area_derivative_step_error"].item() < 0.1

@@ -329,7 +329,7 @@ def test_excluded_failures_are_counted_and_leave_no_trace():
     assert moments["x_mean"][-1] == pytest.approx(result.stored["x"][good, -1].mean(), rel=1e-12)
     early = (~good[:LEAF]).sum() - 3
     for chunk in (None, 4000, LEAF):  # which changes no word
-        with pytest.raises(NumericalError, match=rf", and {early} more in the same block of 2048 paths\."):
+        with pytest.raises(NumericalError, match=rf", and {early} more of the first 2,048 paths\."):
             run_ensemble(dataclasses.replace(simulation, chunk=chunk))
 
 

@@ -1,5 +1,6 @@
 """What the message says of each kind of failing path: which paths, when, where, why and what to do."""
 
+import dataclasses
 import re
 
 import numpy as np
@@ -83,11 +84,18 @@ def test_float32_is_named_where_it_may_be_the_reason():
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_message_of_paths_that_fail_alike(case):
-    """The first three are described, the others of their block counted; a common reason stands once."""
+    """The first three are described, the others of their leaf counted; a common reason stands once."""
     given, where, reason, remedy = CASES[case]
-    places = "; ".join(f"path {path}: {where}" for path in IDS[:3])
-    more = ", and 2 more in the same block of 2048 paths"
-    assert str(failed_paths(load(given), IDS)) == f"{places}{more}{reason}. {remedy}"
+    simulation = load(given)
+    ids = IDS if simulation.paths > 1 else IDS[:1]
+    places = "; ".join(f"path {path}: {where}" for path in ids[:3])
+    more = ", and 2 more of the first 2,048 paths" if len(ids) > 1 else ""
+    assert str(failed_paths(simulation, ids)) == f"{places}{more}{reason}. {remedy}"
+
+
+def test_failures_are_counted_among_all_paths_where_these_are_few():
+    simulation = dataclasses.replace(load(TOLERANT), paths=1000)
+    assert ", and 2 more of all 1,000 paths" in str(failed_paths(simulation, IDS[:-1]))
 
 
 def test_a_path_is_replayed_by_its_id():

@@ -4,6 +4,7 @@ import dataclasses
 import io
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -366,6 +367,58 @@ def test_a_bound_leaves_less_of_a_mean_than_an_estimate(claim, part, kind, size,
 def test_a_step_bias_is_sure_from_five_standard_errors_on(bias, kind):
     """Errors of 0.12 and 0.16 are 0.2 together; the bias is a tenth of the mean."""
     assert resolution(StepError(bias, 0.16, 0.16, "estimate", 1.0), 10.0, 0.0, 0.12, 100).kind == kind
+
+
+def test_the_step_bias_of_a_largest_value_at_steps_is_unknown():
+    """That of requested dates is known, and of random paths the steps are the dates."""
+    peaks = {"every": {"value": "max(x)", "every": 5}, "all": "max(x) + 1", "end": "x"}
+    wave = {
+        "model": {"ode": {"x": "v", "v": "-x"}},
+        "initial": {"x": 0.0, "v": 1.0},
+        "solver": "Tsit5",
+        "time": {"t1": 3.0, "steps": 20},
+        "observe": peaks,
+    }
+    result = simkit.run(wave)
+    figures = summary(result)["observables"]
+    assert [name for name in peaks if figures[name]["bias"] is None] == ["all"]
+    assert "the step bias is unknown (all): the largest or smallest value is one at a step" in table(result)
+    noisy = {"sde": {"x": {"drift": "-x", "noise": {"W": 1}}}}
+    random = wave | {"model": noisy, "initial": {"x": 0.0}, "solver": "EulerMaruyama"}
+    figures = summary(simkit.run(random | {"ensemble": {"paths": 500}}))["observables"]
+    assert figures["all"]["bias"] is not None
+
+
+@pytest.mark.parametrize(
+    ("noise", "stderr", "spread", "kind"),
+    [
+        (6.0, 1.0, 100.0, "unresolved"),
+        (2.0, 0.3, 100.0, "noticeable"),
+        (6.0, 2.0, 100.0, "resolved"),  # more paths would decide
+        (0.4, 0.01, 1.0, "resolved"),  # of a value of 10
+        (6.0, 0.0, 0.0, "resolved"),  # the same on all paths
+        (6.0, 1.0, 230.0, "noticeable"),  # paths so far apart that other steps make others of them
+    ],
+)
+@pytest.mark.parametrize("bias", [0.0, -0.04])
+def test_noise_that_hides_a_step_bias_counts_as_one(bias, noise, stderr, spread, kind):
+    error = StepError(bias, noise, noise, "estimate", 1.0)
+    assert resolution(error, 10.0, spread, stderr, 100).kind == kind
+
+
+def test_a_mean_made_by_rare_paths_is_no_result():
+    """At a volatility of 3 twelve steps know the step bias of the price to about its own size."""
+    wide = {
+        "model": {"type": "GBM", "mu": 0.05, "sigma": 3.0},
+        "initial": {"S": 100.0},
+        "solver": "EulerMaruyama",
+        "time": {"t1": 1.0, "steps": 12},
+        "ensemble": {"paths": 100_000, "unresolved": "keep"},
+        "observe": {"call": "exp(-0.05*t) * maximum(S - 100, 0)"},
+    }
+    result = simkit.run(wide)
+    assert summary(result)["observables"]["call"]["resolved"] is False
+    assert re.search(r"! call: no result, the step bias is known only to ± .* of the value; ", table(result))
 
 
 def test_a_mean_that_its_step_bias_makes_ends_the_command_with_3(tmp_path):

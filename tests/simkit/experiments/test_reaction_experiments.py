@@ -226,6 +226,25 @@ def test_bad_input_names_place_and_remedy(path, value, said):
         load(but(JUMPS, path, value))
 
 
+def test_the_name_of_a_species_is_wrong_where_it_first_stands():
+    """And not in an equation that has the letter elsewhere."""
+    steps = {"r1": "Water -> X", "r2": "X -> t", "r3": "t -> 0"}
+    network = {"reactions": {name: {"equation": text, "rate": 1} for name, text in steps.items()}}
+    with pytest.raises(InputError, match=r"^model\.reactions\.r2\.equation: 't' is the time"):
+        load({"model": network, "initial": {"Water": 1, "X": 0, "t": 0}, "time": {"t1": 1.0}})
+
+
+def test_nothing_is_checked_against_reactions_that_cannot_be_read():
+    wrong = {"reactions": {"death": {"reaction": "S -> T", "rate": 1}}}
+    given = {"model": wrong, "initial": {"S": 9, "T": 0}, "time": {"t1": 1.0}, "observe": {"sum": "S + T"}}
+    right = {"birth": {"equation": "0 -> S", "rate": 1}}
+    for reactions in (wrong, {"reactions": wrong["reactions"] | right}):
+        with pytest.raises(InputError) as raised:
+            load(given | {"model": reactions})
+        places = {line.partition(": ")[0] for line in raised.value.problems}
+        assert places == {"model.reactions.death.equation", "model.reactions.death.reaction"}
+
+
 @pytest.mark.parametrize("solver", ["EulerMaruyama", "Tsit5"])
 @pytest.mark.parametrize(
     ("amount", "place"), [(-1, r"initial\.I"), ({"uniform": ["-0.001*N", 5]}, r"initial\.I\.uniform\[0\]")]
@@ -276,7 +295,7 @@ FAILURES = [
         1,
         1,
         r"path 0: stopped at t = \S+ of 40, where odd takes X from 0 to -1; path 1: .* -1, and 1 more"
-        " in the same block of 2048 paths: a count would leave 0",
+        " of all 4 paths: a count would leave 0",
     ),
     (
         "X -> 2 X",

@@ -51,16 +51,20 @@ def test_a_dry_run_says_what_will_be_done():
 
 @needs_processor
 def test_each_processor_that_shares_a_system_has_a_copy():
-    """As many as have enough chunks of its clusters; replicas, which share none, have one each."""
+    """As many as have enough chunks of its clusters; of a list, once it is made. Replicas share nothing."""
 
     def memory(**ensemble):
         return size_of(load_particles(fluid(system__lattice__cells=10, ensemble=ensemble)))["memory"]
 
     one, *others = (memory(threads=threads) for threads in (1, 2, 4))
+    replicas = memory(threads=2, paths=3)
     assert min(one[name] for name in ("particles", "lists", "observers")) > 0
-    for several in (*others, memory(threads=2, paths=3)):
-        for name in ("particles", "lists", "observers"):
+    for several in (*others, replicas):
+        for name in ("particles", "observers"):
             assert several[name] == 2 * one[name], name
+    for several in others:
+        assert one["lists"] < several["lists"] < 1.5 * one["lists"]
+    assert replicas["lists"] == 2 * one["lists"]
 
 
 def test_files_have_the_sizes_of_the_dry_run(tmp_path, monkeypatch):

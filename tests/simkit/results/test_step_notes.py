@@ -87,6 +87,11 @@ def test_a_step_bias_that_is_not_known_is_not_said_to_matter():
     assert line == expected
     (line,) = notes(figures | {"x_bias": 0.05}, noticeable_bias="x 600", solver="BAOAB")
     assert line == "! x: the step bias matters; use 600 steps or more"
+    figures |= {"x_bias": 4.0, "x_bias_stderr": 2.5}
+    (line,) = notes(figures, unresolved="x 800", solver="BAOAB")
+    assert line.startswith(
+        "! x: no result, the step bias is known only to ± 2.5, more than the value; use 800"
+    )
 
 
 def test_one_random_path_shows_no_order_whatever_its_steps():
