@@ -92,6 +92,7 @@ from .numerics.decay import mean_decay as mean_decay
 from .numerics.platforms import copied_to as copied_to
 from .numerics.platforms import on_accelerator as on_accelerator
 from .numerics.platforms import over_parts as over_parts
+from .numerics.platforms import over_shared_parts as over_shared_parts
 from .numerics.platforms import over_shares as over_shares
 from .numerics.platforms import shared_among as shared_among
 from .numerics.scalar import Scalar as Scalar

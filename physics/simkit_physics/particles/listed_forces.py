@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool
-from simkit_solvers import PairTotals, Particles, Vector, over_parts
+from simkit_solvers import PairTotals, Particles, Vector, over_shared_parts
 
 from simkit_physics.particles.boxes import AbstractBox, AbstractPeriodicBox
 from simkit_physics.particles.clusters import LANES, MEMBERS, ClusterGrid, sorted_places
@@ -123,7 +123,7 @@ class ListedForces(AbstractPairForces):
             add = functools.partial(pairs.sums, own, totals=totals)
             return sum_groups(first, fetch, add, groups, listed.members.shape[1])
 
-        sums = over_parts(chunk, (*self._chunks(everyone, places, listed), listed.groups))
+        sums = over_shared_parts(chunk, (*self._chunks(everyone, places, listed), listed.groups))
         return sums._replace(force=_in_places(sums.force))
 
     def gradient(
@@ -150,7 +150,7 @@ class ListedForces(AbstractPairForces):
                 0, groups, lambda k, s: jax.tree.map(jnp.add, s, slope(numbers, unmoved, weights, k)), first
             )
 
-        of_numbers, of_moved, of_weights = over_parts(
+        of_numbers, of_moved, of_weights = over_shared_parts(
             chunk, (*self._chunks(everyone, places, listed), listed.groups)
         )
         of_numbers, of_weights = jax.tree.map(lambda a: jnp.sum(a, 0), (of_numbers, of_weights))

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int
-from simkit_solvers import Particles, Vector, over_parts
+from simkit_solvers import Particles, Vector, over_shared_parts
 
 from simkit_physics.particles.boxes import AbstractBox
 from simkit_physics.particles.clusters import BLOCK, ClusterGrid, by_cluster, cluster_grid, sorted_places
@@ -89,7 +89,7 @@ def over_near_pairs(
         blocks_of_part = (count - part + parts - 1) // parts
         return lax.fori_loop(0, blocks_of_part, lambda n, s: of_block(part + n * parts, s), zero)
 
-    sums = over_parts(of_part, jnp.arange(parts, dtype=jnp.int32))
+    sums = over_shared_parts(of_part, jnp.arange(parts, dtype=jnp.int32))
     return jax.tree.map(lambda each: jnp.sum(each, 0, dtype=each.dtype), sums)
 
 

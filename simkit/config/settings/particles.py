@@ -91,7 +91,7 @@ class Replicas(Section):
     threads: Annotated[int, *whole(1, MAX_THREADS)] | None = Field(
         None,
         description="The largest number of threads: of replicas at a time, or of those that share one large "
-        "system; by default one for each core. Results do not depend on it.",
+        "system; by default one for each core. Replicas do not depend on it, one system by round-off only.",
         examples=[2],
     )
 

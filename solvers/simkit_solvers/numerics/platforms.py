@@ -43,21 +43,24 @@ def traced_for(device: Any) -> Iterator[None]:
 
 
 def over_parts(function: Callable[[PyTree], PyTree], parts: PyTree) -> PyTree:
-    """`function` of each part, stacked: one after another on a processor, all at once on an accelerator.
+    """`function` of each part, stacked: one after another on a processor, all at once on an accelerator."""
+    return jax.vmap(function)(parts) if on_accelerator() else jax.lax.map(function, parts)
 
-    Inside `shared_among` each device takes some of the parts, and all get what is made of them.
+
+def over_shared_parts(function: Callable[[PyTree], PyTree], parts: PyTree) -> PyTree:
+    """`over_parts`, where inside `shared_among` each device takes some of the parts.
+
+    All devices get what is made of them. XLA may round the arithmetic of a part otherwise than on one device.
     """
-    if on_accelerator():
-        return jax.vmap(function)(parts)
-    if _devices_that_share() == 1:
-        return jax.lax.map(function, parts)
+    if on_accelerator() or _devices_that_share() == 1:
+        return over_parts(function, parts)
     count, own = _share_of(parts)
     # Each part is taken where it lies: a copy of the share would be made at every call.
-    return _gathered(jax.lax.map(lambda k: function(jax.tree.map(lambda part: part[k], parts)), own), count)
+    return _gathered(over_parts(lambda k: function(jax.tree.map(lambda part: part[k], parts)), own), count)
 
 
 def over_shares(function: Callable[[PyTree], PyTree], parts: PyTree) -> PyTree:
-    """`function` of stacked parts, which makes something of each; devices share them as in `over_parts`."""
+    """`function` of stacked parts, which makes something of each, and which devices share as above."""
     if _devices_that_share() == 1:
         return function(parts)
     count, own = _share_of(parts)

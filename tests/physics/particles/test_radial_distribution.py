@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from accelerator import as_on_accelerator, loops, lowered, needs_processor
+from accelerator import as_on_accelerator, needs_processor
 from scipy.spatial import cKDTree
 from simkit_physics import (
     FreeBox,
@@ -105,7 +105,9 @@ def test_processors_that_share_and_accelerators_count_the_same():
         at_once = program(particles)
     np.testing.assert_array_equal(alone, shared)
     np.testing.assert_array_equal(alone, at_once)
-    assert loops(lowered(program, particles)) == 2  # over blocks and over tiles, and none over parts
+    assert "scan[" in str(jax.make_jaxpr(lambda particles: program(particles))(particles))  # over the parts
+    with as_on_accelerator():
+        assert "scan[" not in str(jax.make_jaxpr(lambda particles: program(particles))(particles))
 
 
 def test_shells_of_a_face_centred_lattice_hold_their_neighbours():

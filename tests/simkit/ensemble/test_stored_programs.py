@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from accelerator import needs_processor
 from derivative_examples import requests_of_study
-from simkit_solvers import over_parts
+from simkit_solvers import over_shared_parts
 
 import simkit
 from simkit import load
@@ -119,7 +119,7 @@ def jax_cache(monkeypatch):
 @needs_processor
 def test_a_program_that_processors_share_is_stored_too(kept):
     folder, traced = kept
-    numbers, squares = np.arange(5.0), functools.partial(over_parts, jax.lax.square)
+    numbers, squares = np.arange(5.0), functools.partial(over_shared_parts, jax.lax.square)
     values = []
     for devices in (1, 2, 2):
         request = programs.Request(squares, (numbers,), local_devices(devices), together=devices > 1)

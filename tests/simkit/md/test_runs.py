@@ -195,9 +195,8 @@ def test_a_run_has_the_same_bits_in_chunks_of_any_length(monkeypatch, more):
 
 
 @needs_processor
-@pytest.mark.user_code  # quickly compiled code rounds a sum over all particles otherwise in each program
 @pytest.mark.more
-def test_threads_share_one_large_system_and_leave_every_bit(monkeypatch):
+def test_threads_share_one_large_system_and_change_it_by_round_off_only(monkeypatch):
     monkeypatch.setattr(preparation, "CHUNKS_EACH", 2)
     experiment = fluid(system__lattice__cells=10, time__steps=20, observe=WITH_MORE["observe"])
     runs, shared = [], []
@@ -211,8 +210,9 @@ def test_threads_share_one_large_system_and_leave_every_bit(monkeypatch):
     simulation = load_particles(experiment)
     assert preparation.sharing(simulation, preparation.chosen_forces(simulation)) == ()
     for run in runs[1:]:
-        for name, values in runs[0].data_vars.items():
-            np.testing.assert_array_equal(values, run[name], err_msg=str(name))
+        for name, values in runs[0].drop_vars("state").data_vars.items():
+            error = 1e-6 if values.dtype == np.float32 else 1e-9
+            np.testing.assert_allclose(values, run[name], rtol=error, atol=error, err_msg=str(name))
 
 
 def test_replicas_differ_and_each_is_the_same_alone_or_among_others():

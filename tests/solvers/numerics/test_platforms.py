@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from accelerator import as_on_accelerator, needs_processor
-from simkit_solvers import on_accelerator, over_parts, over_shares, shared_among
+from simkit_solvers import on_accelerator, over_parts, over_shared_parts, over_shares, shared_among
 from simkit_solvers.numerics.platforms import ITERATIONS, traced_for, while_loop
 
 from simkit.machine import on_each_device
@@ -69,7 +69,7 @@ def test_devices_share_parts_and_each_has_all_that_is_made_of_them(parts, device
             shares.append(len(share["x"]))
             return {"square": share["x"] ** 2, "number": share["number"]}
 
-        each = over_parts(lambda part: {"sum": part["x"].sum(), "number": part["number"]}, x)
+        each = over_shared_parts(lambda part: {"sum": part["x"].sum(), "number": part["number"]}, x)
         return over_shares(of_share, x), each
 
     x = {"x": jnp.arange(2.0 * parts).reshape(parts, 2), "number": jnp.arange(parts)}
