@@ -25,11 +25,13 @@ class Resolution:
 def resolution(error: StepError | None, size: float, spread: float, stderr: float, steps: int) -> Resolution:
     """Judge a mean of this size by its step error.
 
-    `spread` is the standard deviation over paths, 0 of a single one, and `stderr` the mean's standard error.
+    `spread` is the standard deviation over paths, 0 of a single one and of derivatives, and `stderr` the
+    mean's standard error.
     A bias is noticeable if it exceeds many standard errors, its own included, and a relevant part of the
     value or of the spread. It is unresolved if it is as large as these, or if no other grid shows it. What
     its extrapolation leaves out counts as bias where it is larger. So does the error of a bias that is not
-    sure, if its noise exceeds many standard errors of the mean: those are then not the error of the mean.
+    sure, if paths have a spread and its noise exceeds many standard errors of the mean: those are then not
+    the error of the mean.
     """
     if error is None:
         return Resolution("resolved")
@@ -40,7 +42,7 @@ def resolution(error: StepError | None, size: float, spread: float, stderr: floa
         matters = bias > OF_VALUE * size or bias > max(OF_SPREAD * spread, GOOD * size)
     else:
         bias, larger = error.stderr, max(size, OF_SPREAD * spread)
-        matters = error.noise > MANY * stderr > 0 and bias > OF_VALUE * larger
+        matters = spread > 0 and error.noise > MANY * stderr and bias > OF_VALUE * larger
     if not matters:
         return Resolution("resolved")
     estimated = error.claim == "estimate"
