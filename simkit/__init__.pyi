@@ -1,8 +1,8 @@
 from . import studies as studies
 from . import transforms as transforms
 from .api import run as run
+from .api import sensitivity as sensitivity
 from .closed_forms import CLOSED_FORMS as CLOSED_FORMS
-from .derivatives.sensitivity import sensitivity as sensitivity
 from .diagnostics.debugging.debug import debug as debug
 from .diagnostics.debugging.key_reuse import check_keys as check_keys
 from .diagnostics.inspection.inspection import inspect as inspect

@@ -3,19 +3,14 @@
 import dataclasses
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import typer
 
-from simkit.cli import particles
 from simkit.cli.failures import print_json, reported
 from simkit.cli.options import AsJson, ChosenVariants, ExperimentFile, Overrides
 from simkit.cli.typer_app import app
 from simkit.machine.process import tune_process
 from simkit.progress import counted
-
-if TYPE_CHECKING:
-    from simkit.ensemble.simulation import Simulation
 
 
 @app.command()
@@ -28,45 +23,27 @@ def validate(
     """Check an experiment without running it. Every error is listed with its line and column."""
     with reported(as_json):
         tune_process()
-        from simkit.config.overrides import opened
-        from simkit.config.settings.places import is_particles
-        from simkit.experiments.variants import by_name, load_variants, output_of
-        from simkit.studies.plan import has_distributions
+        from simkit.engines.loaded import load_each
+        from simkit.studies.plan import has_distributions, load_uncertain
 
-        document = opened(experiment, overrides or [])
-        if is_particles(document.data):
-            loaded = particles.load(document, variant)
-            _check_place_of(particles.output_of(loaded, None))
-            particles.validate(str(experiment), loaded, as_json)
-            return
         if variant is None and has_distributions(experiment, overrides or []):
-            _validate_uncertain(experiment, overrides, as_json)
-            return
-        loaded = load_variants(experiment, overrides or [], variant)
-        _check_place_of(output_of(loaded))
+            uncertain = load_uncertain(experiment, overrides or [])
+            loaded = uncertain.centre
+            about = {"uncertain": list(uncertain.distributions), "method": uncertain.settings.method}
+        else:
+            loaded, about = load_each(experiment, overrides or [], variant), {}
+        engine = loaded.engine
+        _check_place_of(loaded.output)
         if as_json:
-            each = {name: _about(simulation) for name, simulation in by_name(loaded).items()}
-            print_json({"valid": True} | each.get("", {"variants": each}))
+            each = {name: engine.about(simulation) for name, simulation in loaded.each.items()}
+            print_json({"valid": True} | each.get("", {"variants": each}) | about)
             return
-        for name, simulation in by_name(loaded).items():
-            print(_line(f"{experiment}: variant {name}" if name else str(experiment), simulation))
-
-
-def _validate_uncertain(experiment: ExperimentFile, overrides: Overrides, as_json: bool) -> None:
-    """Check an experiment with uncertain parameters."""
-    from simkit.experiments.variants import output_of
-    from simkit.studies.plan import load_uncertain
-
-    loaded = load_uncertain(experiment, overrides or [])
-    simulation = loaded.simulation
-    _check_place_of(output_of(simulation))
-    if as_json:
-        studied = {"uncertain": list(loaded.distributions), "method": loaded.settings.method}
-        print_json({"valid": True, **_about(simulation), **studied})
-        return
-    print(_line(str(experiment), simulation))
-    count = counted(len(loaded.distributions), "uncertain parameter")
-    print(f"{count}: {', '.join(loaded.distributions)} (method {loaded.settings.method})")
+        for name, simulation in loaded.each.items():
+            what = f"{experiment}: variant {name}" if name else str(experiment)
+            print(f"{what}: valid ({engine.summary(simulation)})")
+        if about:
+            count = counted(len(about["uncertain"]), "uncertain parameter")
+            print(f"{count}: {', '.join(about['uncertain'])} (method {about['method']})")
 
 
 def _check_place_of(output: Path | None) -> None:
@@ -75,25 +52,6 @@ def _check_place_of(output: Path | None) -> None:
         from simkit.results.storage import check_place
 
         check_place(output)
-
-
-def _about(simulation: "Simulation") -> dict[str, Any]:
-    from simkit_solvers.problems.schedule import model_of
-
-    return {
-        "model": type(model_of(simulation.problem)).__name__,
-        "solver": type(simulation.solver).__name__,
-        "paths": simulation.paths,
-        "steps": simulation.grid.steps,
-        "observables": list(simulation.observables),
-    }
-
-
-def _line(what: str, simulation: "Simulation") -> str:
-    about, steps = _about(simulation), simulation.stepping.description
-    if about["steps"] is not None:
-        steps = counted(about["steps"], "step")
-    return f"{what}: valid ({about['model']}, {about['solver']}, {counted(about['paths'], 'path')}, {steps})"
 
 
 @app.command()

@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from simkit.cli import particles
 from simkit.cli.failures import end_on_unresolved, reported
 from simkit.cli.options import (
     AsJson,
@@ -62,31 +61,23 @@ def sensitivity(
     """
     with reported(as_json):
         prepare(quiet)
-        from simkit.config.overrides import opened
-        from simkit.config.settings.places import is_particles
-        from simkit.derivatives.sensitivity import keeps_all, run_studies
-        from simkit.experiments.variants import load_variants, output_of, refuse_paths
+        from simkit.engines.loaded import load_each
 
-        document = opened(experiment, with_threads(overrides, threads) + _as_overrides(wrt, check))
-        counted = "paths"
-        if is_particles(document.data):
-            counted, loaded = "steps", particles.load(document, variant)
-            unused = particles.output_of(loaded, None)
-        else:
-            loaded = load_variants(document, (), variant)
-            refuse_paths(loaded, out)
-            unused = output_of(loaded)
+        given = with_threads(overrides, threads) + _as_overrides(wrt, check)
+        loaded = load_each(experiment, given, variant)
+        loaded.check_target(out)
+        unused = loaded.output
         if out is None and unused is not None and not quiet:
             typer.echo(UNUSED_OUTPUT.format(unused), err=True)
         outputs = Outputs.checked(out, no_plot, overwrite, quiet, as_json)
         outputs.import_meanwhile("simkit.derivatives.table")
-        with progress_bar(enabled=not (quiet or as_json), what=counted) as progress:
-            dataset = run_studies(loaded, progress)
+        with progress_bar(enabled=not (quiet or as_json), what=loaded.engine.counted) as progress:
+            dataset = loaded.differentiate(progress)
         from simkit.derivatives import table
 
         outputs.show(dataset, table)
         outputs.deliver(dataset, table)
-        if not keeps_all(loaded):
+        if not loaded.keeps_unresolved:
             end_on_unresolved(table.all_unresolved(dataset), quiet or as_json)
 
 

@@ -32,13 +32,12 @@ def uncertainty(
     """Study an experiment whose parameters are distributions: which of them matter, and how much."""
     with reported(as_json):
         prepare(quiet)
-        from simkit.experiments.variants import output_of, refuse_paths
         from simkit.studies.experiments import study_experiment
         from simkit.studies.plan import load_uncertain
 
         loaded = load_uncertain(experiment, with_threads(overrides, threads))
-        target = out or output_of(loaded.simulation)
-        refuse_paths(loaded.simulation, target)
+        target = out or loaded.centre.output
+        loaded.centre.check_target(target)
         outputs = Outputs.checked(target, no_plot, overwrite, quiet, as_json)
         with progress_bar(enabled=not (quiet or as_json)) as progress:
             dataset = study_experiment(loaded, progress)

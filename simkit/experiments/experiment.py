@@ -34,7 +34,7 @@ def load(source: str | os.PathLike | Mapping[str, Any], overrides: Overrides = (
     document = opened(source, overrides)
     if VARIANTS in document.data:
         diagnostics = Diagnostics(document)
-        message = "there are several experiments here; use load_variants, or remove variants"
+        message = "there are several experiments here; simkit.run takes them all; remove variants to load one"
         diagnostics.add((VARIANTS,), message, at_key=True)
         diagnostics.raise_if_any()
     return simulation_of(document)

@@ -13,6 +13,7 @@ from simkit.observe.exercise import Exercise
 
 def fitted(simulations: dict[str, Simulation]) -> dict[str, Simulation]:
     """The variants, coupled if `ensemble.couple` is set. Raises `InputError` unless their results fit."""
+    refuse_coupling_of_one(simulations)
     first = next(iter(simulations))
     problems = [
         f"variant {name}: {reason}; give both the same, or make files of them"
@@ -24,6 +25,15 @@ def fitted(simulations: dict[str, Simulation]) -> dict[str, Simulation]:
     if problems:
         raise InputError(problems)
     return simulations
+
+
+def refuse_coupling_of_one(simulations: dict[str, Simulation]) -> None:
+    """Raise `InputError` where an experiment without variants sets `ensemble.couple`."""
+    if "" in simulations and experiment_of(simulations[""]).ensemble.couple:
+        raise InputError(
+            "ensemble.couple: is for variants that differ in time.steps, and there are none; add "
+            "variants, or leave it out"
+        )
 
 
 def _difference(one: Simulation, first: Simulation, first_name: str) -> str | None:

@@ -4,7 +4,7 @@ import copy
 import dataclasses
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,68 +12,46 @@ from simkit.config.diagnostics import Diagnostics
 from simkit.config.documents import Document, KeyPath
 from simkit.config.overrides import Overrides, opened, replace_key
 from simkit.config.settings import Experiment, ParticleExperiment
-from simkit.ensemble.simulation import Simulation, experiment_of
+from simkit.ensemble.simulation import Simulation
 from simkit.errors import InputError
 from simkit.experiments.experiment import VARIANTS, simulation_of
 from simkit.experiments.reading import add_unreadable
-from simkit.experiments.variant_fit import fitted
+from simkit.experiments.variant_fit import refuse_coupling_of_one
 from simkit.suggestions import did_you_mean, shown
 
 OF_THE_FILE = ("output", "plot", VARIANTS)  # common to all variants of a file
 LONGEST_NAME = 40
 
-Variants = dict[str, Simulation]
 Built = TypeVar("Built")
-
-
-def load_variants(
-    source: Any, overrides: Overrides = (), chosen: Collection[str] | None = None
-) -> Simulation | Variants:
-    """Read, check and build an experiment, or all variants of one: a mapping by name where the file has some.
-
-    `overrides` change the file, before the variants do. `chosen` are the names of those wanted, in the order
-    of the file. Raises one `InputError` with every error in every variant wanted; what is wrong with the
-    file itself is reported once. Raises it too where the results of variants do not fit into one dataset.
-    """
-    loaded = _of_paths(source, overrides, chosen)
-    return fitted(loaded) if isinstance(loaded, dict) else loaded
 
 
 def load_one(source: Any, overrides: Overrides = (), variant: str | None = None) -> Simulation:
     """The simulation of a source, or of the variant that is named. Raises `InputError` unless it is one."""
-    return the_only(_of_paths(source, overrides, None if variant is None else [variant]))
+    each = build_each(opened(source, overrides), None if variant is None else [variant], simulation_of)
+    refuse_coupling_of_one(each)
+    return the_only(each)
 
 
-def _of_paths(source: Any, overrides: Overrides, chosen: Collection[str] | None) -> Simulation | Variants:
-    """The simulation, or those of the variants wanted, each for itself."""
-    loaded = build_each(opened(source, overrides), chosen, simulation_of)
-    if not isinstance(loaded, dict) and experiment_of(loaded).ensemble.couple:
-        raise InputError(
-            "ensemble.couple: is for variants that differ in time.steps, and there are none; add "
-            "variants, or leave it out"
-        )
-    return loaded
-
-
-def the_only(loaded: Built | dict[str, Built]) -> Built:
+def the_only(each: dict[str, Built]) -> Built:
     """What was built of an experiment without variants, or of one variant; `InputError` for several."""
-    if not isinstance(loaded, dict):
-        return loaded
-    if len(loaded) > 1:
-        names = ", ".join(loaded)
+    if len(each) > 1:
+        names = ", ".join(each)
         raise InputError(f"the experiment has variants, and this takes one: choose --variant of {names}")
-    return next(iter(loaded.values()))
+    return next(iter(each.values()))
 
 
 def build_each(
     document: Document, chosen: Collection[str] | None, build: Callable[[Document], Built]
-) -> Built | dict[str, Built]:
-    """What `build` makes of a document, or of each variant wanted. Raises one error for all variants."""
+) -> dict[str, Built]:
+    """What `build` makes of each variant wanted, by name. Raises one error for all variants.
+
+    Without variants the document is built, and its name is "".
+    """
     if VARIANTS not in document.data:
         if chosen:
             name = next(iter(chosen))
             raise InputError(f"there is no variant {shown(name)}: the experiment has no variants")
-        return build(document)
+        return {"": build(document)}
     changes = _changes(document, chosen)
     _refuse_unused(document, changes)
     result: dict[str, Built] = {}
@@ -231,32 +209,11 @@ def _labelled(document: Document, problems: Mapping[str, list[str]], variants: i
     return list(dict.fromkeys(result))
 
 
-def by_name(loaded: Simulation | Variants) -> Variants:
-    """The simulation of each variant by name; that of an experiment without variants has none."""
-    return {"": loaded} if isinstance(loaded, Simulation) else loaded
-
-
-def experiments_of(loaded: Simulation | Variants) -> list[Experiment]:
-    """The experiment of a simulation, or those of the variants."""
-    return [experiment_of(each) for each in by_name(loaded).values()]
-
-
-def keeps_unresolved(loaded: Simulation | Variants) -> bool:
-    """Whether figures that are no result are shown without a warning or an exit code."""
-    return all(experiment.ensemble.unresolved == "keep" for experiment in experiments_of(loaded))
-
-
-def output_of(loaded: Simulation | Variants) -> Path | None:
-    """Where the file says that the dataset goes."""
-    output = experiments_of(loaded)[0].output
-    return None if output is None else Path(output)
-
-
-def refuse_paths(loaded: Simulation | Variants, target: str | os.PathLike | None) -> None:
+def refuse_paths(experiments: Iterable[Experiment], target: str | os.PathLike | None) -> None:
     """Raise `InputError` where paths are to be saved and the file is to be a table of statistics."""
     if target is None or Path(target).suffix != ".csv":
         return
-    if any(experiment.save.paths is not None for experiment in experiments_of(loaded)):
+    if any(experiment.save.paths is not None for experiment in experiments):
         raise InputError(
             f"save.paths: {target} holds statistics only; write .zarr or .nc, or leave save.paths out"
         )

@@ -1,7 +1,7 @@
-"""From a file to a simulation of particles, or to one of each variant: read, checked and built."""
+"""From a file to a simulation of particles: read, checked and built."""
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from simkit.config.diagnostics import Diagnostics
@@ -13,10 +13,8 @@ from simkit.errors import InputError
 from simkit.experiments.reading import read_particles
 from simkit.experiments.variants import build_each, the_only
 from simkit.md.simulation import ParticleSimulation
-from simkit.md.variant_fit import fitted
 
 Source = str | os.PathLike | Mapping[str, Any] | Document
-ParticleVariants = dict[str, ParticleSimulation]
 
 
 def load_particles(
@@ -29,23 +27,6 @@ def load_particles(
     """
     chosen = None if variant is None else [variant]
     return the_only(build_each(opened(source, overrides), chosen, simulation_of))
-
-
-def load_particle_variants(
-    source: Source, overrides: Overrides = (), chosen: Collection[str] | None = None
-) -> ParticleSimulation | ParticleVariants:
-    """What `load_particles` gives; where the file has variants, all of them by name.
-
-    `chosen` are the names of those wanted. Raises `InputError` too where the results of variants do not fit
-    into one dataset.
-    """
-    loaded = build_each(opened(source, overrides), chosen, simulation_of)
-    return fitted(loaded) if isinstance(loaded, dict) else loaded
-
-
-def by_name(loaded: ParticleSimulation | ParticleVariants) -> ParticleVariants:
-    """The simulation of each variant by name; that of an experiment without variants has none."""
-    return loaded if isinstance(loaded, dict) else {"": loaded}
 
 
 def simulation_of(document: Document) -> ParticleSimulation:

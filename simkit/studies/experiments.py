@@ -15,7 +15,6 @@ from simkit.ensemble.run import run_ensemble
 from simkit.ensemble.simulation import Simulation, experiment_of
 from simkit.ensemble.step_bias.coupled_steps import BIAS_PATHS, approximate_means
 from simkit.ensemble.step_bias.step_error import StepError
-from simkit.experiments.variants import refuse_paths
 from simkit.results.provenance import provenance
 from simkit.studies.api import grouped
 from simkit.studies.dataset import to_dataset
@@ -50,7 +49,7 @@ def uncertainty(
     if out is not None:
         from simkit.results.storage import check_output
 
-        refuse_paths(loaded.simulation, out)
+        loaded.centre.check_target(out)
         check_output(out, overwrite)
     dataset = study_experiment(loaded, progress)
     if out is not None:

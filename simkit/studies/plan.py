@@ -10,6 +10,8 @@ from simkit.config.overrides import Overrides, apply_overrides
 from simkit.config.settings import DISTRIBUTIONS, Uncertainty
 from simkit.distributions.distribution import AbstractContinuousDistribution, AbstractDistribution
 from simkit.distributions.plain import distribution_of, plain
+from simkit.engines.loaded import Loaded
+from simkit.engines.paths import PathEngine
 from simkit.ensemble.simulation import Simulation, experiment_of
 from simkit.errors import InputError
 from simkit.experiments.constants import Constants
@@ -26,6 +28,11 @@ class UncertainExperiment:
     simulation: Simulation
     distributions: dict[str, AbstractDistribution]
     settings: Uncertainty
+
+    @property
+    def centre(self) -> Loaded:
+        """The experiment without its uncertainty."""
+        return Loaded(PathEngine(), {"": self.simulation})
 
     def resolved(self) -> dict[str, Any]:
         """The experiment as plain data, with the distributions. Loading it gives the same study."""

@@ -6,10 +6,7 @@ from cases import Case, all_cases
 from checkout import ROOT
 from compare import differences, without_arrays
 
-from simkit.config.overrides import opened
-from simkit.config.settings.places import is_particles
-from simkit.experiments.variants import load_variants
-from simkit.md.experiment import load_particle_variants
+from simkit.engines.loaded import load_each
 from simkit.studies.plan import load_uncertain
 
 
@@ -41,10 +38,9 @@ def test_a_case_without_arrays_is_named_unless_it_is_one_with_errors():
 
 
 def is_valid(case: Case, text: str) -> bool:
-    document = opened(text, case.settings)
-    load = load_uncertain if case.command == "uncertainty" else load_variants
+    load = load_uncertain if case.command == "uncertainty" else load_each
     try:
-        load_particle_variants(document) if is_particles(document.data) else load(text, case.settings)
+        load(text, case.settings)
     except ValueError:
         return False
     return True

@@ -30,8 +30,8 @@ from simkit import experiment_schema
 from simkit.cli import app
 from simkit.config import read_document
 from simkit.config.settings.places import is_particles
-from simkit.experiments.variants import load_variants
-from simkit.md.experiment import load_particle_variants, load_particles
+from simkit.engines.loaded import load_each
+from simkit.md.experiment import load_particles
 from simkit.studies import has_distributions
 from simkit.studies.plan import load_uncertain
 
@@ -122,14 +122,14 @@ class Page:
         if name:
             Path(name[1]).write_text(code, encoding="utf-8")
         if is_particles(experiment):
-            load_particle_variants(experiment)
+            load_each(experiment)
             self.experiment = experiment if whole else self.experiment
             return
         if has_distributions(experiment):
             load_uncertain(experiment)
             self.experiment = experiment
             return
-        load_variants(experiment)
+        load_each(experiment)
         if whole:
             self.experiment = experiment
             if name is None or name[1] not in self.commanded:
@@ -167,8 +167,7 @@ def load_plain(code: str) -> dict:
 
 
 def is_single(experiment: dict) -> bool:
-    built = load_variants(experiment)
-    return all(each.paths == 1 for each in (built.values() if isinstance(built, dict) else [built]))
+    return all(simulation.paths == 1 for simulation in load_each(experiment).each.values())
 
 
 def skeleton(line: str) -> str:
@@ -208,9 +207,8 @@ def test_generated_blocks_are_valid(generated):
             elif tag == "yaml" and has_distributions(load_plain(code)):
                 assert load_uncertain(load_plain(code)).simulation.grid.rows > 1, place
             elif tag == "yaml" and path.name != "yaml.md":
-                built = load_variants(load_plain(code))
-                for each in built.values() if isinstance(built, dict) else [built]:
-                    assert each.grid.rows > 1, place
+                for simulation in load_each(load_plain(code)).each.values():
+                    assert simulation.grid.rows > 1, place
             else:
                 assert tag in ("yaml", "text", *DIRECTIVES), f"{place}: no rule for a block tagged {tag!r}"
 

@@ -33,7 +33,7 @@ ROOMS = {
             "experiments",
             "md",
         ],
-        *["derivatives", "studies", "diagnostics", "transforms"],
+        *["derivatives", "engines", "studies", "diagnostics", "transforms"],
         ("api", "pictures", "schema"),
         "cli",
     ],

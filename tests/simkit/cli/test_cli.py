@@ -27,7 +27,7 @@ from simkit_physics import MODELS, POTENTIALS
 from simkit_solvers import PARTICLE_METHODS, SOLVERS, SolverInfo
 
 import simkit
-import simkit.api
+import simkit.engines.paths
 import simkit.ensemble.sizes
 import simkit.machine.doctor
 import simkit.pictures
@@ -39,6 +39,7 @@ from simkit.cli.failures import reported
 from simkit.cli.typer_app import ELSEWHERE
 from simkit.closed_forms.registry import example_of
 from simkit.config import Experiment, ParticleExperiment
+from simkit.engines.paths import PathEngine
 from simkit.expressions import function_summaries
 from simkit.md.functions import FUNCTIONS
 from simkit.md.quantities import QUANTITIES
@@ -84,7 +85,7 @@ def dataset() -> xr.Dataset:
 @pytest.fixture
 def finished(monkeypatch, dataset):
     """Every run is over at once, with the result of the small experiment."""
-    monkeypatch.setattr(simkit.api, "run_experiment", lambda *arguments: dataset)
+    monkeypatch.setattr(PathEngine, "run", lambda *arguments: dataset)
 
 
 OWN = """
@@ -192,7 +193,7 @@ class TestRun:
         assert files_in(folder) == {"small.yaml"}
 
     def test_dry_run_says_how_much_and_does_nothing(self, folder, monkeypatch):
-        monkeypatch.setattr(simkit.api, "run_experiment", None)
+        monkeypatch.setattr(simkit.engines.paths, "run_ensemble", None)
         arguments = ("run", "small.yaml", "--dry-run", "--set", "save.paths=50", "--set", "save.points=4")
         sizes = json.loads(simkit_command(*arguments, "--json").stdout)
         assert (sizes["steps"], sizes["path_steps"], sizes["saved_times"]) == (4, 800, 5)
@@ -290,7 +291,7 @@ class TestFailures:
 
     def test_failed_paths_that_are_left_out_are_warned_of(self, folder, monkeypatch, dataset):
         partial = dataset.assign_attrs(failed_paths=1, paths=64)
-        monkeypatch.setattr(simkit.api, "run_experiment", lambda *arguments: partial)
+        monkeypatch.setattr(PathEngine, "run", lambda *arguments: partial)
         warning = "warning: 1 of 64 paths failed and are left out; "
         assert simkit_command("run", "small.yaml").stderr.startswith(warning)
         assert warning not in simkit_command("run", "small.yaml", "--quiet", "--overwrite").stderr
@@ -305,7 +306,7 @@ class TestFailures:
         }
 
     def test_a_directory_that_is_not_there_exits_with_4_before_the_run(self, folder, monkeypatch):
-        monkeypatch.setattr(simkit.api, "run_experiment", None)
+        monkeypatch.setattr(PathEngine, "run", None)
         result = simkit_command("run", "small.yaml", "--out", "results/small.zarr")
         assert result.exit_code == 4
         assert result.stderr.startswith("results/small.zarr: the directory results does not exist")
@@ -315,7 +316,7 @@ class TestFailures:
         assert simkit_command("run", "small.yaml", "-q").exit_code == 0
         before = content_of(folder)
         with monkeypatch.context() as patch:
-            patch.setattr(simkit.api, "run_experiment", None)
+            patch.setattr(PathEngine, "run", None)
             result = simkit_command("run", "small.yaml")
             assert result.exit_code == 4
             assert (
@@ -338,7 +339,7 @@ class TestFailures:
         def fail(*arguments):
             raise raised
 
-        monkeypatch.setattr(simkit.api, "run_experiment", fail)
+        monkeypatch.setattr(PathEngine, "run", fail)
         result = simkit_command("run", "small.yaml", "--json")
         assert result.exit_code == code
         assert json.loads(result.stdout)["error"]["kind"] == kind

@@ -13,7 +13,7 @@ from simkit.config import read_document
 from simkit.config.diagnostics import placed
 from simkit.config.option import set_option
 from simkit.config.overrides import apply_overrides
-from simkit.experiments.variants import load_variants
+from simkit.engines.loaded import load_each
 from simkit.studies import elementary_effects, sobol_indices
 from simkit.suggestions import shown
 
@@ -312,7 +312,7 @@ def test_a_variant_takes_away_what_is_there_only():
         InputError,
         match=r"^variant bare: observe\.pot: must be a mapping with the keys value, .*, got nothing",
     ):
-        load_variants(source)
+        load_each(source)
 
 
 def test_a_list_in_a_message_is_shown():

@@ -30,9 +30,9 @@ from simkit.diagnostics.inspection.loops import loops_of, step_loop
 from simkit.diagnostics.inspection.model_graph import model_graph
 from simkit.diagnostics.inspection.operation_graph import operation_graph
 from simkit.diagnostics.inspection.report import as_dict, text, write
+from simkit.engines.loaded import load_each
 from simkit.ensemble import programs
 from simkit.ensemble.run import chunk_plan, chunk_requests
-from simkit.experiments.variants import load_variants
 
 FILES = sorted(
     path
@@ -194,8 +194,7 @@ def is_sorted(graph: Graph) -> bool:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_graphs_of_every_example_are_in_topological_order(path):
-    built = load_variants(path)
-    simulation = next(iter(built.values())) if isinstance(built, dict) else built
+    simulation = next(iter(load_each(path).each.values()))
     model, operations = model_graph(simulation), operation_graph(simulation)
     assert is_sorted(model)
     assert is_sorted(operations)

@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 import simkit
 from simkit import InputError, NumericalError, load, plot_dataset, read_dataset
 from simkit.cli import app
-from simkit.experiments.variants import load_one, load_variants
+from simkit.engines.loaded import load_each
+from simkit.experiments.variants import load_one
 from simkit.results.table import print_table, with_error
 from simkit.results.variant_dataset import combined
 from simkit.results.variants import one_variant
@@ -107,7 +108,7 @@ def test_the_error_of_a_difference_is_that_of_all_paths(monkeypatch):
     """Also where its spread is that of the first ones alone."""
     several = {"ensemble.paths": 6000, "ensemble.chunk": 2048, "save.paths": 0}
     whole = simkit.run(TEXT, overrides=several)
-    monkeypatch.setattr("simkit.api.PAIRED", 2048)
+    monkeypatch.setattr("simkit.engines.paths.PAIRED", 2048)
     some = simkit.run(TEXT, overrides=several)
     for name in ("x", "gain"):
         ratio = (some[f"{name}_difference_stderr"] / whole[f"{name}_difference_stderr"]).values[1:]
@@ -194,7 +195,7 @@ def test_a_changed_section_is_replaced_where_there_was_a_value_and_merged_where_
 )
 def test_errors_name_the_variant_and_the_place(text, message):
     with pytest.raises(InputError, match=message) as caught:
-        load_variants(with_variants(text + "\n"))
+        load_each(with_variants(text + "\n"))
     assert len(caught.value.problems) == 1
 
 
@@ -205,27 +206,27 @@ class TestWhatEveryVariantSets:
         message = r"^override constants\.K: changes nothing, since every variant sets it; change it in"
         for value in ("9", "[1, 2]"):
             with pytest.raises(InputError, match=message):
-                load_variants(self.text, f"constants.K={value}")
+                load_each(self.text, f"constants.K={value}")
         with pytest.raises(InputError, match=r"override constants\.K: changes nothing"):
-            load_variants(TEXT, "constants.K=9", chosen=["wide"])
+            load_each(TEXT, "constants.K=9", chosen=["wide"])
 
     def test_an_option_that_one_variant_keeps_is_not(self):
-        values = [x.experiment.constants["K"] for x in load_variants(TEXT, "constants.K=9").values()]
+        values = [x.experiment.constants["K"] for x in load_each(TEXT, "constants.K=9").each.values()]
         assert values == [9, 9, 1.1]
 
     def test_an_option_reaches_into_a_variant(self):
         options = ["variants.low.constants.K=8", "variants.high.constants.K=9"]
-        assert [x.experiment.constants["K"] for x in load_variants(self.text, options).values()] == [8, 9]
+        assert [x.experiment.constants["K"] for x in load_each(self.text, options).each.values()] == [8, 9]
 
     def test_a_value_that_cannot_be_read_is_refused_though_no_variant_keeps_it(self):
         text = self.text.replace("{K: 1.0}", "{K: [10, 20]}")
         with pytest.raises(InputError, match=r"^<text>:1:16: constants\.K: must be a number or an"):
-            load_variants(text)
+            load_each(text)
 
 
 def test_an_error_of_the_file_is_reported_once_and_of_no_variant():
     with pytest.raises(InputError) as caught:
-        load_variants(TEXT.replace("m*x", "q*x"))
+        load_each(TEXT.replace("m*x", "q*x"))
     (problem,) = caught.value.problems
     assert "variant" not in problem
 
@@ -248,19 +249,19 @@ def test_an_error_of_the_file_is_reported_once_and_of_no_variant():
 )
 def test_results_that_do_not_fit_together_are_refused_before_the_run(change, message):
     with pytest.raises(InputError, match=message):
-        load_variants(with_variants(f"variants: {{a: , b: {{{change}}}}}\n"))
+        load_each(with_variants(f"variants: {{a: , b: {{{change}}}}}\n"))
 
 
 def test_other_steps_and_another_solver_fit_together():
     text = "variants: {a: , b: {time.steps: 16}, c: {solver: Milstein}, d: {precision: float32}}\n"
-    assert list(load_variants(with_variants(text))) == list("abcd")
+    assert list(load_each(with_variants(text)).each) == list("abcd")
 
 
 def test_names_that_are_not_there():
     with pytest.raises(InputError, match=r"there is no variant 'fats'; did you mean 'fast'\?"):
-        load_variants(TEXT, chosen=["fats"])
+        load_each(TEXT, chosen=["fats"])
     with pytest.raises(InputError, match=r"the experiment has no variants"):
-        load_variants(with_variants(""), chosen=["fast"])
+        load_each(with_variants(""), chosen=["fast"])
     with pytest.raises(InputError, match=r"<text>:11:1: variants: there are several experiments here"):
         load(TEXT)
 

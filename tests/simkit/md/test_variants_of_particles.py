@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 import simkit
 from simkit import InputError, NumericalError, OutputError, plot_dataset, read_dataset
 from simkit.cli import app
-from simkit.md.experiment import load_particle_variants, load_particles
+from simkit.engines.loaded import load_each
+from simkit.md.experiment import load_particles
 from simkit.md.files.run_dataset import without_states
 from simkit.md.table import print_table
 from simkit.results.variants import one_variant
@@ -91,8 +92,8 @@ def test_axes_that_differ_have_the_places_of_all_variants(together):
 
 
 def test_the_configuration_of_all_gives_the_same_variants_again(together):
-    again = load_particle_variants(yaml.safe_load(together.attrs["configuration"]))
-    given = load_particle_variants(FLUID | {"variants": VARIANTS})
+    again = load_each(yaml.safe_load(together.attrs["configuration"])).each
+    given = load_each(FLUID | {"variants": VARIANTS}).each
     assert {name: one.experiment.resolved() for name, one in again.items()} == {
         name: one.experiment.resolved() for name, one in given.items()
     }
@@ -173,7 +174,7 @@ def test_the_command_prints_json_and_a_table_by_variant(tmp_path):
 def lines_of(variants, **changes) -> list[str]:
     experiment = fluid(solver=BATH, **changes) | {"variants": variants}
     with pytest.raises(InputError) as caught:
-        load_particle_variants(experiment)
+        load_each(experiment)
     return caught.value.problems
 
 
@@ -228,13 +229,13 @@ def test_what_is_wrong_names_the_variant_and_its_place(tmp_path):
     file = tmp_path / "fluid.yaml"
     file.write_text(text)
     with pytest.raises(InputError) as caught:
-        load_particle_variants(file)
+        load_each(file)
     line = text.splitlines().index("  b: {potential.sigma: -1}") + 1
     assert caught.value.problems == [f"{file}:{line}:24: variant b: potential.sigma: must be > 0, got -1"]
     with pytest.raises(InputError, match="there is no variant 'c'"):
-        load_particle_variants(file, chosen=["c"])
+        load_each(file, chosen=["c"])
     with pytest.raises(InputError, match="the experiment has no variants"):
-        load_particle_variants(fluid(), chosen=["c"])
+        load_each(fluid(), chosen=["c"])
     cold = {"a": None, "b": {"system.velocities.temperature": 1e12}}
     with pytest.raises(NumericalError, match=r"^variant b: step .* blew up"):
         simkit.run(fluid() | {"variants": cold})

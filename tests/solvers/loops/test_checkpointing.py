@@ -184,9 +184,9 @@ def test_the_planned_memory_grows_as_the_root_of_the_steps():
 
 
 def test_an_adaptive_run_has_no_such_plan():
-    from simkit.experiments.variants import load_variants
+    from simkit import load
 
-    built = load_variants(ROOT / "examples/arenstorf.yaml")
+    built = load(ROOT / "examples/arenstorf.yaml")
     program, inputs = path_program(built, built.grid)
     with pytest.raises(
         ValueError, match="says what the steps of a fixed grid keep, and this is AdaptiveGrid"

@@ -1,0 +1,112 @@
+"""What commands and Python functions ask of whatever an experiment simulates."""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from simkit.config.documents import Document
+from simkit.errors import InputError, NumericalError
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+Built = TypeVar("Built")
+Result = TypeVar("Result")
+Progress = Callable[[int, int], None]  # of what is done, and all of it
+Target = str | os.PathLike | None
+
+
+class AbstractEngine(ABC, Generic[Built]):
+    """How experiments of one kind are built, checked, measured, run and differentiated.
+
+    `each` are simulations by the names of variants; that of an experiment without variants has the name "".
+    """
+
+    counted: ClassVar[str]  # what progress counts
+    parameter: ClassVar[str]  # a number that experiments have, for an example
+
+    @abstractmethod
+    def build(self, document: Document) -> Built:
+        """The simulation of a document without variants. Raises `InputError` that lists every error."""
+
+    @abstractmethod
+    def fitted(self, each: dict[str, Built]) -> dict[str, Built]:
+        """The simulations. Raises `InputError` unless the results of all variants fit into one dataset."""
+
+    @abstractmethod
+    def experiment(self, simulation: Built) -> Any:
+        """The sections that a simulation was built from."""
+
+    @abstractmethod
+    def work(self, simulation: Built) -> int:
+        """How much progress counts until a simulation is done."""
+
+    @abstractmethod
+    def about(self, simulation: Built) -> dict[str, Any]:
+        """What a simulation is, in a few words: for `simkit validate`."""
+
+    @abstractmethod
+    def summary(self, simulation: Built) -> str:
+        """The same on one line."""
+
+    @abstractmethod
+    def size(self, simulation: Built) -> dict[str, Any]:
+        """Steps, bytes of memory and bytes on disk: for `--dry-run`."""
+
+    @abstractmethod
+    def size_text(self, sizes: dict[str, Any]) -> str:
+        """What `size` gives, as lines of text."""
+
+    @abstractmethod
+    def run(self, each: Mapping[str, Built], progress: Progress | None = None) -> "xr.Dataset":
+        """Run the simulations and label the results; no dataset is written.
+
+        Raises `NumericalError`, which names the variant, and `InputError` where there is too little memory.
+        """
+
+    @abstractmethod
+    def differentiate(
+        self, simulation: Built, section: Any, progress: Progress | None = None
+    ) -> "xr.Dataset":
+        """The derivatives that the section `sensitivity` asks for; nothing is written."""
+
+    @abstractmethod
+    def table(self) -> ModuleType:
+        """The module with `print_table` and `summary` of a run's dataset; it imports what a run does not."""
+
+    def check_target(self, each: Mapping[str, Built], target: Target) -> None:
+        """Raise `InputError` where the file for the results cannot hold all of them."""
+
+    def check_files(self, each: Mapping[str, Built], target: Target, overwrite: bool) -> None:
+        """Raise `OutputError` where files that a run writes beside its dataset may not be replaced."""
+
+    def keeps_unresolved(self, each: Mapping[str, Built]) -> bool:
+        """Whether figures that are no result, as steps are too long, are shown without a warning."""
+        return True
+
+    def one_by_one(
+        self,
+        each: Mapping[str, Built],
+        run: Callable[[Built, Progress | None], Result],
+        progress: Progress | None,
+    ) -> dict[str, Result]:
+        """What `run` gives of each simulation, with the progress of all; errors name the variant."""
+        if "" in each:
+            return {"": run(each[""], progress)}
+        total, done, results = sum(map(self.work, each.values())), 0, {}
+        for name, simulation in each.items():
+            try:
+                results[name] = run(simulation, progress and _beginning_at(done, total, progress))
+            except InputError as error:
+                raise InputError([f"variant {name}: {problem}" for problem in error.problems]) from error
+            except NumericalError as error:
+                raise NumericalError(f"variant {name}: {error}") from error
+            done += self.work(simulation)
+        return results
+
+
+def _beginning_at(before: int, total: int, progress: Progress) -> Progress:
+    """Progress of one variant as that of all."""
+    return lambda done, _: progress(before + done, total)

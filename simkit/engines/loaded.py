@@ -1,0 +1,110 @@
+"""From a file to its experiment, or to all of its variants, ready to run whatever they simulate."""
+
+import dataclasses
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from simkit.config.documents import Document
+from simkit.config.overrides import Overrides, opened
+from simkit.config.settings.places import is_particles
+from simkit.engines.engine import AbstractEngine, Progress, Target
+from simkit.errors import InputError
+from simkit.experiments.variants import build_each
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+@dataclasses.dataclass(frozen=True)
+class Loaded:
+    """Simulations by the names of variants, and the engine that runs them.
+
+    That of an experiment without variants has the name "".
+    """
+
+    engine: AbstractEngine
+    each: dict[str, Any]
+
+    @property
+    def output(self) -> Path | None:
+        """Where the file says that the dataset goes."""
+        output = self.engine.experiment(next(iter(self.each.values()))).output
+        return None if output is None else Path(output)
+
+    def check_target(self, target: Target) -> None:
+        """Raise `InputError` where the file for the results cannot hold all of them."""
+        self.engine.check_target(self.each, target)
+
+    def check_files(self, target: Target, overwrite: bool) -> None:
+        """Raise `OutputError` where files that a run writes beside its dataset may not be replaced."""
+        self.engine.check_files(self.each, target, overwrite)
+
+    @property
+    def keeps_unresolved(self) -> bool:
+        """Whether figures that are no result, as steps are too long, are shown without a warning."""
+        return self.engine.keeps_unresolved(self.each)
+
+    def run(self, progress: Progress | None = None) -> "xr.Dataset":
+        """Run and label the results; no dataset is written. Raises what `AbstractEngine.run` raises."""
+        return self.engine.run(self.each, progress)
+
+    def differentiate(self, progress: Progress | None = None) -> "xr.Dataset":
+        """Find the sensitivities, and label them; nothing is written.
+
+        Raises `InputError` where variants ask for other derivatives, and what the runs raise, by variant.
+        """
+        sections = {name: self._section(simulation) for name, simulation in self.each.items()}
+        first = next(iter(sections))
+        for name, section in sections.items():
+            for key in ("wrt", "of", "second", "check"):
+                own, others = getattr(section, key, None), getattr(sections[first], key, None)
+                if own != others:
+                    raise InputError(
+                        f"variant {name}: has sensitivity.{key}: {own}, and {first} has {others}; give both "
+                        "the same, or make files of them"
+                    )
+
+        def one(simulation: Any, progress: Progress | None) -> "xr.Dataset":
+            return self.engine.differentiate(simulation, self._section(simulation), progress)
+
+        result = self.engine.one_by_one(self.each, one, progress)
+        if "" in result:
+            return result[""]
+        from simkit.results.variant_dataset import side_by_side
+
+        return side_by_side(result)
+
+    def _section(self, simulation: Any) -> Any:
+        """The section `sensitivity` of an experiment. Raises `InputError` where there is none."""
+        section = self.engine.experiment(simulation).sensitivity
+        if section is None:
+            example = self.engine.parameter
+            raise InputError(
+                "sensitivity: is missing; say what to differentiate with respect to, as in "
+                f"sensitivity: {{wrt: [{example}]}}, or --wrt {example}"
+            )
+        return section
+
+
+def load_each(source: Any, overrides: Overrides = (), chosen: Iterable[str] | None = None) -> Loaded:
+    """Read, check and build an experiment, or all variants of one.
+
+    `overrides` change the file, before the variants do. `chosen` are the names of variants wanted. Raises one
+    `InputError` with every error in every variant wanted; what is wrong with the file itself is reported
+    once. Raises it too where the results of variants do not fit into one dataset.
+    """
+    document = opened(source, overrides)
+    engine = _engine_of(document)
+    each = build_each(document, None if chosen is None else list(chosen), engine.build)
+    return Loaded(engine, engine.fitted(each))
+
+
+def _engine_of(document: Document) -> AbstractEngine:
+    if is_particles(document.data):
+        from simkit.engines.particles import ParticleEngine
+
+        return ParticleEngine()
+    from simkit.engines.paths import PathEngine
+
+    return PathEngine()

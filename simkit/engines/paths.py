@@ -1,0 +1,110 @@
+"""Ensembles of paths, as commands and Python functions see them."""
+
+from collections.abc import Mapping
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from simkit.config.diagnostics import placed
+from simkit.config.documents import Document
+from simkit.config.settings import Experiment, Sensitivity
+from simkit.derivatives.study import find_sensitivities
+from simkit.engines.engine import AbstractEngine, Progress, Target
+from simkit.ensemble.run import run_ensemble
+from simkit.ensemble.simulation import Simulation, experiment_of
+from simkit.ensemble.sizes import check_memory, estimate, estimate_text
+from simkit.experiments.experiment import simulation_of
+from simkit.experiments.variant_fit import fitted
+from simkit.experiments.variants import refuse_paths, together
+from simkit.progress import counted
+from simkit.results.provenance import as_yaml, provenance
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+PAIRED = 65_536  # paths of which variants are compared one by one; their means are those of all paths
+
+
+class PathEngine(AbstractEngine[Simulation]):
+    """Differential equations and jump processes: many paths, and statistics over them."""
+
+    counted = "paths"
+    parameter = "sigma"
+
+    def build(self, document: Document) -> Simulation:
+        return simulation_of(document)
+
+    def fitted(self, each: dict[str, Simulation]) -> dict[str, Simulation]:
+        return fitted(each)
+
+    def experiment(self, simulation: Simulation) -> Experiment:
+        return experiment_of(simulation)
+
+    def work(self, simulation: Simulation) -> int:
+        return simulation.paths
+
+    def about(self, simulation: Simulation) -> dict[str, Any]:
+        from simkit_solvers.problems.schedule import model_of
+
+        return {
+            "model": type(model_of(simulation.problem)).__name__,
+            "solver": type(simulation.solver).__name__,
+            "paths": simulation.paths,
+            "steps": simulation.grid.steps,
+            "observables": list(simulation.observables),
+        }
+
+    def summary(self, simulation: Simulation) -> str:
+        about, steps = self.about(simulation), simulation.stepping.description
+        if about["steps"] is not None:
+            steps = counted(about["steps"], "step")
+        return f"{about['model']}, {about['solver']}, {counted(about['paths'], 'path')}, {steps}"
+
+    def size(self, simulation: Simulation) -> dict[str, Any]:
+        return estimate(simulation)
+
+    def size_text(self, sizes: dict[str, Any]) -> str:
+        return estimate_text(sizes)
+
+    def check_target(self, each: Mapping[str, Simulation], target: Target) -> None:
+        refuse_paths(map(experiment_of, each.values()), target)
+
+    def run(self, each: Mapping[str, Simulation], progress: Progress | None = None) -> "xr.Dataset":
+        """Where the seed is the same, path i of all variants meets the same noise."""
+        check_memory(each)
+        if "" in each:
+            return _labelled(each[""], run_ensemble(each[""], progress))
+        results = self.one_by_one(each, lambda one, done: run_ensemble(one, done, PAIRED), progress)
+        from simkit.ensemble.coupling import claimed_order
+        from simkit.results.variant_dataset import combined
+
+        datasets = {name: _labelled(each[name], result) for name, result in results.items()}
+        ends = {name: result.ends for name, result in results.items()}
+        described = as_yaml(together({name: experiment_of(one) for name, one in each.items()}))
+        draws = {name: one.draws_per_step for name, one in each.items()}
+        if max(draws.values()) == 1:
+            return combined(datasets, ends, described)
+        return combined(datasets, ends, described, draws, claimed_order(each.values()))
+
+    def differentiate(
+        self, simulation: Simulation, section: Sensitivity, progress: Progress | None = None
+    ) -> "xr.Dataset":
+        experiment = experiment_of(simulation)
+        with placed(experiment.document):
+            study = find_sensitivities(simulation, section, progress)
+        from simkit.derivatives.result import to_dataset  # imports xarray, which a command does meanwhile
+
+        return to_dataset(simulation, study, provenance(experiment.resolved()))
+
+    def table(self) -> ModuleType:
+        from simkit.results import table
+
+        return table
+
+    def keeps_unresolved(self, each: Mapping[str, Simulation]) -> bool:
+        return all(experiment_of(one).ensemble.unresolved == "keep" for one in each.values())
+
+
+def _labelled(simulation: Simulation, result: Any) -> "xr.Dataset":
+    from simkit.results.dataset import to_dataset
+
+    return to_dataset(simulation, result, provenance(experiment_of(simulation).resolved()))

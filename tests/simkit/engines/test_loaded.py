@@ -1,0 +1,82 @@
+"""Whatever an experiment simulates, its variants run one after the other, and what is said names them."""
+
+import json
+
+import pytest
+from command import simkit_command
+from md_examples import fluid
+
+from simkit import InputError
+from simkit.engines.loaded import load_each
+
+PATHS = {
+    "constants": {"a": 1.0},
+    "model": {"sde": {"x": {"drift": "-a*x", "noise": {"W": 0.1}}}},
+    "initial": {"x": 1.0},
+    "time": {"t1": 1.0, "steps": 4},
+    "ensemble": {"paths": 64},
+    "observe": {"end": "x"},
+    "sensitivity": {"wrt": ["a"], "of": ["end"]},
+}
+PARTICLES = fluid()
+
+
+@pytest.fixture(params=["paths", "particles"])
+def kind(request) -> str:
+    return request.param
+
+
+@pytest.fixture
+def experiment(kind) -> dict:
+    return {"paths": PATHS, "particles": PARTICLES}[kind]
+
+
+def test_progress_of_variants_is_that_of_one_run(experiment, kind):
+    loaded = load_each(experiment | {"variants": {"a": {}, "b": {}}})
+    work = [loaded.engine.work(simulation) for simulation in loaded.each.values()]
+    seen: list[tuple[int, int]] = []
+    loaded.run(lambda *counts: seen.append(counts))
+    done = [each for each, _ in seen]
+    assert {total for _, total in seen} == {sum(work)}
+    assert done == sorted(done)
+    assert work[0] in done
+    assert done[-1] == sum(work)
+
+
+def test_a_run_without_variants_has_no_such_dimension(experiment):
+    loaded = load_each(experiment)
+    assert list(loaded.each) == [""]
+    assert "variant" not in loaded.run().dims
+
+
+def test_what_is_wrong_with_derivatives_of_a_variant_names_it():
+    second = {"a": {}, "b": {"sensitivity.wrt": ["x0"], "constants.x0": 1.0, "initial.x": "x0"}}
+    with pytest.raises(InputError, match=r"^variant b: has sensitivity\.wrt: \['x0'\], and a has \['a'\]"):
+        load_each(PATHS | {"variants": second}).differentiate()
+    wrong = {"a": {"sensitivity.method": "pathwise"}, "b": {}}
+    with pytest.raises(InputError, match=r"^variant a: sensitivity\.method: "):
+        load_each(PATHS | {"observe": {"end": "x > 0.5"}, "variants": wrong}).differentiate()
+
+
+def test_what_can_be_differentiated_is_asked_for(experiment, kind):
+    example = {"paths": "sigma", "particles": "epsilon"}[kind]
+    plain = {key: value for key, value in experiment.items() if key != "sensitivity"}
+    with pytest.raises(InputError, match=rf"^sensitivity: is missing; .* --wrt {example}$"):
+        load_each(plain).differentiate()
+
+
+def test_commands_say_the_same_of_a_file_and_of_its_variants(experiment, kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "one.yaml").write_text(json.dumps(experiment))
+    (tmp_path / "two.yaml").write_text(json.dumps(experiment | {"variants": {"a": {}, "b": {}}}))
+    for command in (("validate",), ("run", "--dry-run")):
+        alone = simkit_command(*command, "one.yaml", "--json")
+        both = simkit_command(*command, "two.yaml", "--json")
+        said = json.loads(alone.stdout)
+        for own in json.loads(both.stdout)["variants"].values():
+            free = own.keys() - {"memory_available_bytes"}
+            assert {key: own[key] for key in free} == {key: said[key] for key in free}
+    line = simkit_command("validate", "one.yaml").stdout.removeprefix("one.yaml: ")
+    assert line.startswith("valid (")
+    expected = [f"two.yaml: variant {name}: {line}" for name in "ab"]
+    assert simkit_command("validate", "two.yaml").stdout == "".join(expected)
