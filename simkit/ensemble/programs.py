@@ -31,7 +31,8 @@ class Request(NamedTuple):
     """A program, and arguments of the shapes and types to compile it for.
 
     It is compiled for each of `devices`, the first one unless given; or once for all `together`, which share
-    its parts. One that runs a moment may be `quick` to make instead of quick to run, on processors.
+    its parts. One that runs a moment may be `quick` to make instead of quick to run, on processors. Arguments
+    whose numbers are `donated` are used up by a call.
     """
 
     program: Callable
@@ -39,6 +40,7 @@ class Request(NamedTuple):
     devices: Devices = ()
     quick: bool = False
     together: bool = False
+    donated: tuple[int, ...] = ()
 
     @property
     def places(self) -> Devices:
@@ -50,7 +52,7 @@ class Request(NamedTuple):
         """What distinguishes compiled programs."""
         leaves, structure = jax.tree.flatten(self.arguments)
         types = tuple((np.shape(x), jax.numpy.result_type(x)) for x in leaves)
-        return self.program, self.places, self.quick, self.together, structure, types
+        return self.program, self.places, self.quick, self.together, self.donated, structure, types
 
 
 @seldom_collected()
@@ -111,16 +113,16 @@ def _compiling(request: Request, file: Path | None) -> Callable[[], Callable]:
 def _traced(request: Request) -> Callable[[], Callable]:
     """Trace and lower; what is returned compiles."""
     if request.together:
-        shared = jax.jit(shared_among(request.places, request.program))
+        shared = jax.jit(shared_among(request.places, request.program), donate_argnums=request.donated)
         return lower_for_all(shared, request.arguments, request.places)
     quick = request.quick and jax.default_backend() == "cpu"
-    jitted = _quick_jit(request.program) if quick else _jit(request.program)
+    jitted = (_quick_jit if quick else _jit)(request.program, donate_argnums=request.donated)
     return lower(jitted, request.arguments, request.places)
 
 
-def _jit(program: Callable) -> Any:
-    return jax.jit(program)
+def _jit(program: Callable, **options: Any) -> Any:
+    return jax.jit(program, **options)
 
 
-def _quick_jit(program: Callable) -> Any:
-    return jax.jit(program, compiler_options=QUICKLY_MADE)
+def _quick_jit(program: Callable, **options: Any) -> Any:
+    return jax.jit(program, compiler_options=QUICKLY_MADE, **options)

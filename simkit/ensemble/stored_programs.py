@@ -44,7 +44,8 @@ def file_of(request: Any) -> Path | None:
     types = jax.tree.map(lambda x: jax.ShapeDtypeStruct(jnp.shape(x), jnp.result_type(x)), request.arguments)
     try:
         kinds = [device.device_kind for device in request.places]
-        name = digest_of((_surroundings(), request.program, types, kinds, request.quick, request.together))
+        options = request.quick, request.together, request.donated
+        name = digest_of((_surroundings(), request.program, types, kinds, *options))
     except NoDigestError:
         return None
     return folder / f"{name}.program"

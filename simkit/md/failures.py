@@ -12,11 +12,13 @@ from simkit_solvers.problems.particles import AbstractForces
 
 from simkit.errors import NumericalError
 from simkit.machine.doctor import available_memory
+from simkit.machine.freed_memory import give_back_freed_memory
 from simkit.md.programs import on_host
 
 
 def larger_lists(forces: AbstractForces, particles: Particles, listed: Any) -> tuple[Any, Particles]:
     """Forces with lists that have room; raises `NumericalError` where half the memory there is has none."""
+    give_back_freed_memory()  # what is larger does not fit where a smaller program had its arrays
     available = available_memory()
     try:
         return enlarged(forces, particles, listed, MEMORY if available is None else available / 2)

@@ -21,7 +21,7 @@ class FunctionOfArrays:
     function: Callable
     rest: Static
 
-    def __call__(self, arrays: Any) -> list[jax.Array]:
+    def __call__(self, *arrays: Any) -> list[jax.Array]:
         return jax.tree.leaves(self.function(*eqx.combine(arrays, self.rest.tree)))
 
 
@@ -38,12 +38,19 @@ class Programs:
         self.lock = threading.Lock()
         self.seconds = 0.0  # that compiling took
 
-    def __call__(self, like: Any, function: Callable, *arguments: Any) -> Any:
-        """`function(*arguments)`, a tree of the structure of `like`, whose leaves are arrays."""
+    def __call__(self, like: Any, function: Callable, *arguments: Any, donated: tuple[int, ...] = ()) -> Any:
+        """`function(*arguments)`, a tree of the structure of `like`, whose leaves are arrays.
+
+        The arrays of arguments whose numbers are `donated` are used up: results take their places.
+        """
         arrays, rest = eqx.partition(arguments, _is_array)
         together = len(self.devices) > 1
         request = Request(
-            FunctionOfArrays(function, Static(rest)), (arrays,), self.devices, together=together
+            FunctionOfArrays(function, Static(rest)),
+            arrays,
+            self.devices,
+            together=together,
+            donated=donated,
         )
         with self.lock:  # a thread that waits for another needs the same program, as a rule
             program = self.known.get(request.key)
@@ -51,7 +58,7 @@ class Programs:
                 (program,), seconds = compiled(request)
                 self.known[request.key] = program
                 self.seconds += seconds
-        return jax.tree.unflatten(jax.tree.structure(like), program(arrays))
+        return jax.tree.unflatten(jax.tree.structure(like), program(*arrays))
 
 
 def _is_array(leaf: Any) -> bool:

@@ -18,16 +18,19 @@ from simkit_solvers.loops.simulate_particles import (
     chunk_of_steps,
     simulate_particles,
 )
+from simkit_solvers.loops.two_level import ParticleState
 from simkit_solvers.problems.motion import MotionUnits
 from simkit_solvers.problems.particles import Vector
 
 from simkit.ensemble.work import in_order, workers_on
 from simkit.errors import NumericalError
+from simkit.machine.freed_memory import give_back_freed_memory, map_large_arrays
 from simkit.machine.on_each_device import local_devices
 from simkit.md.continuing import start_text, state_for
 from simkit.md.failures import closest_pair, larger_lists
 from simkit.md.measured_rows import ROWS, TOTALS, MeasuredRows
 from simkit.md.observables import Measurements
+from simkit.md.pace import Pace
 from simkit.md.preparation import chosen_forces, in_precision, observer_of, sharing
 from simkit.md.programs import Programs, on_host
 from simkit.md.result import ParticleResult, ReplicaResult
@@ -37,7 +40,6 @@ from simkit.md.step_counter import Progress, StepCounter
 from simkit.md.trajectory import Frames, OfReplica, trajectory_of, write_end
 from simkit.md.velocities import in_motion
 
-CHUNK_SECONDS = 0.5
 # A chunk without measurements is about as long: this many pairs or steps, with NEIGHBOURS in each list.
 STAGE_PAIRS, NEIGHBOURS, STAGE_STEPS = 2**27, 64, 2**14
 LARGEST_MOVE = 0.5  # cutoffs, in a step: beyond, a particle passes others without meeting them
@@ -52,12 +54,14 @@ def run_particles(
     `changes` are changes of the potential's numbers, pytrees like the potential: the totals that are measured
     then have their derivatives along each, on a last axis.
     """
+    map_large_arrays()
     workers = workers_on(local_devices(1), simulation.threads)[: simulation.paths]
     counter = StepCounter(simulation.all_steps, progress)
     with jax.enable_x64(True), jax.default_device(workers[0]):
         program = _Program.of(simulation, changes)
         start = start_text(simulation, program.forces)
         program, compile_s = program.compiled()
+    give_back_freed_memory()
     began = time.perf_counter()
     with trajectory_of(simulation) as frames:
         try:
@@ -69,6 +73,7 @@ def run_particles(
         finally:
             counter.stop()  # threads that are still at work, after a failure or an interrupt
     elapsed = time.perf_counter() - began
+    give_back_freed_memory()
     return ParticleResult(
         simulation=simulation,
         replicas=replicas,
@@ -116,7 +121,7 @@ class _Program:
             particles = self.in_motion(particles, path, number)
             run = program.initial_run(particles, stage, path, step, False, saved)
             saved = None
-            run = self._advanced(run, stage, advance)
+            run = self._advanced(run, stage, particles, advance)
             program = dataclasses.replace(program, forces=run.dynamics.forces)
             if stage.method.ensemble == "none":
                 minimised[stage.name] = float(np.sqrt(np.max(np.square(run.state.force).sum(0))))
@@ -181,13 +186,16 @@ class _Program:
         state = dynamics.start(particles, clock)
         if saved is not None:
             state = saved.restored(state, method)
-        return self.simulated(dynamics, state, 0, self.observer if measured else None, None, stage)
+        observer = self.observer if measured else None
+        return self.simulated(dynamics, state, 0, observer, None, stage, particles)
 
     def clock(self, step: int) -> int:
         """The number of the first measured step: a multiple of all intervals, so that noise never repeats."""
         return clock_of(step, (each.every for each in self.observer.observers.values()))
 
-    def _advanced(self, run: ParticleRun, stage: PlannedStage, advance: Callable[[int], None]) -> ParticleRun:
+    def _advanced(
+        self, run: ParticleRun, stage: PlannedStage, start: Particles, advance: Callable[[int], None]
+    ) -> ParticleRun:
         """A stage to its end, without measurements.
 
         The clock has no say in where its chunks end: the first step of a chunk may have other last bits, as
@@ -198,30 +206,40 @@ class _Program:
         most = min(max(STAGE_PAIRS // pairs, 1), STAGE_STEPS)
         while left:
             done, steps = stage.steps - left, min(most, left)
-            run = self.simulated(run.dynamics, run.state, steps, None, run.accumulator, stage, done)
+            run = self.simulated(run.dynamics, run.state, steps, None, run.accumulator, stage, start, done)
             left -= steps
             advance(steps)
         return run
 
     def simulated(
-        self, dynamics, state, steps: int, observer, accumulator, stage: PlannedStage, done: int = 0
+        self,
+        dynamics: ParticleDynamics,
+        state: ParticleState,
+        steps: int,
+        observer: Measurements | None,
+        accumulator: Any,
+        stage: PlannedStage,
+        start: Particles,
+        done: int = 0,
     ) -> ParticleRun:
         """`simulate_particles` with programs that are kept, and failures as errors of simkit.
 
-        `done` are the steps of the stage so far.
+        The arrays of `state` are used up: those of a million particles are a quarter of a gigabyte. `start`
+        are the particles at the start of the stage, `done` its steps so far.
         """
 
         def chunk(*arguments):
-            return self.programs(arguments[1:], chunk_of_steps, *arguments)
+            return self.programs(arguments[1:], chunk_of_steps, *arguments, donated=(1,))
 
+        before = int(state.step) - done
         try:
             return simulate_particles(
                 dynamics, state, steps, observer, accumulator, enlarge=larger_lists, chunk=chunk
             )
         except UnstableStepError as error:
-            further = error.step - int(state.step)
-            where = closest_pair(dynamics.forces, state.particles) if further <= AT_ONCE else ""
-            step = f"step {done + further:,} of {stage.steps:,}"
+            into = error.step - before
+            where = closest_pair(self.forces, start) if into <= AT_ONCE else ""
+            step = f"step {into:,} of {stage.steps:,}"
             of_stage = f" of the stage {stage.name}" if len(self.simulation.stages) > 1 else ""
             raise NumericalError(f"{step}{of_stage} blew up: {error.reason}{where}") from error
         except ListOverflowError as error:
@@ -242,13 +260,13 @@ class _Program:
         rows = MeasuredRows(self.observer, self.clock(step))
         run, forces = rows.collect(run), run.state.force
         writer.add(run.state.particles, 0)
-        pace, left = _Pace(simulation.system.every), stage.steps
+        pace, left = Pace(simulation.system.every), stage.steps
         while left:
             done = stage.steps - left
             steps = min(pace.steps, left, ROWS * simulation.system.every, writer.until_next(done))
             with pace:
                 run = self.simulated(
-                    run.dynamics, run.state, steps, self.observer, run.accumulator, stage, done
+                    run.dynamics, run.state, steps, self.observer, run.accumulator, stage, particles, done
                 )
             left -= steps
             run = rows.collect(run)
@@ -269,22 +287,6 @@ class _Program:
             clock=int(run.state.step),
             forces=None if stage.steps else _by_identity(run.state.particles, forces),
         )
-
-
-class _Pace:
-    """How many steps make a chunk of half a second or so: a multiple of `unit`, between measurements."""
-
-    def __init__(self, unit: int):
-        self.unit = self.steps = unit
-        self.start = 0.0
-
-    def __enter__(self) -> None:
-        self.start = time.perf_counter()
-
-    def __exit__(self, *_: object) -> None:
-        elapsed = max(time.perf_counter() - self.start, 1e-6)
-        wanted = min(CHUNK_SECONDS / elapsed, 8) * self.steps
-        self.steps = max(int(wanted // self.unit), 1) * self.unit
 
 
 def _by_identity(particles: Particles, force: Vector) -> np.ndarray:

@@ -21,8 +21,8 @@ from simkit.progress import counted, short_count
 
 SAMPLE = 200  # particles of a frame that is written to see how long its lines are
 PER_PLACE = 104  # bytes in float64: position, momentum and force, images, mass, species, number
-# The state that a chunk begins with and the one it ends with; positions that are sorted; copies on the host.
-COPIES = 5
+# The state; particles that are sorted; those of the file and those that a stage begins with, on the host.
+COPIES = 4
 SUMS = 15  # numbers that are kept of each measurement: step, energies, two tensors
 
 
@@ -71,12 +71,12 @@ def _memory(simulation: ParticleSimulation, forces: ListedForces | AllPairs, row
     listed = isinstance(forces, ListedForces)
     places = forces.grid.places if listed else simulation.system.count
     accumulators = sum(_accumulators(simulation).values())
-    # The list of a chunk's end is made while that of its beginning is there. Devices that share a system
-    # share the tables of the search too, and each has the list that is made.
+    # A list is made while the one before is there. Devices that share a system share the tables of the
+    # search too, and each has the list that is made.
     lists = 0
     if listed:
-        made = list_bytes(forces.grid, forces.capacities)
-        lists = 2 * (made + (shares - 1) * kept_list_bytes(forces.grid, forces.capacities))
+        kept = shares * kept_list_bytes(forces.grid, forces.capacities)
+        lists = list_bytes(forces.grid, forces.capacities) + kept
     return {
         "particles": copies * COPIES * PER_PLACE * places,
         "lists": replicas * lists,

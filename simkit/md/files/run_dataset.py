@@ -38,12 +38,14 @@ def end_variables(frames: list[Frame], states: list[SavedState], length: str, ve
         "end_image": ("images", "1", "box vectors to add for the position on the path without the box"),
     }
     packed = [state.packed() for state in states]
-    longest = max(map(len, packed))
-    content = np.stack([np.pad(each, (0, longest - len(each))) for each in packed])
-    variables = {"state": variable(("path", "byte"), content, "1", "state at the end, a NumPy archive")}
-    variables["state_bytes"] = variable(
-        ("path",), np.array([len(each) for each in packed]), "1", "length of the state"
-    )
+    lengths = np.array(list(map(len, packed)))
+    content = packed[0][None]  # a quarter of a gigabyte for a million particles, which is not copied
+    if len(packed) > 1:
+        content = np.stack([np.pad(each, (0, max(lengths) - len(each))) for each in packed])
+    variables = {
+        "state": variable(("path", "byte"), content, "1", "state at the end, a NumPy archive"),
+        "state_bytes": variable(("path",), lengths, "1", "length of the state"),
+    }
     for name, (field, unit, text) in rows.items():
         if getattr(frames[0], field) is not None:
             values = np.stack([getattr(frame, field) for frame in frames])

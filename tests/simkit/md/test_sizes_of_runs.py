@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -18,6 +19,7 @@ from simkit.md.size import size_of, size_text
 # Not by getrusage, whose peak of a new process begins with that of the process that started it.
 PEAK = """
 import re, sys, simkit
+simkit.tune_process()
 simkit.run(sys.argv[1])
 with open("/proc/self/status") as status:
     print(1024 * int(re.search(r"VmHWM:\\s*(\\d+) kB", status.read())[1]))
@@ -79,6 +81,21 @@ def test_files_have_the_sizes_of_the_dry_run(tmp_path, monkeypatch):
     assert sizes["end_bytes"] == pytest.approx((tmp_path / "b.xyz").stat().st_size, rel=0.1)
 
 
+def peak_of(path: Path) -> int:
+    """The most bytes that a process takes which runs an experiment."""
+    command = [sys.executable, "-c", PEAK, str(path)]
+    return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux tells the peak of one program")
+def test_a_million_particles_run_in_two_gigabytes(tmp_path):
+    path = tmp_path / "melt.yaml"
+    melt = fluid(system__lattice__cells=63, time__steps=40, potential__cutoff=2.5, ensemble={"threads": 1})
+    path.write_text(yaml.safe_dump(melt))
+    assert peak_of(path) < 2e9
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux tells the peak of one program")
 def test_memory_is_that_of_a_run_within_a_factor_of_two(tmp_path):
@@ -88,9 +105,6 @@ def test_memory_is_that_of_a_run_within_a_factor_of_two(tmp_path):
         experiment = fluid(system__lattice__cells=cells, time__steps=10, potential__cutoff=2.5)
         path = tmp_path / f"{cells}.yaml"
         path.write_text(yaml.safe_dump(experiment))
-        result = subprocess.run(
-            [sys.executable, "-c", PEAK, str(path)], capture_output=True, text=True, check=True
-        )
-        peaks[cells] = int(result.stdout.split()[-1])
+        peaks[cells] = peak_of(path)
         sizes[cells] = size_of(load_particles(path))["memory_bytes"]
     assert 0.5 < (peaks[40] - peaks[6]) / (sizes[40] - sizes[6]) < 2
