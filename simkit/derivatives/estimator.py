@@ -130,8 +130,11 @@ class AbstractEstimator(abc.ABC):
         return self.name.replace(" ", "_")
 
     @abc.abstractmethod
-    def fits(self, run: DifferentiatedRun, quantity: str, target: int, why: str) -> Selection | str:
-        """The choice of it for a first derivative for the reason `why`; or why it would be wrong."""
+    def fits(
+        self, run: DifferentiatedRun, quantity: str, targets: tuple[int, ...], why: str
+    ) -> Selection | str:
+        """The choice of it for a derivative in one target, or in two, for the reason `why`; or why it would
+        be wrong."""
 
     def group(self, run: DifferentiatedRun, choice: Selection) -> tuple:
         """What choices of it must agree in to be estimated by one program."""
