@@ -134,14 +134,16 @@ class Mixed(AbstractEstimator):
     weighted = True
 
     def fits(self, run, quantity, targets, why):
-        reason = why_derivative_jumps(run, quantity, targets)
-        for first, last in [] if reason else dict.fromkeys([targets, targets[::-1]]):
+        why_not = why_derivative_jumps(run, quantity, targets)
+        if why_not is not None:
+            return why_not
+        for first, last in dict.fromkeys([targets, targets[::-1]]):
             every = release_interval(run, quantity, first, kinks=True)
             if isinstance(every, int):
                 why = f"{why}: score for {run.targets[first].label}, then pathwise"
                 return Selection(quantity, (first, last), self, why, every)
-            reason = reason or every
-        return reason
+            why_not = why_not or every
+        return why_not
 
     def part(self, run, group):
         return second_part(run, group)

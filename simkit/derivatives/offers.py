@@ -1,7 +1,7 @@
 """Which estimators of a derivative are offered to the pilot, and why: the usual one first."""
 
 from simkit.derivatives.differentiated_run import DifferentiatedRun
-from simkit.derivatives.estimator import AbstractEstimator, Offer, Selection
+from simkit.derivatives.estimator import AbstractEstimator, Offer, Selection, Targets
 from simkit.derivatives.estimators import (
     COUPLED,
     DIFFERENCES,
@@ -85,7 +85,7 @@ def _by_differences(run: DifferentiatedRun, choice: Selection) -> Selection:
 
 
 def _first_fitting(
-    run: DifferentiatedRun, quantity: str, targets: tuple[int, ...], why: str, *estimators: AbstractEstimator
+    run: DifferentiatedRun, quantity: str, targets: Targets, why: str, *estimators: AbstractEstimator
 ) -> Selection | dict[AbstractEstimator, str]:
     """The first of some estimators that fits; or why each of them does not."""
     refusals = {}

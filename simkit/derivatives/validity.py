@@ -52,12 +52,10 @@ def smooth(run: DifferentiatedRun, quantity: str, targets: tuple[int, ...]) -> t
     return next((each for each in refusals if each is not None), smoothings)
 
 
-def smoothings_of(
-    run: DifferentiatedRun, observable: Observable, derivatives: int
-) -> tuple[Smoothing, ...] | str:
+def smoothings_of(run: DifferentiatedRun, observable: Observable, order: int) -> tuple[Smoothing, ...] | str:
     """Where a value jumps; of a second derivative where its slope does too, and once more; or why not."""
     every, smoothings = run.evaluation_interval(observable.name), []
-    for kinks in [True, False] if derivatives == 2 else [False]:
+    for kinks in [True, False] if order == 2 else [False]:
         smoothing = smoothing_of(observable, run.simulation.problem, run.variables, every, kinks)
         if isinstance(smoothing, str):
             return smoothing
