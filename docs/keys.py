@@ -78,12 +78,12 @@ PARTICLE_SECTIONS = {
     "ParticleSave": "molecular dynamics: save",
     "Trajectory": "molecular dynamics: a trajectory",
     "ParticleObservable": "molecular dynamics: one observable",
-    "RadialSettings": "molecular dynamics: radial distribution",
-    "DisplacementSettings": "molecular dynamics: mean-square displacement",
-    "VelocitySettings": "molecular dynamics: velocity autocorrelation",
-    "StructureSettings": "molecular dynamics: structure factor",
-    "FluctuationSettings": "molecular dynamics: fluctuations",
     "ParticleSensitivity": "molecular dynamics: sensitivity",
+}
+PARTICLE_SECTIONS |= {
+    spec["$ref"].rpartition("/")[2]: f"molecular dynamics: {name}"
+    for name, spec in particle_schema()["$defs"]["ParticleObservable"]["properties"].items()
+    if "$ref" in spec
 }
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from simkit.config.settings import Experiment, ParticleExperiment
+from simkit.config.settings import Experiment
 
 _NUMBER = {"type": ["number", "string"]}
 _BY_SPECIES = {"anyOf": [_NUMBER, {"type": "object", "additionalProperties": _NUMBER}]}
@@ -63,7 +63,9 @@ def particle_schema() -> dict[str, Any]:
     from simkit_solvers.methods.particles.particle_methods import PARTICLE_METHODS
     from simkit_solvers.problems.problem import parameters_of
 
-    schema = ParticleExperiment.model_json_schema()
+    from simkit.md.experiment_section import particle_experiment
+
+    schema = particle_experiment().model_json_schema()
     definitions = schema["$defs"]
     for section, classes in (("Potential", POTENTIALS), ("Integrator", PARTICLE_METHODS)):
         specs: dict[str, dict[str, Any]] = {}

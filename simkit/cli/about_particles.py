@@ -59,19 +59,17 @@ def about_particle_method(name: str) -> dict[str, Any]:
 
 def function_sections() -> dict[str, type]:
     """The sections of the functions that observables of molecular dynamics name."""
-    from simkit.config.settings.particle_observe import section_of
     from simkit.md.functions import FUNCTIONS
 
-    return {name: section_of(name) for name in FUNCTIONS}
+    return {name: function.settings for name, function in FUNCTIONS.items()}
 
 
 def about_function(name: str) -> dict[str, Any]:
     """A function such as g(r): what it is, its keys and YAML to start from."""
-    from simkit.config.settings.particle_observe import ParticleObservable
+    from simkit.md.functions import FUNCTIONS
     from simkit.schema import particle_schema
 
-    section = function_sections()[name]
-    (example, *_) = ParticleObservable.model_fields[name].examples or [{}]
+    section, example = FUNCTIONS[name].settings, FUNCTIONS[name].example
     return {
         "name": name,
         "kind": "function of molecular dynamics",

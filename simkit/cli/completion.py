@@ -72,8 +72,16 @@ def _quantities() -> list[str]:
 
 
 def _particle_functions() -> list[str]:
-    """The functions of molecular dynamics."""
-    return _keys_of(_folder("simkit") / "md/functions/__init__.py", "FUNCTIONS")
+    """The functions of molecular dynamics: the `key` of each class."""
+    return [
+        node.value.value
+        for file in sorted(_folder("simkit").glob("md/functions/*.py"))
+        for section in _syntax_tree(file).body
+        if isinstance(section, ast.ClassDef)
+        for node in section.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "key"
+        if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    ]
 
 
 def _keys_of(file: Path, name: str) -> list[str]:

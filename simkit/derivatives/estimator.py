@@ -16,6 +16,7 @@ from simkit.derivatives.moments import Averages
 from simkit.ensemble.programs import Request, compiled
 
 Errors = dict["Selection", np.ndarray]
+Targets = tuple[int, ...]  # two of a second derivative
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Selection:
     """
 
     quantity: str
-    targets: tuple[int, ...]
+    targets: Targets
     estimator: "AbstractEstimator"
     reason: str
     every: int = 0
@@ -130,8 +131,8 @@ class AbstractEstimator(abc.ABC):
         return self.name.replace(" ", "_")
 
     @abc.abstractmethod
-    def fits(self, run: DifferentiatedRun, quantity: str, target: int, why: str) -> Selection | str:
-        """The choice of it for a first derivative for the reason `why`; or why it would be wrong."""
+    def fits(self, run: DifferentiatedRun, quantity: str, targets: Targets, why: str) -> Selection | str:
+        """Its choice for a derivative in one target or two, with the reason `why`; or why it is wrong."""
 
     def group(self, run: DifferentiatedRun, choice: Selection) -> tuple:
         """What choices of it must agree in to be estimated by one program."""

@@ -20,7 +20,16 @@ from simkit.derivatives.path_derivatives import (
     with_tangents,
 )
 from simkit.derivatives.sensitivity_equations import has_equations, sensitivity_equations
-from simkit.derivatives.smoothness import why_discontinuous
+from simkit.derivatives.smoothness import (
+    EXERCISE,
+    RATE,
+    SLOPE,
+    discontinuous_names,
+    why_derivative_jumps,
+    why_discontinuous,
+    why_path_jumps,
+    why_value_jumps,
+)
 from simkit.derivatives.validity import at_range_end, release_interval, smooth, why_no_copies
 
 FEW = 6  # directions that cost about as much as a reverse pass
@@ -44,8 +53,13 @@ class AbstractPathwise(AbstractOfPath):
 
     refusal = "the {name} derivative of {quantity} in {label} would be wrong: {reason}"
 
-    def fits(self, run, quantity, target, why):
-        return why_discontinuous(run, quantity, target) or Selection(quantity, (target,), self, why)
+    def fits(self, run, quantity, targets, why):
+        if len(targets) == 1:
+            reason = why_discontinuous(run, quantity, targets[0])
+        else:
+            bends = discontinuous_names(run, quantity, kinks=True) & run.variables
+            reason = why_derivative_jumps(run, quantity, targets) or (SLOPE if bends else None)
+        return reason or Selection(quantity, targets, self, why)
 
 
 class Pathwise(AbstractPathwise):
@@ -76,15 +90,19 @@ class Reverse(AbstractPathwise):
 
 
 class SmoothingOfJumps(AbstractOfPath):
-    """The derivative of a path, released into a weight near where the value jumps."""
+    """The derivative of a path, released into a weight near where the value jumps, or its slope does."""
 
     name = "smoothing"
     cost = 2.4
     weighted = True
 
-    def fits(self, run, quantity, target, why):
-        result = smooth(run, quantity, (target,), kinks=False)
-        return result if isinstance(result, str) else Selection(quantity, (target,), self, why, 0, result)
+    def fits(self, run, quantity, targets, why):
+        result = smooth(run, quantity, targets)
+        if isinstance(result, str):
+            return result
+        if len(targets) == 2:
+            why = f"{why}: smoothed{', then pathwise' if why == SLOPE else ' twice'}"
+        return Selection(quantity, targets, self, why, 0, result)
 
     def estimate(self, run, group, rows, targets):
         return smoothed, group[0].smoothings[0]
@@ -97,9 +115,9 @@ class Score(AbstractOfPath):
     cost = 1.1
     weighted = True
 
-    def fits(self, run, quantity, target, why):
-        every = release_interval(run, quantity, target, kinks=False)
-        return every if isinstance(every, str) else Selection(quantity, (target,), self, why, every)
+    def fits(self, run, quantity, targets, why):
+        every = release_interval(run, quantity, *targets, kinks=False)
+        return every if isinstance(every, str) else Selection(quantity, targets, self, why, every)
 
     def estimate(self, run, group, rows, targets):
         every = min(choice.every for choice in group)
@@ -109,14 +127,23 @@ class Score(AbstractOfPath):
 
 
 class Mixed(AbstractEstimator):
-    """Second derivatives: a score for the one, and the derivative of a path for the other."""
+    """Second derivatives: a score for the one target, and the derivative of a path for the other."""
 
     name = "mixed"
     cost = 2.0
     weighted = True
 
-    def fits(self, run, quantity, target, why):
-        return "it is of second derivatives"
+    def fits(self, run, quantity, targets, why):
+        why_not = why_derivative_jumps(run, quantity, targets)
+        if why_not is not None:
+            return why_not
+        for first, last in dict.fromkeys([targets, targets[::-1]]):
+            every = release_interval(run, quantity, first, kinks=True)
+            if isinstance(every, int):
+                why = f"{why}: score for {run.targets[first].label}, then pathwise"
+                return Selection(quantity, (first, last), self, why, every)
+            why_not = why_not or every
+        return why_not
 
     def part(self, run, group):
         return second_part(run, group)
@@ -128,12 +155,14 @@ class WeakDerivative(AbstractOfPath):
     name = "weak derivative"
     cost = 3.0
 
-    def fits(self, run, quantity, target, why):
-        return self._refusal(run, quantity, target) or Selection(quantity, (target,), self, why)
+    def fits(self, run, quantity, targets, why):
+        return self._refusal(run, quantity, *targets) or Selection(quantity, targets, self, why)
 
     def _refusal(self, run: DifferentiatedRun, quantity: str, target: int) -> str | None:
         if not run.simulation.stepping.whole:
-            return f"{run.targets[target].label} moves no rate of jumps"
+            if why_path_jumps(run, target) != RATE:
+                return f"{run.targets[target].label} moves no rate of jumps"
+            return EXERCISE if run.is_exercised(quantity) else why_value_jumps(run, quantity, target)
         reason = why_no_copies(run, target)
         if reason is None and run.functionals(quantity):
             return "it depends on the path, and an event more changes what is still to come"
@@ -152,11 +181,11 @@ class CoupledDifferences(AbstractEstimator):
     name = "coupled differences"
     cost = 1.3
 
-    def fits(self, run, quantity, target, why):
+    def fits(self, run, quantity, targets, why):
         if not run.simulation.stepping.whole:
             return "only copies of a reaction network fire together"
-        reason = why_no_copies(run, target) or at_range_end(run, target)
-        return reason or Selection(quantity, (target,), self, why)
+        reason = why_no_copies(run, *targets) or at_range_end(run, *targets)
+        return reason or Selection(quantity, targets, self, why)
 
     def part(self, run, group):
         return coupled_part(run, group)
@@ -168,8 +197,8 @@ class FiniteDifferences(AbstractEstimator):
     name = "finite differences"
     cost = 4.4
 
-    def fits(self, run, quantity, target, why):
-        return Selection(quantity, (target,), self, why)
+    def fits(self, run, quantity, targets, why):
+        return Selection(quantity, targets, self, why)
 
     def group(self, run, choice):
         jumps = why_discontinuous(run, choice.quantity, choice.targets[0]) is not None

@@ -55,7 +55,7 @@ def _at_level(level: DifferentiatedRun, choice: Selection) -> Selection:
     if every and original is not None and every == original.monitoring_interval(choice.quantity):
         every = level.monitoring_interval(choice.quantity)
     if smoothings and observable is not None:
-        there = smoothings_of(level, observable, len(choice.targets), len(choice.targets) == 2)
+        there = smoothings_of(level, observable, len(choice.targets))
         smoothings = smoothings if isinstance(there, str) else there
     return dataclasses.replace(choice, every=every, smoothings=smoothings)
 

@@ -14,6 +14,7 @@ from simkit.derivatives.differentiated_run import DifferentiatedRun
 from simkit.derivatives.moved import draws_words, moves_intensity
 from simkit.distributions.distribution import AbstractDrawn
 
+SLOPE = "the slope jumps"
 EXERCISE = "the date of exercise jumps"
 RATE = "the rate decides how many jumps a path has"
 RATE_OF_STATE = "the rate decides how many jumps a path has, and depends on the state"
@@ -76,14 +77,22 @@ def why_discontinuous(run: DifferentiatedRun, quantity: str, target: int) -> str
     return why_path_jumps(run, target) or exercise or why_value_jumps(run, quantity, target)
 
 
-def shared_kink(run: DifferentiatedRun, pair: tuple[int, int]) -> str | None:
-    """A name in a kink of the equations that both targets move, a variable if there is one."""
-    kinks = [each.names for each in run.discontinuities if each.kink]
-    if not kinks:
+def why_slope_of_equations_jumps(run: DifferentiatedRun, pair: Sequence[int]) -> str | None:
+    """What is in a kink of the equations that both targets move, a variable if there is one."""
+    if run.simulation.stepping.whole:
         return None
-    moved = [run.moved_names(target) | run.moved_variables(target) for target in dict.fromkeys(pair)]
-    both = [names for names in kinks if all(names & each for each in moved)]
-    return min(min(names & run.variables or names) for names in both) if both else None
+    kinks = [each.names for each in run.discontinuities if each.kink]
+    moved = [run.moved_names(i) | run.moved_variables(i) for i in pair] if kinks else []
+    shared = [min(x & run.variables or x) for x in kinks if all(x & each for each in moved)]
+    return f"the slope of the equations jumps with {min(shared)}" if shared else None
+
+
+def why_derivative_jumps(run: DifferentiatedRun, quantity: str, pair: Sequence[int]) -> str | None:
+    """Why a derivative along a path jumps as a target moves, other than with the slope of the value."""
+    value = "the value jumps" if jumping_variables(run, quantity) else None
+    exercise = EXERCISE if run.is_exercised(quantity) else None
+    paths = (why_equations_jump(run, i) or why_path_jumps(run, i) for i in pair)
+    return why_slope_of_equations_jumps(run, pair) or value or exercise or next(filter(None, paths), None)
 
 
 def moves_barrier_survival(run: DifferentiatedRun, quantity: str, targets: Sequence[int]) -> bool:

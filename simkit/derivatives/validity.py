@@ -18,6 +18,7 @@ from simkit.derivatives.smoothness import (
     name_in_condition,
     why_equations_jump,
     why_path_jumps,
+    why_slope_of_equations_jumps,
 )
 from simkit.observe.observable import Observable
 
@@ -26,11 +27,11 @@ ONE_NETWORK = "copies need one network"
 AT_RANGE_END = "{} = {:g} may be the end of its range"
 
 
-def smooth(
-    run: DifferentiatedRun, quantity: str, targets: tuple[int, ...], kinks: bool
-) -> tuple[Smoothing, ...] | str:
+def smooth(run: DifferentiatedRun, quantity: str, targets: tuple[int, ...]) -> tuple[Smoothing, ...] | str:
     """Where to smooth for a derivative in one target or two; the reason where that cannot be."""
-    simulation, observable = run.simulation, run.observable(quantity)
+    simulation, observable, kinks = run.simulation, run.observable(quantity), len(targets) == 2
+    if kinks and (slope := why_slope_of_equations_jumps(run, targets)):
+        return slope
     if not simulation.stepping.has_increments:
         return "smoothing needs noise on a fixed grid"
     for target in targets:
@@ -44,20 +45,18 @@ def smooth(
     random = filter(None, (discontinuity_at_start(run, quantity, target, kinks) for target in targets))
     for name in random:
         return f"{name} is random where it begins, before any noise"
-    smoothings = smoothings_of(run, observable, len(targets), kinks)
+    smoothings = smoothings_of(run, observable, len(targets))
     if isinstance(smoothings, str):
         return smoothings
     refusals = (_refusal(run, each) for each in smoothings)
     return next((each for each in refusals if each is not None), smoothings)
 
 
-def smoothings_of(
-    run: DifferentiatedRun, observable: Observable, derivatives: int, kinks: bool
-) -> tuple[Smoothing, ...] | str:
-    """Where a value jumps, or with `kinks` its slope too, once for each derivative; or why not."""
+def smoothings_of(run: DifferentiatedRun, observable: Observable, order: int) -> tuple[Smoothing, ...] | str:
+    """Where a value jumps; of a second derivative where its slope does too, and once more; or why not."""
     every, smoothings = run.evaluation_interval(observable.name), []
-    for each in [kinks, False][:derivatives]:
-        smoothing = smoothing_of(observable, run.simulation.problem, run.variables, every, each)
+    for kinks in [True, False] if order == 2 else [False]:
+        smoothing = smoothing_of(observable, run.simulation.problem, run.variables, every, kinks)
         if isinstance(smoothing, str):
             return smoothing
         smoothings.append(smoothing)
@@ -85,7 +84,8 @@ def moves_payment_alone(run: DifferentiatedRun, target: int) -> bool:
 def moves_drift_alone(run: DifferentiatedRun, target: int) -> bool:
     """Whether a target moves the drift and nothing else of a path: its score does not grow with the steps."""
     move = run.moves[target]
-    if jax.tree.leaves((move.initial, move.grid)) or not jax.tree.leaves(move.problem):
+    others = jax.tree.leaves((move.initial, move.grid))
+    if not run.simulation.stepping.has_increments or others or not jax.tree.leaves(move.problem):
         return False
     problem = run.program.combined(run.inputs).problem
     zero = jnp.zeros((), run.simulation.precision)

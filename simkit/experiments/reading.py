@@ -3,7 +3,7 @@
 import copy
 import difflib
 from collections.abc import Collection, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -63,14 +63,14 @@ def read_experiment(diagnostics: Diagnostics) -> Experiment:
     return experiment
 
 
-def read_particles(diagnostics: Diagnostics) -> ParticleExperiment:
-    """The experiment of molecular dynamics in a document."""
-    data, reading = diagnostics.document.data, _Reading(diagnostics, ParticleExperiment)
+def read_particles(diagnostics: Diagnostics, root: type[ParticleExperiment]) -> ParticleExperiment:
+    """The experiment of molecular dynamics in a document, with the sections of `root`."""
+    data, reading = diagnostics.document.data, _Reading(diagnostics, root)
     try:
-        experiment = ParticleExperiment.model_validate(data)
+        experiment = root.model_validate(data)
     except ValidationError as error:
         wrong = [reading.explain(dict(entry)) for entry in error.errors(include_url=False)]
-        experiment = _readable(data, wrong, ParticleExperiment)
+        experiment = _readable(data, wrong, root)
     experiment._document = diagnostics.document
     return experiment
 
@@ -110,7 +110,8 @@ class _Reading:
             case "extra_forbidden":
                 given = self.diagnostics.written(*path[:-1])
                 hint = _near_key(str(path[-1]), self.known_keys(path[:-1]), given)
-                remedy = REMEDIES[self.root].get(path, hint)
+                remedies = next(own for root, own in REMEDIES.items() if issubclass(self.root, root))
+                remedy = remedies.get(path, hint)
                 self.diagnostics.add(path, f"unknown key{remedy}", at_key=True)
             case _ if (
                 entry["input"] is None and path in self.document.options
@@ -213,6 +214,7 @@ def _readable(data: dict[str, Any], wrong: list[KeyPath], root: type[Read]) -> R
     for path in wrong:
         _drop(data, path)
     sections: dict[str, Any] = {}
+    annotations = get_type_hints(root, include_extras=True)
     for name, spec in root.model_fields.items():
         sections[name] = None
         if name not in data and not spec.is_required() and (name,) not in wrong:
@@ -221,7 +223,7 @@ def _readable(data: dict[str, Any], wrong: list[KeyPath], root: type[Read]) -> R
             if name not in data:
                 break
             try:
-                sections[name] = TypeAdapter(root.__annotations__[name]).validate_python(data[name])
+                sections[name] = TypeAdapter(annotations[name]).validate_python(data[name])
                 break
             except ValidationError as error:
                 for entry in error.errors(include_url=False):

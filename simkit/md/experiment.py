@@ -38,9 +38,10 @@ def simulation_of(document: Document) -> ParticleSimulation:
         raise InputError(f"{place}{SYSTEM}: is missing; molecular dynamics needs system and potential")
     from simkit.machine.on_each_device import a_device_for_each_core
     from simkit.md.assembly import assemble_particles
+    from simkit.md.experiment_section import particle_experiment
 
     a_device_for_each_core()
-    simulation = assemble_particles(read_particles(diagnostics), diagnostics)
+    simulation = assemble_particles(read_particles(diagnostics, particle_experiment()), diagnostics)
     diagnostics.raise_if_any()
     if simulation is None:
         raise RuntimeError("an experiment without errors must give a simulation")

@@ -7,7 +7,7 @@ from simkit_solvers import AbstractParticleMethod
 
 from simkit.config.diagnostics import SettingError
 from simkit.config.documents import KeyPath
-from simkit.config.settings.particle_observe import ParticleObservable, section_of
+from simkit.config.settings.particles import ParticleObservable
 from simkit.experiments.constants import Constants
 from simkit.expressions import check_spelling
 from simkit.md.functions import FUNCTIONS, AbstractFunction
@@ -21,7 +21,6 @@ DEFAULTS = {
     "U": "potential_energy/atoms",
     "E": "total_energy/atoms",
 }
-KINDS = ("value", *FUNCTIONS)
 PER_ATOM = "/atoms"
 RESERVED = (
     *("time", "step", "path", "species", "drift", "force", "pressure", "particle", "axis", "component"),
@@ -49,7 +48,7 @@ def plan_scalars(
     result = {}
     for name, settings in given_observables(section, free, method, constants).items():
         with diagnostics.collecting():
-            kinds = [kind for kind in KINDS if getattr(settings, kind) is not None]
+            kinds = [kind for kind in ("value", *FUNCTIONS) if getattr(settings, kind, None) is not None]
             path: KeyPath = ("observe", name)
             if reason := check_spelling(name):
                 raise SettingError(path, reason, at_key=True)
@@ -62,13 +61,12 @@ def plan_scalars(
             if not kinds and diagnostics.at_or_below(path):
                 continue
             if len(kinds) != 1:
-                raise SettingError(
-                    path, f"needs one of {', '.join(KINDS)}, got {' and '.join(kinds) or 'none'}"
-                )
+                known, given = ", ".join(["value", *FUNCTIONS]), " and ".join(kinds) or "none"
+                raise SettingError(path, f"needs one of {known}, got {given}")
             if settings.value is not None:
                 place: KeyPath = (*path, "value")
                 if str(settings.value) in FUNCTIONS:
-                    fields = section_of(str(settings.value)).model_fields
+                    fields = FUNCTIONS[str(settings.value)].settings.model_fields
                     needed = ", ".join(f"{key}: …" for key, field in fields.items() if field.is_required())
                     raise SettingError(
                         path, f"{settings.value} has options; write {{{settings.value}: {{{needed}}}}}"
@@ -119,7 +117,7 @@ def plan_functions(
 
     for name, settings in (section or {}).items():
         for kind, function in FUNCTIONS.items():
-            own = getattr(settings, kind)
+            own = getattr(settings, kind, None)
             if own is None:
                 continue
             with constants.diagnostics.collecting():

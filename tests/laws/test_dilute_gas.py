@@ -16,7 +16,8 @@ from pair_sum_in_numpy import cube
 from simkit_physics import WCA, Plain, forces_for
 from simkit_solvers import ParticleBAOAB, Particles
 
-from simkit.md.observables import Measurements, RadialDistribution
+from simkit.md.functions.radial import RadialDistribution
+from simkit.md.observables import Measurements
 
 pytestmark = [pytest.mark.slow, pytest.mark.user_code]
 

@@ -14,14 +14,11 @@ from fluid_replicas import CUTOFF, Replicas, fluid_at, honest, scores, thermal_m
 from simkit_physics import ShiftedForce
 from simkit_solvers import ParticleBAOAB, VelocityVerlet, kinetic_energy
 
-from simkit.md.observables import (
-    Fluctuations,
-    MeanSquareDisplacement,
-    Measurements,
-    RadialDistribution,
-    ScalarSeries,
-    VelocityAutocorrelation,
-)
+from simkit.md.functions.displacement import MeanSquareDisplacement
+from simkit.md.functions.fluctuations import Fluctuations
+from simkit.md.functions.radial import RadialDistribution
+from simkit.md.functions.velocity import VelocityAutocorrelation
+from simkit.md.observables import Measurements, ScalarSeries
 
 pytestmark = [pytest.mark.slow, pytest.mark.user_code]
 

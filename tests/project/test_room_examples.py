@@ -25,6 +25,7 @@ from simkit import CLOSED_FORMS, InputError
 from simkit.cli import app
 from simkit.ensemble.reducers import STATISTICS, Label, Moments, statistic
 from simkit.expressions.functions import NUMERIC, Function
+from simkit.md.functions import FUNCTIONS
 from simkit.md.quantities import QUANTITIES
 from simkit.results.statistics_csv import write_statistics
 
@@ -42,16 +43,17 @@ def defined_by(readme: str, first: int | None = None) -> dict:
 
 
 @pytest.mark.parametrize(
-    ("room", "folder", "imported", "entered"),
+    ("room", "block", "folder", "imported", "entered"),
     [
-        ("closed_forms", "closed_forms", "gbm_second_moment", "CLOSED_FORMS"),
-        ("functionals", "functionals", "SquaredIncrements", "FUNCTIONALS"),
-        ("ensemble", "ensemble/reducers", "Negative", "STATISTICS"),
+        ("closed_forms", 0, "closed_forms", "gbm_second_moment", "CLOSED_FORMS"),
+        ("functionals", 0, "functionals", "SquaredIncrements", "FUNCTIONALS"),
+        ("ensemble", 0, "ensemble/reducers", "Negative", "STATISTICS"),
+        ("md", 1, "md/functions", "AxisEnergies", "FUNCTIONS"),
     ],
 )
-def test_the_first_block_of_an_example_works_as_a_file_of_its_room(room, folder, imported, entered, tmp_path):
+def test_a_block_of_an_example_works_as_a_file_of_its_room(room, block, folder, imported, entered, tmp_path):
     copy = shutil.copytree(ROOT / "simkit", tmp_path / "simkit", ignore=shutil.ignore_patterns("__pycache__"))
-    (copy / folder / "example.py").write_text(blocks(f"simkit/{room}/README.md")[0], "utf-8")
+    (copy / folder / "example.py").write_text(blocks(f"simkit/{room}/README.md")[block], "utf-8")
     module, init = f"simkit.{folder.replace('/', '.')}", copy / folder / "__init__.py"
     own = f"\nfrom {module}.example import {imported}"
     init.write_text(init.read_text("utf-8").replace("\nfrom ", f"{own}\nfrom ", 1), "utf-8")
@@ -134,37 +136,18 @@ def test_a_quantity_of_ones_own_is_measured_and_refused_where_it_means_nothing(t
                 simkit.run(experiment | change)
 
 
-def test_a_function_of_molecular_dynamics_is_a_file_with_its_keys(tmp_path):
-    copy = shutil.copytree(ROOT / "simkit", tmp_path / "simkit", ignore=shutil.ignore_patterns("__pycache__"))
-    setup, file, keys = blocks("simkit/md/README.md")
-    (copy / "md/functions/axis_energies.py").write_text(file, "utf-8")
-    section, key = keys.split("class ParticleObservable(Section):\n    ...\n")
-    place = "class ParticleObservable(Section):\n"
-    end = "\n\n\ndef section_of"
-    insert(copy / "config/settings/particle_observe.py", {place: section + place, end: f"\n{key}{end}"})
-    entry = "FUNCTIONS: dict[str, type[AbstractFunction]] = {\n"
-    own = "from simkit.md.functions.axis_energies import AxisEnergies\n\n"
-    insert(copy / "md/functions/__init__.py", {entry: f'{own}{entry}    "axis_energies": AxisEnergies,\n'})
-    code = """
-experiment["observe"] = {"K": "kinetic_energy", "along": {"axis_energies": {}}}
-dataset = run(experiment)
-print(float(dataset.K_mean), float(dataset.along.sum("axis")), *dataset.along.dims)
-"""
-    packages = {"PYTHONPATH": os.pathsep.join(map(str, [tmp_path, ROOT / "solvers", ROOT / "physics"]))}
-    command = [sys.executable, "-c", setup + code]
-    run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=os.environ | packages)
-    assert run.returncode == 0, run.stderr
-    total, parts, axis = run.stdout.split()
-    assert float(parts) == pytest.approx(float(total), rel=1e-12)
-    assert axis == "axis"
-
-
-def insert(file, changes):
-    text = file.read_text("utf-8")
-    for place, new in changes.items():
-        assert text.count(place) == 1
-        text = text.replace(place, new)
-    file.write_text(text, "utf-8")
+def test_a_function_of_molecular_dynamics_of_ones_own_is_measured_and_described():
+    with mock.patch.dict(QUANTITIES), mock.patch.dict(FUNCTIONS):
+        names = defined_by("simkit/md/README.md")
+        dataset, experiment = names["dataset"], names["experiment"]
+        described = CliRunner().invoke(app, ["describe", "axis_energies"]).stdout
+        with pytest.raises(InputError, match=r"axis_energies.evry: .*did you mean 'every'"):
+            simkit.run(experiment | {"observe": {"along": {"axis_energies": {"evry": 10}}}})
+    assert dataset.along.dims == ("axis",)
+    assert float(dataset.along.sum()) == pytest.approx(float(dataset.K_mean), rel=1e-12)
+    assert "observe: {x: {axis_energies: {every: 10}}}" in described
+    with pytest.raises(InputError, match="axis_energies: unknown key"):
+        simkit.run(experiment | {"observe": {"along": {"axis_energies": {}}}})
 
 
 def test_a_function_that_does_not_say_where_it_jumps_is_not_differentiated_along_paths():

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, PrivateAttr
 
 from simkit.config.documents import Document
-from simkit.config.settings.particle_observe import ParticleObservable
 from simkit.config.settings.potential import Potential
 from simkit.config.settings.schedule import CurveSettings
 from simkit.config.settings.sensitivity import ParticleSensitivity
@@ -143,6 +142,17 @@ class Stage(Section):
     steps: Annotated[int, *whole(1, MAX_STEPS)] = Field(description="The number of steps.", examples=[2000])
 
 
+class ParticleObservable(Section):
+    """What is measured; exactly one key."""
+
+    value: NumberOrExpression | None = Field(
+        None,
+        description="An expression of temperature, pressure, potential_energy, kinetic_energy, total_energy, "
+        "conserved_energy, volume, density, atoms, pressure_xx, …, pressure_yz, and constants.",
+        examples=["potential_energy/atoms"],
+    )
+
+
 class ParticleExperiment(Section):
     """Everything about a run of molecular dynamics."""
 
@@ -196,6 +206,7 @@ class ParticleExperiment(Section):
         description="When quantities are measured, and the trajectory.",
         examples=[{"every": 20}],
     )
+    # With a key for each function such as g(r), which `md/experiment_section.py` adds.
     observe: dict[str, Annotated[ParticleObservable, Shorthand("value")]] = Field(
         default_factory=dict,
         description="Observables by name: an expression, or {rdf: …}. The default is temperature, pressure, "

@@ -1,16 +1,18 @@
-"""Observables that are more than one number: distributions, correlations, fluctuations."""
+"""Observables that are more than one number: distributions, correlations, fluctuations, in `FUNCTIONS`."""
 
-from simkit.md.functions.displacement import Displacement as Displacement
-from simkit.md.functions.fluctuations import FluctuationFunctions as FluctuationFunctions
-from simkit.md.functions.function import AbstractFunction as AbstractFunction
-from simkit.md.functions.radial import RadialFunction as RadialFunction
-from simkit.md.functions.structure import StructureFunction as StructureFunction
-from simkit.md.functions.velocity import VelocityFunction as VelocityFunction
+# isort: off
+from simkit.md.functions.function import AbstractFunction
 
+# The classes of `FUNCTIONS`, in its order: one more function is one more line here.
+from simkit.md.functions.radial import RadialFunction
+from simkit.md.functions.displacement import Displacement
+from simkit.md.functions.velocity import VelocityFunction
+from simkit.md.functions.structure import StructureFunction
+from simkit.md.functions.fluctuations import FluctuationFunctions
+
+# isort: on
+
+# Of all that is imported above.
 FUNCTIONS: dict[str, type[AbstractFunction]] = {
-    "rdf": RadialFunction,
-    "msd": Displacement,
-    "vacf": VelocityFunction,
-    "structure_factor": StructureFunction,
-    "fluctuations": FluctuationFunctions,
+    each.key: each for each in list(globals().values()) if isinstance(each, type) and hasattr(each, "key")
 }

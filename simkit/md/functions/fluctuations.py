@@ -1,17 +1,183 @@
-"""Heat capacity and compressibility from fluctuations in the section `observe`."""
+"""Heat capacity and compressibility from fluctuations, by the formula of the ensemble."""
 
 import dataclasses
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int
+from pydantic import Field
+from simkit_physics import (
+    AbstractBox,
+    ClusterGrid,
+    adiabatic_compressibility,
+    block_grid,
+    box_volume,
+    constant_energy_heat_capacity,
+    constant_volume_heat_capacity,
+    hypervirial,
+    isothermal_compressibility,
+)
 from simkit_physics.particles.potentials.truncation import TRUNCATIONS
-from simkit_solvers import Particles
+from simkit_solvers import Particles, ParticleTotals
 
-from simkit.config.settings.particle_observe import FluctuationSettings
-from simkit.md.functions.function import AbstractFunction, Labelled, Place, estimated
-from simkit.md.observables import FluctuationResult, Fluctuations
+from simkit.config.settings.values import Section
+from simkit.md.functions.function import (
+    OFTEN_TEXT,
+    AbstractFunction,
+    Every,
+    Labelled,
+    Place,
+    estimated,
+)
+from simkit.md.observables.measurement import AbstractMeasurement
+from simkit.md.observables.moments import DeviationSums, MomentSums, centred, mean_and_covariance
 from simkit.md.simulation import ParticleSystem, temperature_changes
-from simkit.time_series import Estimate
+from simkit.time_series import Estimate, block_sums, jackknife, no_blocks, with_block_sample
 
+KINETIC, POTENTIAL, VIRIAL, HYPERVIRIAL = range(4)
 COMPRESSIBILITIES = {"NVE": "adiabatic", "NVT": "isothermal"}
+
+
+class FluctuationSettings(Section):
+    """Heat capacity per particle, and in a box the compressibility, from fluctuations.
+
+    The compressibility needs truncation shifted_force or switched, no tail, and a box two cutoffs wide.
+    """
+
+    every: Every = Field(None, description=OFTEN_TEXT, examples=[10])
+
+
+class FluctuationResult(NamedTuple):
+    r"""`heat_capacity` is $C_V$ of the whole system; the compressibility is $\kappa_T$ in NVT and $\kappa_S$
+    in NVE, and `None` of a system without a box.
+    """
+
+    heat_capacity: Estimate
+    compressibility: Estimate | None
+
+
+class Fluctuations(AbstractMeasurement):
+    """Fluctuations of the kinetic and potential energy and of the virial of a system.
+
+    `ensemble` is that of the method: NVE or NVT; elsewhere these formulas do not hold and a `ValueError` says
+    so. `freedom` are its degrees of freedom. For the compressibility, `potential` is the truncated one of
+    the forces, which must be continuous at the cutoff: `ShiftedForce` or `Switched`.
+    """
+
+    ensemble: str = eqx.field(static=True)
+    freedom: int = eqx.field(static=True)
+    every: int = eqx.field(static=True)
+    boltzmann: float = eqx.field(static=True)
+    box: AbstractBox | None
+    potential: Any
+    grid: ClusterGrid | None = eqx.field(static=True)
+    atoms: int = eqx.field(static=True)
+
+    @classmethod
+    def of(
+        cls,
+        particles: Particles,
+        *,
+        ensemble: str,
+        freedom: int,
+        every: int = 10,
+        boltzmann: float = 1.0,
+        box: AbstractBox | None = None,
+        potential: Any = None,
+    ) -> "Fluctuations":
+        """With `box` and `potential` the compressibility too; `ValueError` for a free box."""
+        if ensemble not in ("NVE", "NVT"):
+            raise ValueError(
+                "heat capacity and compressibility from fluctuations are known at constant energy (NVE) or "
+                f"temperature (NVT), and this method samples {ensemble!r}: use VelocityVerlet, BAOAB, "
+                "NoseHooverChains or StochasticVelocityRescaling"
+            )
+        if (box is None) != (potential is None):
+            raise ValueError("a compressibility needs both `box` and `potential`")
+        if box is not None:
+            box_volume(box)
+        grid = None if box is None else block_grid(box, particles)
+        return cls(
+            ensemble=ensemble,
+            freedom=freedom,
+            every=every,
+            boltzmann=boltzmann,
+            box=box,
+            potential=_as_arrays(potential, particles.position.x.dtype),
+            grid=grid,
+            atoms=particles.count,
+        )
+
+    def init(self, particles: Particles) -> DeviationSums:
+        origin = jnp.zeros(4, jnp.float64)
+        return DeviationSums(origin, no_blocks(MomentSums(origin, jnp.zeros((4, 4), jnp.float64))))
+
+    def update(
+        self,
+        accumulator: DeviationSums,
+        particles: Particles,
+        totals: ParticleTotals,
+        step: Int[Array, ""],
+    ) -> DeviationSums:
+        second = jnp.zeros(())
+        if self.box is not None and self.grid is not None:
+            second = hypervirial(self.grid, self.box, self.potential, particles)
+        parts = totals.kinetic_energy, totals.potential, totals.virial.trace / 3, second
+        sample = jnp.stack([x.astype(jnp.float64) for x in parts])
+        origin = jnp.where(accumulator.moments.seen == 0, sample, accumulator.origin)
+        d = sample - origin
+        return DeviationSums(origin, with_block_sample(accumulator.moments, MomentSums(d, d[:, None] * d)))
+
+    def result(self, accumulators: Sequence[DeviationSums]) -> FluctuationResult:
+        """The estimates from all replicas.
+
+        At constant energy each replica has an energy of its own, so its fluctuations are those about its own
+        mean; a bath gives all replicas the same mean.
+        """
+        origin = np.asarray(accumulators[0].origin)
+        separate = self.ensemble == "NVE"
+        sums = block_sums([centred(each, origin, separate) for each in accumulators])
+        centres = len(accumulators) if separate else 1
+
+        def estimate(function) -> Estimate:
+            return jackknife(sums, lambda m, n: function(*mean_and_covariance(m, n, origin, centres)))
+
+        heat_capacity = estimate(self._heat_capacity)
+        if self.box is None:
+            return FluctuationResult(heat_capacity, None)
+        return FluctuationResult(heat_capacity, estimate(self._compressibility))
+
+    def _thermal_energy(self, mean: np.ndarray) -> float:
+        return 2 * mean[KINETIC] / self.freedom
+
+    def _heat_capacity(self, mean: np.ndarray, covariance: np.ndarray) -> float:
+        if self.ensemble == "NVE":
+            kinetic = mean[KINETIC], covariance[KINETIC, KINETIC]
+            return constant_energy_heat_capacity(*kinetic, self.freedom, self.boltzmann)
+        energy = covariance[:2, :2].sum()
+        return constant_volume_heat_capacity(
+            energy, self._thermal_energy(mean) / self.boltzmann, self.boltzmann
+        )
+
+    def _compressibility(self, mean: np.ndarray, covariance: np.ndarray) -> float:
+        assert self.box is not None
+        volume, thermal = box_volume(self.box), self._thermal_energy(mean)
+        if self.ensemble == "NVT":
+            virial = mean[VIRIAL], covariance[VIRIAL, VIRIAL]
+            return isothermal_compressibility(volume, thermal, self.atoms, *virial, mean[HYPERVIRIAL])
+        of_pressure = np.array([2 / 3, 0, 1, 0]) / volume
+        pressure, variance = of_pressure @ mean, of_pressure @ covariance @ of_pressure
+        return adiabatic_compressibility(volume, thermal, self.freedom, pressure, variance, mean[HYPERVIRIAL])
+
+
+def _as_arrays(potential: Any, dtype: Any) -> Any:
+    """The potential with its numbers as arrays, so that one program serves all values."""
+    numbers, rest = eqx.partition(potential, eqx.is_inexact_array_like)
+    return eqx.combine(jax.tree.map(lambda x: jnp.asarray(x, dtype), numbers), rest)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,6 +186,10 @@ class FluctuationFunctions(AbstractFunction):
 
     `missing` says why there is no compressibility in a box, and is empty where there is one.
     """
+
+    key = "fluctuations"
+    settings = FluctuationSettings
+    example: ClassVar = {"every": 10}
 
     missing: str
 

@@ -1,22 +1,25 @@
-"""What an observable is that is more than one number."""
+"""The contract of a function: its section, what it measures along a run, and its variables in the dataset."""
 
 import abc
 import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from simkit_solvers import Particles
 
 from simkit.config.diagnostics import SettingError
 from simkit.config.documents import KeyPath
-from simkit.config.settings.values import Section
+from simkit.config.settings.values import Section, whole
 from simkit.md.observables import AbstractMeasurement
 from simkit.md.simulation import ParticleSystem
 from simkit.results.variables import Variables, variable, with_stderr
 from simkit.time_series import Estimate
 
 SELDOM = 100  # steps: what costs as much as several steps is measured no more often, by default
+OFTEN_TEXT = "The steps from one measurement to the next; the default is that of `save`."
+SELDOM_TEXT = f"{OFTEN_TEXT.removesuffix('.')}, at least about {SELDOM}."
+Every = Annotated[int, *whole(1)] | None
 
 
 class Labelled(NamedTuple):
@@ -31,8 +34,12 @@ class Labelled(NamedTuple):
 class AbstractFunction(abc.ABC):
     """An observable: from its section to a measurement, and from its result to variables of a dataset.
 
-    It is measured every `every` steps.
+    In `observe` its section `settings` stands under `key`. It is measured every `every` steps.
     """
+
+    key: ClassVar[str]
+    settings: ClassVar[type[Section]]
+    example: ClassVar[dict[str, Any]]
 
     name: str
     every: int

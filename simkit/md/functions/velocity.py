@@ -1,21 +1,166 @@
-"""The velocity autocorrelation and its spectrum in the section `observe`."""
+r"""The velocity autocorrelation and its spectrum.
+
+The autocorrelation is $C(t) = \langle v(t_0) \cdot v(t_0 + t) \rangle$. The spectrum is the density of
+vibrations, $S(\nu) = 4 \int_0^\infty C(t)/C(0) \cos(2 \pi \nu t)\,dt$, whose integral over positive
+frequencies is 1; and $D = \frac13 \int_0^\infty C(t)\,dt$.
+
+Reference: Dickey & Paskin (1969), Computer simulation of the lattice dynamics of solids,
+doi:10.1103/PhysRev.188.1407.
+"""
 
 import dataclasses
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
 
-from simkit_solvers import Particles
+import equinox as eqx
+import numpy as np
+from jaxtyping import Array, Float, Int
+from pydantic import Field
+from simkit_physics import peculiar_velocities
+from simkit_solvers import Particles, ParticleTotals
 
-from simkit.config.settings.particle_observe import VelocitySettings
-from simkit.md.functions.function import AbstractFunction, Labelled, Place, estimated, species_axis
-from simkit.md.observables import VelocityAutocorrelation, VelocityResult
+from simkit.config.settings.values import NumberOrExpression, Section
+from simkit.md.functions.function import (
+    OFTEN_TEXT,
+    AbstractFunction,
+    Every,
+    Labelled,
+    Place,
+    estimated,
+    species_axis,
+)
+from simkit.md.observables.measurement import AbstractMeasurement
+from simkit.md.observables.selection import ParticleSelection, product_of
 from simkit.md.simulation import ParticleSystem
 from simkit.results.variables import variable
+from simkit.time_series import (
+    Correlator,
+    Estimate,
+    LagTable,
+    averages,
+    block_sums,
+    jackknife,
+    no_correlator,
+    with_correlator_sample,
+)
 
 LAGS = 200
+
+
+class VelocitySettings(Section):
+    """The velocity autocorrelation by species, and its spectrum."""
+
+    longest: NumberOrExpression | None = Field(
+        None, description="The longest time; by default 200 measurements.", examples=[2.0]
+    )
+    every: Every = Field(None, description=OFTEN_TEXT, examples=[2])
+
+
+class VelocityResult(NamedTuple):
+    """C at each `time` and the spectrum at each `frequency`, arrays with an axis of species behind.
+
+    `diffusion` is the integral of C to the last time, over 3. `note` says so where C has not decayed by then.
+    """
+
+    time: Float[np.ndarray, " times"]
+    correlation: Estimate
+    frequency: Float[np.ndarray, " times"]
+    spectrum: Estimate
+    diffusion: Estimate
+    note: str | None
+
+
+class VelocityAutocorrelation(AbstractMeasurement):
+    """C(t) of each species at equally spaced lags, over all time origins.
+
+    Velocities are relative to the centre of mass. At most about `most` particles are followed: each
+    measurement costs as much as `lags` scalar products of all their velocities. `interval` is the time
+    between two measurements.
+    """
+
+    selection: ParticleSelection
+    lags: LagTable = eqx.field(static=True)
+    every: int = eqx.field(static=True)
+    interval: float = eqx.field(static=True)
+
+    @classmethod
+    def of(
+        cls, particles: Particles, *, lags: int = 200, every: int, interval: float = 1.0, most: int = 4096
+    ) -> "VelocityAutocorrelation":
+        selection = ParticleSelection.of(particles, most)
+        return cls(selection=selection, lags=LagTable(1, lags), every=every, interval=interval)
+
+    def init(self, particles: Particles) -> Correlator:
+        return no_correlator(self.lags, product_of(self.selection), self._sample(particles))
+
+    def update(
+        self, accumulator: Correlator, particles: Particles, totals: ParticleTotals, step: Int[Array, ""]
+    ) -> Correlator:
+        relation = product_of(self.selection)
+        return with_correlator_sample(accumulator, self.lags, relation, self._sample(particles))
+
+    def _sample(self, particles: Particles) -> Float[Array, "3 selected"]:
+        return self.selection.take(peculiar_velocities(particles))
+
+    def result(self, accumulators: Sequence[Correlator]) -> VelocityResult:
+        sums = block_sums([each.sums for each in accumulators])
+
+        def correlation(sums, samples):
+            return averages(self.lags, sums)
+
+        def spectrum(sums, samples):
+            return cosine_spectrum(averages(self.lags, sums), self.interval)
+
+        def diffusion(sums, samples):
+            return np.trapezoid(averages(self.lags, sums), dx=self.interval, axis=0) / 3
+
+        def second_half(sums, samples):
+            return np.trapezoid(averages(self.lags, sums)[last // 2 :], dx=self.interval, axis=0) / 3
+
+        last = self.lags.lags - 1
+        integral = jackknife(sums, diffusion)
+        return VelocityResult(
+            self.interval * np.arange(last + 1),
+            jackknife(sums, correlation),
+            np.arange(last + 1) / (2 * last * self.interval),
+            jackknife(sums, spectrum),
+            integral,
+            _note(integral, jackknife(sums, second_half), self.interval * last),
+        )
+
+
+def _note(integral: Estimate, second_half: Estimate, end: float) -> str | None:
+    part = np.abs(second_half.value)
+    if not np.any(part > np.fmax(0.05 * np.abs(integral.value), 3 * second_half.stderr)):
+        return None
+    return (
+        f"the velocities are still correlated at the last lag, t = {end:g}: this integral is no diffusion "
+        "coefficient; take a larger longest"
+    )
+
+
+def cosine_spectrum(
+    correlation: Float[np.ndarray, "times ..."], interval: float
+) -> Float[np.ndarray, "times ..."]:
+    r"""$S(\nu)$ at the frequencies $k / 2T$, where the last time is T.
+
+    The end of the correlation is smoothed by Hann's window $\cos^2(\pi t / 2T)$, which makes lines 1/T wide.
+    """
+    count = len(correlation)
+    column = (-1, *(1,) * (correlation.ndim - 1))
+    window = np.cos(np.pi / 2 * np.arange(count) / (count - 1)) ** 2
+    normal = correlation / correlation[0] * window.reshape(column)
+    both = np.concatenate([normal, normal[-2:0:-1]])
+    return 2 * interval * np.fft.rfft(both, axis=0).real
 
 
 @dataclasses.dataclass(frozen=True)
 class VelocityFunction(AbstractFunction):
     """C(t) at `lags` lags."""
+
+    key = "vacf"
+    settings = VelocitySettings
+    example: ClassVar = {"longest": 2.0, "every": 2}
 
     lags: int
     interval: float

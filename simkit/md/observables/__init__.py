@@ -1,7 +1,7 @@
-"""Observables of molecular dynamics, each measured in the compiled loop: numbers, functions and tables with
-errors.
-"""
+"""What is measured in the compiled loop of molecular dynamics, and what functions such as g(r) share."""
 
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from simkit.md.observables.measurement import AbstractMeasurement as AbstractMeasurement
+from simkit.md.observables.measurement import Measurements as Measurements
+from simkit.md.observables.measurement import one_by_one as one_by_one
+from simkit.md.observables.scalars import ScalarResult as ScalarResult
+from simkit.md.observables.scalars import ScalarSeries as ScalarSeries

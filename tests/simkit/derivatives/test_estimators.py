@@ -1,10 +1,13 @@
 """Estimators as a table: names that users may ask for, and that each refuses where it would be wrong."""
 
+import jax
 import pytest
 
-from simkit import InputError, sensitivity
+from simkit import InputError, load, sensitivity
 from simkit.config.settings.sensitivity import SENSITIVITY_METHODS
-from simkit.derivatives.estimators import ESTIMATORS, MIXED
+from simkit.derivatives.differentiated_run import DifferentiatedRun
+from simkit.derivatives.estimators import DIFFERENCES, ESTIMATORS, MIXED, PATHWISE, SMOOTHING
+from simkit.derivatives.targets import find_target
 
 DIGITAL = {
     "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
@@ -36,3 +39,41 @@ def test_users_may_ask_for_every_estimator_of_first_derivatives():
 def test_an_estimator_that_would_be_wrong_says_why_and_what_is_right(method, message):
     with pytest.raises(InputError, match=f"sensitivity.method: {message}.*leave method out for smoothing"):
         sensitivity({**DIGITAL, "sensitivity": {"wrt": ["sigma"], "of": ["up"], "method": method}})
+
+
+def test_a_weak_derivative_in_a_rate_is_refused_for_the_jump_of_the_value():
+    jumps = {"model": {"type": "Merton", "mu": 0.05, "sigma": 0.2, "lam": 0.8, "m": -0.1, "delta": 0.15}}
+    section = {"wrt": ["lam"], "of": ["up"], "method": "weak_derivative"}
+    with pytest.raises(
+        InputError, match=r"no weak derivative for up in .*lam: the value jumps with S; leave"
+    ):
+        sensitivity({**DIGITAL, **jumps, "sensitivity": section})
+
+
+@pytest.mark.parametrize(
+    ("value", "why", "answers"),
+    [
+        (
+            "S > 100",
+            "asked",
+            {PATHWISE: "the value jumps", SMOOTHING: "asked: smoothed twice", MIXED: "the value jumps"},
+        ),
+        (
+            "abs(S - 100)",
+            "the slope jumps",
+            {
+                PATHWISE: "the slope jumps",
+                SMOOTHING: "the slope jumps: smoothed, then pathwise",
+                MIXED: "the slope jumps: score for S, then pathwise",
+            },
+        ),
+        ("S**2", "asked", {PATHWISE: "asked", DIFFERENCES: "asked"}),
+    ],
+)
+def test_estimators_answer_for_second_derivatives_themselves(value, why, answers):
+    """With a choice and its reason, or with why it would be wrong."""
+    simulation = load({**DIGITAL, "observe": {"it": value}, "sensitivity": {"wrt": ["S"]}})
+    with jax.enable_x64(True):
+        run = DifferentiatedRun.of(simulation, [find_target(simulation, "S")])
+        given = {each: each.fits(run, "it", (0, 0), why) for each in answers}
+    assert {each: it if isinstance(it, str) else it.reason for each, it in given.items()} == answers

@@ -802,7 +802,7 @@ def test_an_event_that_jumps_makes_paths_jump():
 def test_an_extreme_is_not_smoothed_against_what_changes_with_time(changed):
     """Each value would be compared with the level of its own time, or lost to an event before the last."""
     with jax.enable_x64(True):
-        reason = smooth(run_of({**STEPS, **changed}, "S"), "digital", (0,), False)
+        reason = smooth(run_of({**STEPS, **changed}, "S"), "digital", (0,))
     assert reason == "an extreme is compared with what changes with time"
 
 

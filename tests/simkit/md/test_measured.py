@@ -10,7 +10,7 @@ from simkit_solvers import ParticleTotals, Tensor
 from simkit import InputError
 from simkit.md.experiment import load_particles
 from simkit.md.functions import FluctuationFunctions, RadialFunction
-from simkit.md.observables import RadialResult
+from simkit.md.functions.radial import RadialResult
 from simkit.md.result import ParticleResult, ReplicaResult
 from simkit.md.saved_state import SavedState
 from simkit.md.simulation import conserves

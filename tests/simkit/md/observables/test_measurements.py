@@ -9,17 +9,12 @@ from scipy import stats
 from simkit_physics import FreeBox, OrthorhombicBox
 from simkit_solvers import Particles, Vector
 
-from simkit.md.observables import (
-    Fluctuations,
-    MeanSquareDisplacement,
-    Measurements,
-    RadialDistribution,
-    ScalarSeries,
-    StructureFactor,
-    VelocityAutocorrelation,
-    one_by_one,
-)
-from simkit.md.observables.displacement import _note
+from simkit.md.functions.displacement import MeanSquareDisplacement, _note
+from simkit.md.functions.fluctuations import Fluctuations
+from simkit.md.functions.radial import RadialDistribution
+from simkit.md.functions.structure import StructureFactor
+from simkit.md.functions.velocity import VelocityAutocorrelation
+from simkit.md.observables import Measurements, ScalarSeries, one_by_one
 from simkit.time_series import Estimate
 
 pytestmark = pytest.mark.more
