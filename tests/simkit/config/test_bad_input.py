@@ -283,7 +283,7 @@ INLINE = [
     ),
     (
         "sde: {S: {noise: {W: 1}}}, parameters: {smooth: 1}",
-        "1:43: model.parameters.smooth: 'smooth' is the name of a part of a model; choose another",
+        "1:49: model.parameters.smooth: 'smooth' is the name of a part of a model; choose another",
     ),
     (
         "ode: {S: max(S)}",
