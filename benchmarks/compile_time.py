@@ -27,7 +27,6 @@ from simkit_physics import MODELS
 from simkit_solvers import (
     SOLVERS,
     AbstractRosenbrock,
-    AbstractSDE,
     AdaptiveGrid,
     CounterNoise,
     Grid,
@@ -87,7 +86,7 @@ def on_a_fixed_grid(name: str, kind: str, dtype):
     check_solver(solver, problem)
 
     def end(path):
-        noise = CounterNoise.of(seed_key(1), path) if isinstance(problem, AbstractSDE) else None
+        noise = CounterNoise.of(seed_key(1), path) if problem.stochastic else None
         grid = Grid(0.0, 1 / STEPS, STEPS, STEPS)
         return integrate(problem, solver, start(problem, path, dtype), grid, noise, States())
 

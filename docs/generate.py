@@ -17,7 +17,6 @@ from simkit_solvers import (
     AbstractExactMoments,
     AbstractJumpDiffusion,
     AbstractReactionNetwork,
-    AbstractSDE,
     ChemicalLangevin,
     Reaction,
     SolverInfo,
@@ -94,7 +93,7 @@ def model_page(name: str) -> str:
         for key, p in parameters_of(model).items()
     ]
     parts += ["## Parameters", table(("parameter", "unit", "range", "meaning"), parameters)]
-    if issubclass(model, AbstractSDE):
+    if model.stochastic:
         noises = ", ".join(f"`{noise}`" for noise in model.Noise._fields)
         parts += [
             "## Noise",

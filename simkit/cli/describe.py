@@ -135,14 +135,14 @@ def _about(name: str) -> dict:
     raise InputError(f"nothing is called {name!r}{did_you_mean(name, known)} (`simkit list` shows all names)")
 
 
-def _about_model(name: str, model: type) -> dict:
+def _about_model(name: str, model: Any) -> dict:
     from simkit_physics.sized import is_sized
     from simkit_solvers.problems.problem import parameters_of, variables_of
 
     about: dict[str, Any] = {"name": name, "kind": "model", **documentation(model)}
-    noise = getattr(model, "Noise", None)
-    if noise is not None:
-        about |= {"calculus": model.calculus, "noise_kind": model.noise_kind, "noise": list(noise._fields)}
+    if model.stochastic:
+        noises = list(model.Noise._fields)
+        about |= {"calculus": model.calculus, "noise_kind": model.noise_kind, "noise": noises}
     about["variables"] = [
         {"name": key, "unit": quantity.unit, "description": quantity.description}
         for key, quantity in variables_of(model).items()

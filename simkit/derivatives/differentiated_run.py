@@ -79,7 +79,7 @@ class DifferentiatedRun:
     @property
     def is_level(self) -> bool:
         """Whether this is one of the `levels` of a run."""
-        return self.original is not None and isinstance(self.simulation.problem, AbstractSDE)
+        return self.original is not None and self.simulation.problem.stochastic
 
     @functools.cached_property
     def finer(self) -> "DifferentiatedRun | None":
@@ -101,7 +101,7 @@ class DifferentiatedRun:
         return () if [x.factor for x in others] == [x.factor for x in self.levels] else others
 
     def _levels(self, shorter: bool) -> "tuple[DifferentiatedRun, ...]":
-        if self.original is not None or not isinstance(self.simulation.problem, AbstractSDE):
+        if self.original is not None or not self.simulation.problem.stochastic:
             return ()
         others = levels(self.simulation, shorter)
         return tuple(
@@ -178,10 +178,8 @@ class DifferentiatedRun:
     def reads_slopes(self) -> bool:
         """Whether steps read derivatives of the noise, as Milstein's or those of a converted model."""
         problem = self.simulation.problem
-        if not isinstance(problem, AbstractSDE):
-            return False
         converted = self.program.in_solvers_calculus(problem) is not problem
-        return converted or info_of(self.simulation.solver).reads_slopes
+        return converted or (problem.stochastic and info_of(self.simulation.solver).reads_slopes)
 
     def moved_names(self, target: int) -> frozenset[str]:
         """The names in observables whose own values a target moves."""

@@ -9,7 +9,7 @@ from jaxtyping import PyTree
 from simkit_solvers.methods.sde.exact_sampling import AbstractExactTransition
 from simkit_solvers.numerics.traced import traced_once
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
-from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
+from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.problems.schedule import model_of
 from simkit_solvers.random.generator import Words
 from simkit_solvers.random.noise import StepWords
@@ -38,7 +38,7 @@ def moved_variables(
 def _right_side(problem, t, y) -> list:
     """All that moves the state of a problem, for noise and marks of any size."""
     result = [problem.drift(t, y)]
-    if isinstance(problem, AbstractSDE):
+    if problem.stochastic:
         result.append(problem.noise(t, y, problem.Noise(*[t] * len(problem.Noise._fields))))
     if isinstance(problem, AbstractJumpDiffusion):
         marks = [mark for _, mark in problem.marks(t).kinds(_some_words(StepWords), t.dtype)]
@@ -75,7 +75,7 @@ def draws_words(problem: AbstractODE) -> bool:
             return super().block(n)
 
     model: Any = model_of(problem)
-    if not isinstance(model, AbstractExactTransition) or not isinstance(model, AbstractSDE):
+    if not issubclass(type(model), AbstractExactTransition):
         return False
     one = jnp.float32(1)
     y = model.State(*[one] * len(model.State._fields))

@@ -1,4 +1,4 @@
-"""The same run on other steps, which its targets move as they move its own."""
+"""The same run on other steps, for which derivatives are taken in the same targets."""
 
 import dataclasses
 from collections.abc import Callable

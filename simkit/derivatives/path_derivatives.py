@@ -9,7 +9,6 @@ import jax.numpy as jnp
 from simkit_solvers.derivatives.extra_jump import extra_jump
 from simkit_solvers.derivatives.integrate_with_tangents import check_released, integrate_with_tangents
 from simkit_solvers.derivatives.smoothing import Smoothing
-from simkit_solvers.grids.grid import Grid
 from simkit_solvers.problems.directions import DifferentiatedRows, Direction, Release
 
 from simkit.derivatives.derivative_program import DerivativeProgram, Moves, like, plus
@@ -29,7 +28,7 @@ def check_density(paths: PathProgram, inputs: Run, move: Run, release: Release |
 
 def run_and_directions(paths: PathProgram, moves: Moves, path: jax.Array) -> tuple[tuple, list[Direction]]:
     """The run and the directions as the arguments of `integrate_with_tangents`."""
-    if not isinstance(paths.run.grid, Grid):
+    if not paths.run.grid.known:
         raise TypeError("tangents are carried in the loop of a fixed grid only")
     return paths.prepared(moves.inputs, path), directions_of(paths, moves.inputs, moves.first, path)
 
@@ -78,7 +77,7 @@ def forward_mode(program: DerivativeProgram, moves: Moves, path: jax.Array) -> D
 
 def forward_of(paths: PathProgram) -> Callable[[DerivativeProgram, Moves, jax.Array], DifferentiatedRows]:
     """How derivatives go forward with such paths: with the steps of a fixed grid, else by passes."""
-    return with_tangents if isinstance(paths.run.grid, Grid) else forward_mode
+    return with_tangents if paths.run.grid.known else forward_mode
 
 
 def reverse_mode(program: DerivativeProgram, moves: Moves, path: jax.Array) -> DifferentiatedRows:

@@ -6,7 +6,6 @@ import jax
 from simkit_solvers.loops.path_run import event_steps
 from simkit_solvers.methods.registry import info_of
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
-from simkit_solvers.problems.problem import AbstractSDE
 from simkit_solvers.problems.schedule import schedule_of
 
 from simkit.derivatives.derivative_program import like
@@ -57,7 +56,7 @@ def why_path_jumps(run: DifferentiatedRun, target: int) -> str | None:
     simulation = run.simulation
     if simulation.stepping.discontinuous is not None:
         return simulation.stepping.discontinuous
-    if isinstance(simulation.problem, AbstractSDE):
+    if simulation.problem.stochastic:
         info = info_of(simulation.solver)
         if info.switches:
             return f"{info.name} {info.switches}"

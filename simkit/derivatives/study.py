@@ -7,7 +7,6 @@ import time
 
 import jax
 import numpy as np
-from simkit_solvers.problems.problem import AbstractSDE
 
 from simkit.config.settings import Sensitivity
 from simkit.derivatives.collected import Collected, Progress
@@ -131,7 +130,7 @@ def _reason(run: DifferentiatedRun, derivative: EstimatedDerivative, capped: boo
     if not np.any(derivative.mean) and not np.any(np.nan_to_num(derivative.sd)):
         reason = _reason_for_zero(run, choice)
     exact = choice.quantity not in approximate_means(simulation)
-    ordinary = not isinstance(simulation.problem, AbstractSDE)  # or jumps, whose leaps are compared
+    ordinary = not simulation.problem.stochastic  # or jumps, whose leaps are compared
     if capped:
         return f"{reason}; step error unknown: most steps are as long as first_step or the saved times allow"
     unmeasured = "" if exact or ordinary or run.levels else "; the error of the steps is not measured"

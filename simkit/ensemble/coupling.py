@@ -54,7 +54,7 @@ def coupled(simulations: Mapping[str, Simulation]) -> tuple[dict[str, Simulation
         for what in ("seed", "normals"):
             if getattr(each, what) != getattr(first, what):
                 problems.append(f"variant {name}: ensemble.{what}: differs, so that paths are not the same")
-        if _noises(each) != _noises(first):
+        if each.problem.Noise._fields != first.problem.Noise._fields:
             problems.append(f"variant {name}: model: has other noises, so that paths are not the same")
     if problems:
         return dict(simulations), problems
@@ -66,11 +66,6 @@ def coupled(simulations: Mapping[str, Simulation]) -> tuple[dict[str, Simulation
 
 def _steps(simulation: Simulation) -> int:
     return cast(Grid, simulation.grid).steps
-
-
-def _noises(simulation: Simulation) -> tuple[str, ...]:
-    problem = simulation.problem
-    return problem.Noise._fields if isinstance(problem, AbstractSDE) else ()
 
 
 def _not_coupled(simulation: Simulation) -> str:

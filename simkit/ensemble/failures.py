@@ -113,7 +113,7 @@ def failure_of(simulation: Simulation, path: int) -> Failure:
     if counts and not np.all(np.isfinite(last)):
         return _stopped(simulation, path, counts, Failure(path, "", row, values, times, broken))
     place, step, every = f"t = {times[row]:g}", None, 1
-    if isinstance(replay, Grid):
+    if replay.steps is not None:
         every = replay.every
         step = row * every
         place = f"t = {float(replay.t0) + step * float(replay.dt):g} (step {step} of {replay.steps})"

@@ -16,11 +16,10 @@ from simkit_solvers.grids.grid import Grid, TracedGrid
 from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.loops.reverse_pass import REVERSE_BYTES as PATH_BYTES
 from simkit_solvers.loops.reverse_pass import ReversePass, reverse_pass
-from simkit_solvers.methods.registry import info_of
+from simkit_solvers.methods.registry import in_calculus_of
 from simkit_solvers.numerics.tangents import as_tangent, jvp
 from simkit_solvers.numerics.traced import Static
-from simkit_solvers.problems.calculus import in_calculus
-from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
+from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.problems.schedule import schedule_of
 from simkit_solvers.random.generator import seed_key
 from simkit_solvers.random.noise import CounterNoise
@@ -101,10 +100,7 @@ class PathProgram:
 
     def in_solvers_calculus(self, problem: Any) -> Any:
         """The problem as the solver integrates it."""
-        if not (isinstance(problem, AbstractSDE) and self.convert):
-            return problem
-        calculus = info_of(self.run.solver).calculus
-        return problem if calculus is None else in_calculus(problem, calculus)
+        return in_calculus_of(self.run.solver, problem) if self.convert else problem
 
     def prepared(self, inputs: Run, path: jax.Array) -> tuple:
         """The problem as the solver integrates it, the solver, initial state, grid, noise and observer."""
@@ -141,7 +137,7 @@ class PathProgram:
         Raises `ValueError` where the grid is not fixed: what adaptive steps keep is diffrax's own choice.
         """
         grid = self.run.grid
-        if not isinstance(grid, Grid):
+        if not grid.known:
             raise ValueError(
                 f"reverse_pass: says what the steps of a fixed grid keep, and this is {type(grid).__name__}; "
                 "set time.steps"
@@ -193,5 +189,4 @@ def with_traced_steps(problem: AbstractODE, grid: Any) -> Any:
     Not those of events, whose places among the steps are static.
     """
     schedule = schedule_of(problem)
-    fixed = not isinstance(grid, Grid) or (schedule is not None and schedule.events)
-    return grid if fixed else TracedGrid.of(grid)
+    return grid if schedule is not None and schedule.events else grid.traced()

@@ -17,7 +17,6 @@ from simkit_solvers.loops.compensated import can_compensate
 from simkit_solvers.loops.integrate import integrate
 from simkit_solvers.loops.jumps import integrate_jumps
 from simkit_solvers.methods.jump.jump_method import REASONS, JumpNoise
-from simkit_solvers.problems.problem import AbstractSDE
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork, view
 from simkit_solvers.random.brownian_tree import BrownianTree
 
@@ -294,4 +293,4 @@ KINDS: dict[type, tuple[type[AbstractStepping], type[AbstractStepping]]] = {  # 
 
 def stepping(run: Run) -> AbstractStepping:
     """How the paths of a run go on in time."""
-    return KINDS[type(run.grid)][isinstance(run.problem, AbstractSDE)](run)
+    return KINDS[type(run.grid)][run.problem.stochastic](run)

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-from simkit_solvers.problems.problem import AbstractSDE
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 
 from simkit.config.diagnostics import Diagnostics, SettingError
@@ -85,7 +84,7 @@ class _Assembly:
         unnamed = experiment.solver is None and "solver" not in diagnostics.document.data
         self.jumps = solves_jumps(experiment.solver) or (unnamed and is_network(experiment.model))
         self.adaptive = not self.jumps and is_adaptive(experiment.time, diagnostics)
-        self.stochastic = self.jumps or isinstance(self.problem, AbstractSDE)
+        self.stochastic = self.jumps or (self.problem is not None and self.problem.stochastic)
         self.solver = None
         with diagnostics.collecting():
             self.solver = plan_solver(experiment.solver, self.plan, self.initial, constants, self.adaptive)
@@ -182,7 +181,7 @@ class _Assembly:
         if make_grid is not None and self.ends is not None:
             grid = make_grid(*self.ends, constants.values)
             with diagnostics.collecting():
-                refuse_events(self.events, constants, grid, isinstance(self.problem, AbstractSDE))
+                refuse_events(self.events, constants, grid, self.adaptive and self.stochastic)
             for name, curve in self.curves.items():
                 with diagnostics.collecting():
                     refuse_jumps_inside(name, curve, grid)

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from simkit_solvers.problems.problem import AbstractSDE
-
 from simkit.config.settings import Experiment, InlineSDE, RandomValue
 from simkit.experiments.sections.initial_plan import starts_per_path
 from simkit.experiments.sections.jump_plan import solves_jumps, takes_langevin
@@ -16,7 +14,7 @@ def with_defaults(experiment: Experiment) -> Experiment:
     """The experiment with the defaults that depend on its model filled in."""
     changes: dict[str, Any] = {}
     model, cls = experiment.model, model_class(experiment.model)
-    stochastic = isinstance(model, InlineSDE) or (cls is not None and issubclass(cls, AbstractSDE))
+    stochastic = isinstance(model, InlineSDE) or (cls is not None and cls.stochastic)
     solver = experiment.solver
     if solver is None:
         solver = changes["solver"] = usual_solver(model, adaptive=experiment.time.steps is None)

@@ -1,4 +1,4 @@
-"""How a run goes on from an earlier one: which state serves it, and what it says of its start."""
+"""Whether a run can go on from the state of an earlier one, and how it reports its start."""
 
 from simkit_physics.particles.all_pairs import AllPairs
 from simkit_physics.particles.listed_forces import ListedForces

@@ -6,11 +6,12 @@ All take the `Options` of a study in addition to their own.
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from simkit.distributions.distribution import AbstractContinuousDistribution, AbstractDistribution
+from simkit.distributions.distribution import AbstractDistribution
 from simkit.distributions.plain import distribution_of
 from simkit.errors import InputError
+from simkit.studies.checks import ByName, made, misfits
 from simkit.studies.dataset import to_dataset
-from simkit.studies.estimators import ESTIMATORS, Estimator
+from simkit.studies.estimators import Estimator
 from simkit.studies.functions import evaluate_function, function_of
 from simkit.studies.jumps import check_jumps
 from simkit.studies.method import AbstractMethod
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 Given = AbstractDistribution | Mapping[str, Any]
 Distributions = Mapping[str, Given] | Sequence[Given]
-ByName = dict[str, AbstractDistribution]
 Groups = Mapping[str, Sequence[str]]
 
 
@@ -66,9 +66,8 @@ def sobol_indices(
     Raises `InputError` for invalid distributions, groups and numbers, `NumericalError` if the function is not
     finite. Sobol' (2001), doi:10.1016/S0378-4754(00)00270-6.
     """
-    return _study(
-        function, distributions, lambda named: sobol_method(named, groups, estimator, order), points, options
-    )
+    own = {"order": order, "groups": groups, "estimator": estimator}
+    return _study(Sobol, function, distributions, own, points, options)
 
 
 def elementary_effects(
@@ -84,9 +83,7 @@ def elementary_effects(
     A walk changes one parameter after the other by a fixed probability, and needs d + 1 evaluations. Function
     and errors are as for `sobol_indices`. Campolongo et al. (2007), doi:10.1016/j.envsoft.2006.10.004.
     """
-    return _study(
-        function, distributions, lambda named: morris_method(named, levels), walks, options, size="walks"
-    )
+    return _study(Morris, function, distributions, {"levels": levels}, walks, options, size="walks")
 
 
 def derivative_measures(
@@ -102,7 +99,7 @@ def derivative_measures(
     on as many segments as there are runs, and jumps are refused with an `InputError`. Function and errors are
     as for `sobol_indices`. Sobol' & Kucherenko (2009), doi:10.1016/j.matcom.2009.01.023.
     """
-    return _study(function, distributions, derivatives_method, points, options)
+    return _study(Derivatives, function, distributions, {}, points, options)
 
 
 def rank_correlations(
@@ -116,7 +113,7 @@ def rank_correlations(
 
     Function and errors are as for `sobol_indices`.
     """
-    return _study(function, distributions, lambda named: Rank(named, grouped(named)), points, options)
+    return _study(Rank, function, distributions, {}, points, options)
 
 
 def propagate(
@@ -130,22 +127,26 @@ def propagate(
 
     Function and errors are as for `sobol_indices`.
     """
-    return _study(function, distributions, lambda named: Propagate(named, grouped(named)), points, options)
+    return _study(Propagate, function, distributions, {}, points, options)
 
 
 def _study(
+    kind: type[AbstractMethod],
     function: Callable,
     distributions: Distributions,
-    method_of: Callable[[ByName], AbstractMethod],
+    own: Mapping[str, Any],
     points: int,
     options: Options,
     size: str = "points",
 ) -> "xr.Dataset":
-    """The study by a method of as many points, or of walks, as the argument `size` says."""
+    """The study by a kind of method with settings of its own; the argument called `size` gives its points."""
     by_name = distributions_by_name(distributions)
-    method, walks = method_of(by_name), size == "walks"
-    defaults = Options(replicates=8) if walks else Options()
-    plan = checked_plan(points, **defaults | _known(options, size), power=not walks)
+    defaults = Options(replicates=8) if kind is Morris else Options()
+    plan = _plan(points, **defaults | _known(options, size))
+    problems = misfits(kind, by_name, {"points": points, **own, **options})
+    if texts := [f"{'.'.join(place)}: {message}" for place, message, _ in problems]:
+        raise InputError(texts)
+    method = made(kind, by_name, own)
     check_budget(method, plan)
     wrapped = function_of(function, tuple(by_name), isinstance(distributions, Mapping))
     if method.wants_gradient:
@@ -190,55 +191,7 @@ def distributions_by_name(distributions: Distributions) -> ByName:
     return by_name
 
 
-def grouped(distributions: ByName, groups: Groups | None = None) -> dict[str, list[int]]:
-    """The groups, and each parameter that is in none as one of its own. Raises `InputError`."""
-    places = {name: place for place, name in enumerate(distributions)}
-    by_group: dict[str, list[int]] = {}
-    group_of: dict[str, str] = {}
-    for group, members in (groups or {}).items():
-        if group in distributions and list(members) != [group]:
-            raise InputError(f"groups: {group} is a parameter too; choose another name for the group")
-        if isinstance(members, str) or not members:
-            raise InputError(f"groups: {group} must be a list of parameters, got {shown(members)}")
-        for name in members:
-            if name not in places:
-                raise InputError(
-                    f"groups: {group}: unknown parameter {shown(name)}{did_you_mean(str(name), places)}"
-                )
-            if name in group_of:
-                raise InputError(f"groups: {name} is in {group_of[name]} and in {group}; it may be in one")
-            group_of[name] = group
-        by_group[group] = [places[name] for name in members]
-    return by_group | {name: [place] for name, place in places.items() if name not in group_of}
-
-
-def sobol_method(
-    distributions: ByName, groups: Groups | None, estimator: Estimator = "saltelli", order: int = 1
-) -> Sobol:
-    """The method, checked. Raises `InputError`."""
-    if estimator not in ESTIMATORS:
-        raise InputError(f"estimator: must be one of {', '.join(ESTIMATORS)}, got {shown(estimator)}")
-    if order not in (1, 2):
-        raise InputError(f"order: must be 1 or 2, got {shown(order)}")
-    return Sobol(distributions, grouped(distributions, groups), estimator, order)
-
-
-def morris_method(distributions: ByName, levels: int = 4) -> Morris:
-    """The method, checked. Raises `InputError`."""
-    if isinstance(levels, bool) or not isinstance(levels, int) or levels < 2 or levels % 2:
-        raise InputError(f"levels: must be an even number of at least 2, got {shown(levels)}")
-    return Morris(distributions, grouped(distributions), levels)
-
-
-def derivatives_method(distributions: ByName) -> Derivatives:
-    """The method, checked: every distribution must have a density. Raises `InputError`."""
-    for name, each in distributions.items():
-        if not isinstance(each, AbstractContinuousDistribution):
-            raise InputError(f"{name} is discrete, and has no derivative; choose the method sobol, or morris")
-    return Derivatives(distributions, grouped(distributions))
-
-
-def checked_plan(
+def _plan(
     points: int,
     *,
     replicates: int = 16,
@@ -246,14 +199,9 @@ def checked_plan(
     confidence: float = 0.95,
     width: float | None = None,
     budget: int | None = None,
-    power: bool = True,
 ) -> StudyPlan:
-    """The plan, checked; `power` says whether points must be a power of two. Raises `InputError`."""
+    """The plan. Raises `InputError` for wrong numbers."""
     problems = []
-    whole = isinstance(points, int) and not isinstance(points, bool)
-    if not whole or points < 2 or (power and points & (points - 1)):
-        kind = "a power of two, at least 2, which Sobol' points are balanced at" if power else "at least 2"
-        problems.append(f"points: must be {kind}, got {shown(points)}")
     if not isinstance(replicates, int) or isinstance(replicates, bool) or replicates < 2:
         problems.append(f"replicates: must be at least 2, as an interval takes, got {shown(replicates)}")
     if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
@@ -262,9 +210,7 @@ def checked_plan(
         problems.append(f"confidence: must be between 0 and 1, got {shown(confidence)}")
     if width is not None and not width > 0:
         problems.append(f"width: must be > 0, got {shown(width)}")
-    if budget is not None and width is None:
-        problems.append("budget: says when to stop on the way to a width; add width, or remove it")
-    elif budget is not None and budget < 1:
+    if budget is not None and budget < 1:
         problems.append(f"budget: must be at least 1, got {shown(budget)}")
     if problems:
         raise InputError(problems)

@@ -16,7 +16,7 @@ from simkit.ensemble.simulation import Simulation, experiment_of
 from simkit.ensemble.step_bias.coupled_steps import BIAS_PATHS, approximate_means
 from simkit.ensemble.step_bias.step_error import StepError
 from simkit.results.provenance import provenance
-from simkit.studies.api import grouped
+from simkit.studies.checks import made
 from simkit.studies.dataset import to_dataset
 from simkit.studies.limits import PATHS
 from simkit.studies.method import PER_GROUP, AbstractMethod
@@ -105,8 +105,7 @@ def method_of(loaded: UncertainExperiment) -> AbstractMethod:
     """The method of the settings."""
     distributions, settings = loaded.distributions, loaded.settings
     kind = METHODS[settings.method]
-    own = {key: getattr(settings, key) for key in kind.settings}
-    return kind(distributions, grouped(distributions, own.pop("groups", None)), **own)
+    return made(kind, distributions, {key: getattr(settings, key) for key in kind.settings})
 
 
 def _without_unused(study: Study, method: AbstractMethod, unused: tuple[str, ...]) -> Study:

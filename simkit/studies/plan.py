@@ -7,8 +7,9 @@ from typing import Any
 from simkit.config.diagnostics import Diagnostics, placed
 from simkit.config.documents import Document, KeyPath, read_document
 from simkit.config.overrides import Overrides, apply_overrides
-from simkit.config.settings import DISTRIBUTIONS, Uncertainty
-from simkit.distributions.distribution import AbstractContinuousDistribution, AbstractDistribution
+from simkit.config.settings import DISTRIBUTIONS as KINDS
+from simkit.config.settings import Uncertainty
+from simkit.distributions.distribution import AbstractDistribution
 from simkit.distributions.plain import distribution_of, plain
 from simkit.engines.loaded import Loaded
 from simkit.engines.paths import PathEngine
@@ -16,9 +17,9 @@ from simkit.ensemble.simulation import Simulation, experiment_of
 from simkit.errors import InputError
 from simkit.experiments.constants import Constants
 from simkit.experiments.experiment import VARIANTS, refuse_particles, simulation_of
+from simkit.studies.checks import DISTRIBUTIONS, misfits
 from simkit.studies.limits import beyond_a_study
 from simkit.studies.methods import METHODS, OWNERS
-from simkit.suggestions import did_you_mean, shown
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,7 +104,7 @@ def _places(data: Mapping[str, Any]) -> list[KeyPath]:
         for path, section in sections.items()
         if isinstance(section, dict)
         for name, value in section.items()
-        if isinstance(value, dict) and (path == ("constants",) or any(k in DISTRIBUTIONS for k in value))
+        if isinstance(value, dict) and (path == ("constants",) or any(k in KINDS for k in value))
     ]
 
 
@@ -150,7 +151,7 @@ def _known_constants(data: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _refuse(
-    settings: Uncertainty, distributions: Mapping[str, AbstractDistribution], diagnostics: Diagnostics
+    settings: Uncertainty, distributions: dict[str, AbstractDistribution], diagnostics: Diagnostics
 ) -> None:
     """Add what of the section does not go together with the method or the parameters."""
     given = settings.model_fields_set
@@ -158,32 +159,7 @@ def _refuse(
         if key in given and settings.method != method:
             message = f"is for method {method}, not for {settings.method}; remove it"
             diagnostics.add(("uncertainty", key), message, at_key=True)
-    if "budget" in given and settings.width is None:
-        message = "says when to stop on the way to a width; add uncertainty.width, or remove it"
-        diagnostics.add(("uncertainty", "budget"), message, at_key=True)
-    if settings.levels % 2:
-        diagnostics.add(("uncertainty", "levels"), f"must be even, got {settings.levels}")
-    points = settings.points or 2
-    if settings.method != "morris" and points & (points - 1):
-        below = 1 << (points.bit_length() - 1)
-        message = (
-            f"must be a power of two, which Sobol' points are balanced at, such as {below} or {2 * below}"
-        )
-        diagnostics.add(("uncertainty", "points"), f"{message}, got {points}")
-    seen: dict[str, str] = {}
-    for group, members in (settings.groups or {}).items():
-        place = ("uncertainty", "groups", group)
-        if group in distributions:
-            diagnostics.add(place, f"{group} is a parameter; choose another name for the group", at_key=True)
-        for name in members:
-            if name not in distributions:
-                hint = did_you_mean(name, distributions)
-                diagnostics.add(place, f"no uncertain parameter {shown(name)}{hint}")
-            elif name in seen:
-                diagnostics.add(place, f"{name} is in {seen[name]} too; it may be in one group")
-            seen[name] = group
-    if settings.method == "derivatives":
-        for name, distribution in distributions.items():
-            if not isinstance(distribution, AbstractContinuousDistribution):
-                message = "is discrete, and has no derivative; choose method sobol or morris"
-                diagnostics.add(("constants", name), message)
+    kind, values = METHODS[settings.method], {key: getattr(settings, key) for key in given | {"points"}}
+    for place, message, at_key in misfits(kind, distributions, values):
+        path = ("constants", *place[1:]) if place[0] == DISTRIBUTIONS else ("uncertainty", *place)
+        diagnostics.add(path, message, at_key=at_key)

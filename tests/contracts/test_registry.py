@@ -21,6 +21,7 @@ from simkit_solvers import (
     JumpNoise,
     SolverInfo,
     States,
+    StepWords,
     Words,
     check_solver,
     integrate,
@@ -34,7 +35,6 @@ from simkit_solvers import (
 )
 from simkit_solvers.methods.model_solver import AbstractModelSolver
 from simkit_solvers.problems.terms import takes_halves
-from simkit_solvers.random.noise import StepWords
 from solver_problems import (
     MODEL_PROBLEMS,
     Additive,

@@ -3,8 +3,7 @@
 from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
-from simkit_solvers import AbstractJumpDiffusion, NormalMarks, Scalar, Words, parameter
-from simkit_solvers.random.noise import StepWords
+from simkit_solvers import AbstractJumpDiffusion, NormalMarks, Scalar, StepWords, Words, parameter
 
 
 def some_words():

@@ -43,7 +43,7 @@ def functions(model):
 
 def columns(problem, y):
     """g_k(y) as the columns of a (variables, noises) array; of an ordinary equation there are none."""
-    if not isinstance(problem, AbstractSDE):
+    if not problem.stochastic:
         return jnp.zeros((len(y), 0))
     units = problem.Noise(*jnp.eye(len(problem.Noise._fields)))
     return jnp.stack(jax.vmap(lambda dW: problem.noise(time(), y, dW))(units))

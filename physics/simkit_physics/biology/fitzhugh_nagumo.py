@@ -1,5 +1,6 @@
 from typing import Annotated, ClassVar, NamedTuple
 
+from jaxtyping import PyTree
 from simkit_solvers import AbstractODE, Quantity, Scalar, parameter
 
 
@@ -27,7 +28,7 @@ class FitzHughNagumo(AbstractODE):
     epsilon: Scalar = parameter("1", "ratio of the time scales", above=0)
     I: Scalar = parameter("1", "current put in")
 
-    def drift(self, t, y):
+    def drift(self, t: Scalar, y: PyTree) -> FitzHughNagumoState:
         return FitzHughNagumoState(
             v=y.v - y.v * y.v * y.v / 3 - y.w + self.I, w=self.epsilon * (y.v + self.a - self.b * y.w)
         )

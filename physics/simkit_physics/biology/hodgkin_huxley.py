@@ -1,6 +1,7 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
+from jaxtyping import PyTree
 from simkit_solvers import AbstractODE, Quantity, Scalar, mean_decay, parameter
 
 
@@ -52,7 +53,7 @@ class HodgkinHuxley(AbstractODE):
     E_L: Scalar = parameter("mV", "reversal potential of the leak")
     I: Scalar = parameter("uA/cm^2", "current put in")
 
-    def drift(self, t, y):
+    def drift(self, t: Scalar, y: PyTree) -> HodgkinHuxleyState:
         V, m, h, n = y
         sodium = self.g_Na * m * m * m * h * (V - self.E_Na)
         potassium = self.g_K * n * n * n * n * (V - self.E_K)

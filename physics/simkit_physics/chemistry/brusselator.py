@@ -1,5 +1,6 @@
 from typing import Annotated, ClassVar, NamedTuple
 
+from jaxtyping import PyTree
 from simkit_solvers import AbstractODE, Quantity, Scalar, parameter
 
 
@@ -24,6 +25,6 @@ class Brusselator(AbstractODE):
     a: Scalar = parameter("1", "supply of the activator", above=0)
     b: Scalar = parameter("1", "supply of the reactant that turns it into the inhibitor", at_least=0)
 
-    def drift(self, t, y):
+    def drift(self, t: Scalar, y: PyTree) -> BrusselatorState:
         autocatalysis = y.x * y.x * y.y
         return BrusselatorState(x=self.a + autocatalysis - (self.b + 1) * y.x, y=self.b * y.x - autocatalysis)

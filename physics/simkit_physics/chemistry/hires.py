@@ -1,5 +1,6 @@
 from typing import Annotated, ClassVar, NamedTuple
 
+from jaxtyping import PyTree
 from simkit_solvers import AbstractODE, Quantity, Scalar, parameter
 
 
@@ -70,7 +71,7 @@ class HIRES(AbstractODE):
     ks: Scalar = parameter("1/time", "rate of release with decay", at_least=0)
     o: Scalar = parameter("1/time", "rate of synthesis", at_least=0)
 
-    def drift(self, t, y):
+    def drift(self, t: Scalar, y: PyTree) -> HIRESState:
         bind = self.kp * y.y6 * y.y8 - (self.k2 + self.km + self.ks) * y.y7
         return HIRESState(
             y1=-self.k1 * y.y1 + self.k2 * y.y2 + self.k6 * y.y3 + self.o,

@@ -1,5 +1,6 @@
 from typing import Annotated, ClassVar, NamedTuple
 
+from jaxtyping import PyTree
 from simkit_solvers import AbstractODE, Quantity, Scalar, parameter
 
 
@@ -30,7 +31,7 @@ class Oregonator(AbstractODE):
     q: Scalar = parameter("1", "rate at which the acid reacts with itself", at_least=0)
     w: Scalar = parameter("1", "rate at which the catalyst is reduced", at_least=0)
 
-    def drift(self, t, y):
+    def drift(self, t: Scalar, y: PyTree) -> OregonatorState:
         return OregonatorState(
             x=self.s * (y.y + y.x * (1 - self.q * y.x - y.y)),
             y=(y.z - (1 + y.x) * y.y) / self.s,

@@ -1,5 +1,6 @@
 from typing import Annotated, ClassVar, NamedTuple
 
+from jaxtyping import PyTree
 from simkit_solvers import AbstractODE, Quantity, Scalar, parameter
 
 
@@ -31,6 +32,6 @@ class Robertson(AbstractODE):
     k2: Scalar = parameter("1/time", "rate at which the intermediate reacts with itself", at_least=0)
     k3: Scalar = parameter("1/time", "rate at which it returns, with the product's help", at_least=0)
 
-    def drift(self, t, y):
+    def drift(self, t: Scalar, y: PyTree) -> RobertsonState:
         forth, on, back = self.k1 * y.y1, self.k2 * y.y2 * y.y2, self.k3 * y.y2 * y.y3
         return RobertsonState(y1=back - forth, y2=forth - back - on, y3=on)

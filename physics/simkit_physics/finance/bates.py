@@ -1,10 +1,12 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
+from jaxtyping import PyTree
 from simkit_solvers import (
     AbstractExactMoments,
     AbstractJumpDiffusion,
     AbstractSquareRootVariance,
+    Discontinuity,
     NormalMarks,
     Quantity,
     Scalar,
@@ -72,31 +74,31 @@ class Bates(AbstractJumpDiffusion, AbstractExactMoments, AbstractSquareRootVaria
         mu = self.mu - self.lam * self.marks(t).mean_return()
         return Heston(mu=mu, kappa=self.kappa, theta=self.theta, xi=self.xi, rho=self.rho)
 
-    def discontinuities(self):
+    def discontinuities(self) -> tuple[Discontinuity, ...]:
         return self.between_jumps(0.0).discontinuities()
 
-    def drift(self, t, y):
+    def drift(self, t: Scalar, y: PyTree) -> BatesState:
         return BatesState(*self.between_jumps(t).drift(t, y))
 
-    def noise(self, t, y, dW):
+    def noise(self, t: Scalar, y: PyTree, dW: PyTree) -> BatesState:
         return BatesState(*self.between_jumps(t).noise(t, y, dW))
 
-    def intensity(self, t, y):
+    def intensity(self, t: Scalar, y: PyTree) -> Scalar:
         return self.lam
 
-    def marks(self, t):
+    def marks(self, t: Scalar) -> NormalMarks:
         return NormalMarks(self.m, self.delta)
 
-    def jump(self, t, y, z):
+    def jump(self, t: Scalar, y: PyTree, z: Scalar) -> BatesState:
         return BatesState(S=y.S * jnp.exp(z), v=y.v)
 
-    def square_root(self, t) -> SquareRootCoefficients:
+    def square_root(self, t: Scalar) -> SquareRootCoefficients:
         return self.between_jumps(t).square_root(t)
 
-    def exact_mean(self, t, y0):
+    def exact_mean(self, t: Scalar, y0: PyTree) -> PyTree:
         return BatesState(S=y0.S * jnp.exp(self.mu * t), v=self.between_jumps(t).exact_mean(t, y0).v)
 
-    def exact_variance(self, t, y0):
+    def exact_variance(self, t: Scalar, y0: PyTree) -> PyTree:
         diffusion = self.between_jumps(t)
         jumps = self.lam * self.marks(t).squared_return() * t
         spread = diffusion.log_second_moment(t, y0.v) + jumps

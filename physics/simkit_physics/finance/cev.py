@@ -1,6 +1,7 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
+from jaxtyping import PyTree
 from simkit_solvers import AbstractExactMoments, AbstractSDE, Discontinuity, Quantity, Scalar, parameter
 
 from simkit_physics.power import power_positive
@@ -38,17 +39,17 @@ class CEV(AbstractSDE, AbstractExactMoments):
     sigma: Scalar = parameter("currency^(1-beta)/time^0.5", "volatility", at_least=0)
     beta: Scalar = parameter("1", "elasticity", at_least=0, at_most=1)
 
-    def discontinuities(self):
+    def discontinuities(self) -> tuple[Discontinuity, ...]:
         return (Discontinuity(frozenset({"S"}), kink=bool(self.beta > 0), noise=True),)
 
-    def drift(self, t, y):
+    def drift(self, t: Scalar, y: PyTree) -> CEVState:
         return CEVState(S=self.mu * y.S)
 
-    def noise(self, t, y, dW):
+    def noise(self, t: Scalar, y: PyTree, dW: PyTree) -> CEVState:
         return CEVState(S=self.sigma * power_positive(y.S, self.beta) * dW.W)
 
-    def exact_mean(self, t, y0):
+    def exact_mean(self, t: Scalar, y0: PyTree) -> PyTree:
         return CEVState(S=y0.S * jnp.exp(self.mu * t))
 
-    def exact_variance(self, t, y0):
+    def exact_variance(self, t: Scalar, y0: PyTree) -> PyTree:
         return CEVState._make((None,))

@@ -2,6 +2,7 @@ from typing import Annotated, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 from simkit_solvers import (
     AbstractExactMoments,
     AbstractExactTransition,
@@ -11,6 +12,7 @@ from simkit_solvers import (
     Quantity,
     Scalar,
     SquareRootCoefficients,
+    StepWords,
     gamma,
     mean_decay,
     parameter,
@@ -57,19 +59,19 @@ class CIR(AbstractSDE, AbstractExactMoments, AbstractExactTransition, AbstractSq
     theta: Scalar = parameter("1/time", "long-run mean", at_least=0)
     sigma: Scalar = parameter("1/time", "volatility", at_least=0)
 
-    def discontinuities(self):
+    def discontinuities(self) -> tuple[Discontinuity, ...]:
         return (Discontinuity(frozenset({"r"}), kink=True, noise=True),)
 
-    def drift(self, t, y):
+    def drift(self, t: Scalar, y: PyTree) -> CIRState:
         return CIRState(r=self.kappa * (self.theta - jnp.maximum(y.r, 0.0)))
 
-    def noise(self, t, y, dW):
+    def noise(self, t: Scalar, y: PyTree, dW: PyTree) -> CIRState:
         return CIRState(r=self.sigma * sqrt_positive(y.r) * dW.W)
 
-    def square_root(self, t):
+    def square_root(self, t: Scalar) -> SquareRootCoefficients:
         return SquareRootCoefficients(self.kappa, self.theta, self.sigma)
 
-    def transition(self, t, h, y, dW, words):
+    def transition(self, t: Scalar, h: Scalar, y: PyTree, dW: PyTree, words: StepWords) -> CIRState:
         r"""$c\,\chi'^2(d, l)$, for d > 1 as $c\,(Z + \sqrt l)^2 + c\,\chi^2(d - 1)$, else with $d + 2N$
         degrees of freedom, N Poisson with mean $l/2$."""
         span = h * mean_decay(self.kappa * h)
@@ -93,10 +95,10 @@ class CIR(AbstractSDE, AbstractExactMoments, AbstractExactTransition, AbstractSq
         sampled = _without_derivative(normal + drawn, ~enough)
         return CIRState(r=jnp.where(moving, sampled, remaining + pull))
 
-    def exact_mean(self, t, y0):
+    def exact_mean(self, t: Scalar, y0: PyTree) -> PyTree:
         return CIRState(r=y0.r - (y0.r - self.theta) * -jnp.expm1(-self.kappa * t))
 
-    def exact_variance(self, t, y0):
+    def exact_variance(self, t: Scalar, y0: PyTree) -> PyTree:
         span = t * mean_decay(self.kappa * t)  # (1 - e)/kappa
         remaining = y0.r * jnp.exp(-self.kappa * t)
         return CIRState(r=self.sigma**2 * span * (remaining + self.kappa * self.theta * span / 2))

@@ -1,12 +1,14 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
+from jaxtyping import PyTree
 from simkit_solvers import (
     AbstractExactMoments,
     AbstractExactTransition,
     AbstractSDE,
     Quantity,
     Scalar,
+    StepWords,
     parameter,
 )
 
@@ -37,17 +39,17 @@ class GBM(AbstractSDE, AbstractExactMoments, AbstractExactTransition):
     mu: Scalar = parameter("1/time", "drift rate")
     sigma: Scalar = parameter("1/time^0.5", "volatility", at_least=0)
 
-    def drift(self, t, y):
+    def drift(self, t: Scalar, y: PyTree) -> GBMState:
         return GBMState(S=self.mu * y.S)
 
-    def noise(self, t, y, dW):
+    def noise(self, t: Scalar, y: PyTree, dW: PyTree) -> GBMState:
         return GBMState(S=self.sigma * y.S * dW.W)
 
-    def transition(self, t, h, y, dW, words):
+    def transition(self, t: Scalar, h: Scalar, y: PyTree, dW: PyTree, words: StepWords) -> GBMState:
         return GBMState(S=y.S * jnp.exp((self.mu - 0.5 * self.sigma**2) * h + self.sigma * dW.W))
 
-    def exact_mean(self, t, y0):
+    def exact_mean(self, t: Scalar, y0: PyTree) -> PyTree:
         return GBMState(S=y0.S * jnp.exp(self.mu * t))
 
-    def exact_variance(self, t, y0):
+    def exact_variance(self, t: Scalar, y0: PyTree) -> PyTree:
         return GBMState(S=y0.S**2 * jnp.exp(2 * self.mu * t) * jnp.expm1(self.sigma**2 * t))

@@ -1,6 +1,7 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
+from jaxtyping import PyTree
 from simkit_solvers import (
     AbstractExactMoments,
     AbstractSDE,
@@ -60,26 +61,26 @@ class Heston(AbstractSDE, AbstractExactMoments, AbstractSquareRootVariance):
     xi: Scalar = parameter("1/time", "volatility of the variance", at_least=0)
     rho: Scalar = parameter("1", "correlation of price and variance", at_least=-1, at_most=1)
 
-    def discontinuities(self):
+    def discontinuities(self) -> tuple[Discontinuity, ...]:
         return Discontinuity(frozenset({"v"}), kink=True, noise=True), *degenerate_correlation(self.rho)
 
-    def drift(self, t, y):
+    def drift(self, t: Scalar, y: PyTree) -> HestonState:
         return HestonState(S=self.mu * y.S, v=self.kappa * (self.theta - jnp.maximum(y.v, 0.0)))
 
-    def noise(self, t, y, dW):
+    def noise(self, t: Scalar, y: PyTree, dW: PyTree) -> HestonState:
         root = sqrt_positive(y.v)
         across = sqrt_positive(1 - self.rho * self.rho)
         return HestonState(S=root * y.S * dW.W1, v=self.xi * root * (self.rho * dW.W1 + across * dW.W2))
 
-    def square_root(self, t):
+    def square_root(self, t: Scalar) -> SquareRootCoefficients:
         return SquareRootCoefficients(self.kappa, self.theta, self.xi, self.rho, self.mu)
 
-    def exact_mean(self, t, y0):
+    def exact_mean(self, t: Scalar, y0: PyTree) -> PyTree:
         return HestonState(
             S=y0.S * jnp.exp(self.mu * t), v=y0.v - (y0.v - self.theta) * -jnp.expm1(-self.kappa * t)
         )
 
-    def exact_variance(self, t, y0):
+    def exact_variance(self, t: Scalar, y0: PyTree) -> PyTree:
         span = t * mean_decay(self.kappa * t)
         remaining = y0.v * jnp.exp(-self.kappa * t)
         return HestonState(

@@ -1,12 +1,14 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
+from jaxtyping import PyTree
 from simkit_solvers import (
     AbstractExactMoments,
     AbstractExactTransition,
     AbstractSDE,
     Quantity,
     Scalar,
+    StepWords,
     mean_decay,
     parameter,
 )
@@ -41,18 +43,18 @@ class HullWhite(AbstractSDE, AbstractExactMoments, AbstractExactTransition):
     a: Scalar = parameter("1/time", "reversion rate", at_least=0)
     sigma: Scalar = parameter("1/time^1.5", "volatility", at_least=0)
 
-    def drift(self, t, y):
+    def drift(self, t: Scalar, y: PyTree) -> HullWhiteState:
         return HullWhiteState(r=self.theta - self.a * y.r)
 
-    def noise(self, t, y, dW):
+    def noise(self, t: Scalar, y: PyTree, dW: PyTree) -> HullWhiteState:
         return HullWhiteState(r=self.sigma * dW.W)
 
-    def transition(self, t, h, y, dW, words):
+    def transition(self, t: Scalar, h: Scalar, y: PyTree, dW: PyTree, words: StepWords) -> HullWhiteState:
         spread = self.sigma * jnp.sqrt(mean_decay(2 * self.a * h))
         return HullWhiteState(r=self.exact_mean(h, y).r + spread * dW.W)
 
-    def exact_mean(self, t, y0):
+    def exact_mean(self, t: Scalar, y0: PyTree) -> PyTree:
         return HullWhiteState(r=y0.r + (self.theta - self.a * y0.r) * t * mean_decay(self.a * t))
 
-    def exact_variance(self, t, y0):
+    def exact_variance(self, t: Scalar, y0: PyTree) -> PyTree:
         return HullWhiteState(r=self.sigma**2 * t * mean_decay(2 * self.a * t))

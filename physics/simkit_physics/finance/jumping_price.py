@@ -2,7 +2,14 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from simkit_solvers import AbstractExactMoments, AbstractExactTransition, AbstractJumpDiffusion, Scalar
+from jaxtyping import PyTree
+from simkit_solvers import (
+    AbstractExactMoments,
+    AbstractExactTransition,
+    AbstractJumpDiffusion,
+    Scalar,
+    StepWords,
+)
 
 
 class AbstractJumpingPrice(AbstractJumpDiffusion, AbstractExactMoments, AbstractExactTransition):
@@ -20,26 +27,26 @@ class AbstractJumpingPrice(AbstractJumpDiffusion, AbstractExactMoments, Abstract
     sigma: eqx.AbstractVar[Scalar]
     lam: eqx.AbstractVar[Scalar]
 
-    def drift(self, t, y):
+    def drift(self, t: Scalar, y: PyTree) -> PyTree:
         return self.State(S=self._between_jumps(t) * y.S)
 
-    def noise(self, t, y, dW):
+    def noise(self, t: Scalar, y: PyTree, dW: PyTree) -> PyTree:
         return self.State(S=self.sigma * y.S * dW.W)
 
-    def intensity(self, t, y):
+    def intensity(self, t: Scalar, y: PyTree) -> Scalar:
         return self.lam
 
-    def jump(self, t, y, z):
+    def jump(self, t: Scalar, y: PyTree, z: Scalar) -> PyTree:
         return self.State(S=y.S * jnp.exp(z))
 
-    def transition(self, t, h, y, dW, words):
+    def transition(self, t: Scalar, h: Scalar, y: PyTree, dW: PyTree, words: StepWords) -> PyTree:
         rate = self._between_jumps(t) - 0.5 * self.sigma**2
         return self.State(S=y.S * jnp.exp(rate * h + self.sigma * dW.W))
 
-    def exact_mean(self, t, y0):
+    def exact_mean(self, t: Scalar, y0: PyTree) -> PyTree:
         return self.State(S=y0.S * jnp.exp(self.mu * t))
 
-    def exact_variance(self, t, y0):
+    def exact_variance(self, t: Scalar, y0: PyTree) -> PyTree:
         rate = self.sigma**2 + self.lam * self.marks(t).squared_return()
         return self.State(S=y0.S**2 * jnp.exp(2 * self.mu * t) * jnp.expm1(rate * t))
 

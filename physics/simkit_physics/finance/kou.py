@@ -45,5 +45,5 @@ class Kou(AbstractJumpingPrice):
     eta1: Scalar = parameter("1", "inverse of the mean upward jump of the logarithm", above=1)
     eta2: Scalar = parameter("1", "inverse of the mean downward jump of the logarithm", above=0)
 
-    def marks(self, t):
+    def marks(self, t: Scalar) -> DoubleExponentialMarks:
         return DoubleExponentialMarks(self.p, self.eta1, self.eta2)

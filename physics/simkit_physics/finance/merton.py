@@ -37,5 +37,5 @@ class Merton(AbstractJumpingPrice):
     m: Scalar = parameter("1", "mean jump of the logarithm")
     delta: Scalar = parameter("1", "standard deviation of that jump", at_least=0)
 
-    def marks(self, t):
+    def marks(self, t: Scalar) -> NormalMarks:
         return NormalMarks(self.m, self.delta)

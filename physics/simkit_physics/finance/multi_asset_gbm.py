@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jaxtyping import PyTree
 from simkit_solvers import (
     AbstractExactMoments,
     AbstractExactTransition,
@@ -13,6 +14,7 @@ from simkit_solvers import (
     Parameter,
     Quantity,
     Scalar,
+    StepWords,
     sqrt_positive,
 )
 
@@ -52,7 +54,7 @@ class AbstractMultiAssetGBM(AbstractSDE, AbstractExactMoments, AbstractExactTran
             )
 
     @classmethod
-    def parts(cls, size):
+    def parts(cls, size: int) -> ModelParts:
         numbers = range(1, size + 1)
         prices = {
             name: Quantity("currency", f"price of asset {i}", at_least=0)
@@ -67,16 +69,16 @@ class AbstractMultiAssetGBM(AbstractSDE, AbstractExactMoments, AbstractExactTran
             )
         return ModelParts(prices, indexed("W", numbers), given)
 
-    def discontinuities(self):
+    def discontinuities(self) -> tuple[Discontinuity, ...]:
         if all(float(row[-1]) > 0 for row in self._root()):
             return ()
         names = (pair_name("rho", i + 1, j + 1) for i, j in self.correlations())
         return (Discontinuity(frozenset(names)),)
 
-    def drift(self, t, y):
+    def drift(self, t: Scalar, y: PyTree) -> PyTree:
         return self.State(*(mu * S for mu, S in zip(self._numbers("mu"), y, strict=True)))
 
-    def noise(self, t, y, dW):
+    def noise(self, t: Scalar, y: PyTree, dW: PyTree) -> PyTree:
         changes = []
         if len(y) > WRITTEN_OUT:  # or XLA draws each normal anew for each price that it moves
             dW = jax.lax.optimization_barrier(dW)
@@ -85,7 +87,7 @@ class AbstractMultiAssetGBM(AbstractSDE, AbstractExactMoments, AbstractExactTran
             changes.append(sigma * S * shock)
         return self.State(*changes)
 
-    def transition(self, t, h, y, dW, words):
+    def transition(self, t: Scalar, h: Scalar, y: PyTree, dW: PyTree, words: StepWords) -> PyTree:
         shocks = self.noise(t, self.State(*(jnp.ones_like(S) for S in y)), dW)
         rates = self._numbers("mu"), self._numbers("sigma")
         return self.State(
@@ -95,10 +97,10 @@ class AbstractMultiAssetGBM(AbstractSDE, AbstractExactMoments, AbstractExactTran
             )
         )
 
-    def exact_mean(self, t, y0):
+    def exact_mean(self, t: Scalar, y0: PyTree) -> PyTree:
         return self.State(*(S * jnp.exp(mu * t) for S, mu in zip(y0, self._numbers("mu"), strict=True)))
 
-    def exact_variance(self, t, y0):
+    def exact_variance(self, t: Scalar, y0: PyTree) -> PyTree:
         means, sigmas = self.exact_mean(t, y0), self._numbers("sigma")
         return self.State(*(m**2 * jnp.expm1(sigma**2 * t) for m, sigma in zip(means, sigmas, strict=True)))
 

@@ -1,6 +1,7 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
+from jaxtyping import PyTree
 from simkit_solvers import (
     AbstractExactMoments,
     AbstractSDE,
@@ -54,24 +55,24 @@ class SABR(AbstractSDE, AbstractExactMoments):
     nu: Scalar = parameter("1/time^0.5", "volatility of the volatility", at_least=0)
     rho: Scalar = parameter("1", "correlation of forward and volatility", at_least=-1, at_most=1)
 
-    def discontinuities(self):
+    def discontinuities(self) -> tuple[Discontinuity, ...]:
         return Discontinuity(frozenset({"F"}), kink=bool(self.beta > 0), noise=True), *degenerate_correlation(
             self.rho
         )
 
-    def drift(self, t, y):
+    def drift(self, t: Scalar, y: PyTree) -> SABRState:
         return SABRState(F=jnp.zeros_like(y.F), alpha=jnp.zeros_like(y.alpha))
 
-    def noise(self, t, y, dW):
+    def noise(self, t: Scalar, y: PyTree, dW: PyTree) -> SABRState:
         across = sqrt_positive(1 - self.rho * self.rho)
         return SABRState(
             F=y.alpha * power_positive(y.F, self.beta) * dW.W1,
             alpha=self.nu * y.alpha * (self.rho * dW.W1 + across * dW.W2),
         )
 
-    def exact_mean(self, t, y0):
+    def exact_mean(self, t: Scalar, y0: PyTree) -> PyTree:
         martingale = (self.beta < 1) | (self.rho <= 0)
         return SABRState(F=jnp.where(martingale, y0.F, jnp.nan), alpha=1.0 * y0.alpha)
 
-    def exact_variance(self, t, y0):
+    def exact_variance(self, t: Scalar, y0: PyTree) -> PyTree:
         return SABRState._make((None, y0.alpha**2 * jnp.expm1(self.nu**2 * t)))

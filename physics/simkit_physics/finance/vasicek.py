@@ -1,12 +1,14 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
+from jaxtyping import PyTree
 from simkit_solvers import (
     AbstractExactMoments,
     AbstractExactTransition,
     AbstractSDE,
     Quantity,
     Scalar,
+    StepWords,
     mean_decay,
     parameter,
 )
@@ -42,18 +44,18 @@ class Vasicek(AbstractSDE, AbstractExactMoments, AbstractExactTransition):
     theta: Scalar = parameter("1/time", "long-run mean")
     sigma: Scalar = parameter("1/time^1.5", "volatility", at_least=0)
 
-    def drift(self, t, y):
+    def drift(self, t: Scalar, y: PyTree) -> VasicekState:
         return VasicekState(r=self.kappa * (self.theta - y.r))
 
-    def noise(self, t, y, dW):
+    def noise(self, t: Scalar, y: PyTree, dW: PyTree) -> VasicekState:
         return VasicekState(r=self.sigma * dW.W)
 
-    def transition(self, t, h, y, dW, words):
+    def transition(self, t: Scalar, h: Scalar, y: PyTree, dW: PyTree, words: StepWords) -> VasicekState:
         spread = self.sigma * jnp.sqrt(mean_decay(2 * self.kappa * h))
         return VasicekState(r=self.exact_mean(h, y).r + spread * dW.W)
 
-    def exact_mean(self, t, y0):
+    def exact_mean(self, t: Scalar, y0: PyTree) -> PyTree:
         return VasicekState(r=y0.r - (y0.r - self.theta) * -jnp.expm1(-self.kappa * t))
 
-    def exact_variance(self, t, y0):
+    def exact_variance(self, t: Scalar, y0: PyTree) -> PyTree:
         return VasicekState(r=self.sigma**2 * t * mean_decay(2 * self.kappa * t))

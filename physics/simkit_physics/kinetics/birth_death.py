@@ -1,6 +1,7 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
+from jaxtyping import PyTree
 from simkit_solvers import (
     AbstractExactMoments,
     AbstractReactionNetwork,
@@ -33,13 +34,13 @@ class BirthDeath(AbstractReactionNetwork, AbstractExactMoments):
     birth_rate: Scalar = parameter("1/time", "births of an individual", at_least=0)
     death_rate: Scalar = parameter("1/time", "death rate of an individual", at_least=0)
 
-    def rates(self, t, y):
+    def rates(self, t: Scalar, y: PyTree) -> tuple:
         return self.birth_rate, self.death_rate
 
-    def exact_mean(self, t, y0):
+    def exact_mean(self, t: Scalar, y0: PyTree) -> PyTree:
         return BirthDeathState(X=y0.X * jnp.exp((self.birth_rate - self.death_rate) * t))
 
-    def exact_variance(self, t, y0):
+    def exact_variance(self, t: Scalar, y0: PyTree) -> PyTree:
         growth = (self.birth_rate - self.death_rate) * t
         turnover = (self.birth_rate + self.death_rate) * t * mean_decay(-growth)
         return BirthDeathState(X=y0.X * jnp.exp(growth) * turnover)

@@ -1,5 +1,6 @@
 from typing import Annotated, ClassVar, NamedTuple
 
+from jaxtyping import PyTree
 from simkit_solvers import AbstractReactionNetwork, Quantity, Scalar, parameter, reaction
 
 
@@ -28,7 +29,7 @@ class SIR(AbstractReactionNetwork):
     gamma: Scalar = parameter("1/time", "recovery rate", at_least=0)
     N: Scalar = parameter("1", "size of the population", above=0)
 
-    def rates(self, t, y):
+    def rates(self, t: Scalar, y: PyTree) -> tuple:
         return self.beta / self.N, self.gamma
 
 
@@ -61,5 +62,5 @@ class SEIR(AbstractReactionNetwork):
     gamma: Scalar = parameter("1/time", "recovery rate", at_least=0)
     N: Scalar = parameter("1", "size of the population", above=0)
 
-    def rates(self, t, y):
+    def rates(self, t: Scalar, y: PyTree) -> tuple:
         return self.beta / self.N, self.sigma, self.gamma

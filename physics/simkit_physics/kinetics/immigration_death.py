@@ -1,6 +1,7 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
+from jaxtyping import PyTree
 from simkit_solvers import (
     AbstractExactMoments,
     AbstractReactionNetwork,
@@ -32,14 +33,14 @@ class ImmigrationDeath(AbstractReactionNetwork, AbstractExactMoments):
     alpha: Scalar = parameter("1/time", "molecules that arrive", at_least=0)
     mu: Scalar = parameter("1/time", "decay rate of a molecule", at_least=0)
 
-    def rates(self, t, y):
+    def rates(self, t: Scalar, y: PyTree) -> tuple:
         return self.alpha, self.mu
 
-    def exact_mean(self, t, y0):
+    def exact_mean(self, t: Scalar, y0: PyTree) -> PyTree:
         remaining = jnp.exp(-self.mu * t)
         return ImmigrationDeathState(X=y0.X * remaining + self.alpha * t * mean_decay(self.mu * t))
 
-    def exact_variance(self, t, y0):
+    def exact_variance(self, t: Scalar, y0: PyTree) -> PyTree:
         remaining = jnp.exp(-self.mu * t)
         lost = -jnp.expm1(-self.mu * t)
         return ImmigrationDeathState(X=y0.X * remaining * lost + self.alpha * t * mean_decay(self.mu * t))

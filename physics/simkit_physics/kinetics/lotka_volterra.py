@@ -1,5 +1,6 @@
 from typing import Annotated, ClassVar, NamedTuple
 
+from jaxtyping import PyTree
 from simkit_solvers import AbstractReactionNetwork, Quantity, Scalar, parameter, reaction
 
 
@@ -30,5 +31,5 @@ class LotkaVolterra(AbstractReactionNetwork):
     c2: Scalar = parameter("1/time", "rate at which one predator takes one prey", at_least=0)
     c3: Scalar = parameter("1/time", "death rate of predators", at_least=0)
 
-    def rates(self, t, y):
+    def rates(self, t: Scalar, y: PyTree) -> tuple:
         return self.c1, self.c2, self.c3

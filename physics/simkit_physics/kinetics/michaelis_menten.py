@@ -1,5 +1,6 @@
 from typing import Annotated, ClassVar, NamedTuple
 
+from jaxtyping import PyTree
 from simkit_solvers import AbstractReactionNetwork, Quantity, Scalar, parameter, reaction
 
 
@@ -32,5 +33,5 @@ class MichaelisMenten(AbstractReactionNetwork):
     k_1: Scalar = parameter("1/time", "rate at which substrate is released", at_least=0)
     k2: Scalar = parameter("1/time", "rate at which product is made", at_least=0)
 
-    def rates(self, t, y):
+    def rates(self, t: Scalar, y: PyTree) -> tuple:
         return self.k1, self.k_1, self.k2

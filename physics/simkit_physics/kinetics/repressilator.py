@@ -1,5 +1,6 @@
 from typing import Annotated, ClassVar, NamedTuple
 
+from jaxtyping import PyTree
 from simkit_solvers import AbstractReactionNetwork, Quantity, Scalar, parameter, reaction
 
 
@@ -52,7 +53,7 @@ class Repressilator(AbstractReactionNetwork):
     delta_m: Scalar = parameter("1/time", "decay rate of a messenger", at_least=0)
     delta_p: Scalar = parameter("1/time", "decay rate of a protein", at_least=0)
 
-    def rates(self, t, y):
+    def rates(self, t: Scalar, y: PyTree) -> tuple:
         squares = (y.p3 * y.p3, y.p1 * y.p1, y.p2 * y.p2)
         level = self.K * self.K
         transcription = [self.alpha0 + self.alpha * level / (level + square) for square in squares]

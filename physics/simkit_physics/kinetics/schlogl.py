@@ -1,5 +1,6 @@
 from typing import Annotated, ClassVar, NamedTuple
 
+from jaxtyping import PyTree
 from simkit_solvers import AbstractReactionNetwork, Quantity, Scalar, parameter, reaction
 
 
@@ -31,5 +32,5 @@ class Schlogl(AbstractReactionNetwork):
     c3: Scalar = parameter("1/time", "rate of B -> X, with the amount of B", at_least=0)
     c4: Scalar = parameter("1/time", "rate of X -> B", at_least=0)
 
-    def rates(self, t, y):
+    def rates(self, t: Scalar, y: PyTree) -> tuple:
         return self.c1, self.c2, self.c3, self.c4

@@ -1,6 +1,7 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
+from jaxtyping import PyTree
 from simkit_solvers import AbstractODE, Quantity, Scalar, parameter
 
 
@@ -46,7 +47,7 @@ class Arenstorf(AbstractODE):
 
     mu: Scalar = parameter("1", "fraction of the total mass that is the Moon", at_least=0, at_most=1)
 
-    def drift(self, t, y):
+    def drift(self, t: Scalar, y: PyTree) -> ArenstorfState:
         rest = 1 - self.mu
         from_earth, from_moon = y.x + self.mu, y.x - rest
         earth, moon = rest / _cubed(from_earth, y.y), self.mu / _cubed(from_moon, y.y)

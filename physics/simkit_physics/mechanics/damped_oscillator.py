@@ -1,5 +1,6 @@
 from typing import Annotated, ClassVar, NamedTuple
 
+from jaxtyping import PyTree
 from simkit_solvers import AbstractODE, Quantity, Scalar, parameter
 
 from simkit_physics.mechanics.energies import kinetic_energy, momentum, spring_energy
@@ -27,7 +28,7 @@ class DampedOscillator(AbstractODE):
     c: Scalar = parameter("mass/time", "coefficient of friction", at_least=0)
     k: Scalar = parameter("mass/time^2", "stiffness of the spring", at_least=0)
 
-    def drift(self, t, y):
+    def drift(self, t: Scalar, y: PyTree) -> DampedOscillatorState:
         return DampedOscillatorState(x=y.v, v=-(self.k * y.x + self.c * y.v) / self.m)
 
     def energy(self, y: DampedOscillatorState) -> Scalar:

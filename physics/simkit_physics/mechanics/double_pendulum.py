@@ -1,6 +1,7 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
+from jaxtyping import PyTree
 from simkit_solvers import AbstractODE, Quantity, Scalar, parameter
 
 from simkit_physics.mechanics.energies import weight_energy
@@ -38,7 +39,7 @@ class DoublePendulum(AbstractODE):
     l2: Scalar = parameter("length", "length of the lower rod", above=0)
     g: Scalar = parameter("length/time^2", "acceleration of gravity", at_least=0)
 
-    def drift(self, t, y):
+    def drift(self, t: Scalar, y: PyTree) -> DoublePendulumState:
         total, delta = self.m1 + self.m2, y.theta1 - y.theta2
         cos, sin = jnp.cos(delta), jnp.sin(delta)
         push1 = -self.m2 * self.l2 * y.omega2**2 * sin - total * self.g * jnp.sin(y.theta1)

@@ -54,8 +54,8 @@ class FigureEight(AbstractPlanarBodies):
     G: Scalar = parameter("length^3/(mass*time^2)", "constant of gravitation", at_least=0)
     m: Scalar = parameter("mass", "mass of each body", above=0)
 
-    def masses(self):
+    def masses(self) -> tuple[Scalar, ...]:
         return self.m, self.m, self.m
 
-    def softening_length(self):
+    def softening_length(self) -> Scalar:
         return 0.0

@@ -1,6 +1,7 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
+from jaxtyping import PyTree
 from simkit_solvers import AbstractExactMoments, AbstractHamiltonian, Quantity, Scalar, parameter
 
 from simkit_physics.mechanics.energies import kinetic_energy, spring_energy
@@ -27,16 +28,16 @@ class HarmonicOscillator(AbstractHamiltonian, AbstractExactMoments):
     m: Scalar = parameter("mass", "mass", above=0)
     k: Scalar = parameter("mass/time^2", "stiffness of the spring", above=0)
 
-    def kinetic(self, p):
+    def kinetic(self, p: tuple) -> Scalar:
         return kinetic_energy(self.m, *p)
 
-    def potential(self, q):
+    def potential(self, q: tuple) -> Scalar:
         return spring_energy(self.k, *q)
 
-    def exact_mean(self, t, y0):
+    def exact_mean(self, t: Scalar, y0: PyTree) -> PyTree:
         omega = jnp.sqrt(self.k / self.m)
         cos, sin, scale = jnp.cos(omega * t), jnp.sin(omega * t), self.m * omega
         return HarmonicOscillatorState(q=y0.q * cos + y0.p / scale * sin, p=y0.p * cos - y0.q * scale * sin)
 
-    def exact_variance(self, t, y0):
+    def exact_variance(self, t: Scalar, y0: PyTree) -> PyTree:
         return HarmonicOscillatorState(q=0 * y0.q, p=0 * y0.p)

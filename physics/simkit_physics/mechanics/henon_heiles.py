@@ -28,10 +28,10 @@ class HenonHeiles(AbstractHamiltonian):
 
     coupling: Scalar = parameter("1", "coupling λ of the two oscillators")
 
-    def kinetic(self, p):
+    def kinetic(self, p: tuple) -> Scalar:
         return kinetic_energy(1.0, *p)
 
-    def potential(self, q):
+    def potential(self, q: tuple) -> Scalar:
         x, y = q
         bowl = spring_energy(1.0, x) + spring_energy(1.0, y)
         return bowl + self.coupling * (x * x * y - y * y * y / 3)

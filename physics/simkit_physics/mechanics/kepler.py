@@ -31,9 +31,9 @@ class Kepler(AbstractHamiltonian):
     m: Scalar = parameter("mass", "mass of the planet", above=0)
     GM: Scalar = parameter("length^3/time^2", "gravitational parameter of the sun", above=0)
 
-    def kinetic(self, p):
+    def kinetic(self, p: tuple) -> Scalar:
         return kinetic_energy(self.m, *p)
 
-    def potential(self, q):
+    def potential(self, q: tuple) -> Scalar:
         x, y = q
         return gravitational_energy(self.GM, 1.0, self.m, jnp.sqrt(x * x + y * y))

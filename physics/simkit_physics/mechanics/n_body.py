@@ -31,11 +31,11 @@ class AbstractPlanarBodies(AbstractHamiltonian):
     def softening_length(self) -> Scalar:
         r"""$\varepsilon$, zero for Newton's law."""
 
-    def kinetic(self, p):
+    def kinetic(self, p: tuple) -> Scalar:
         bodies = zip(self.masses(), p[::2], p[1::2], strict=True)
         return sum(kinetic_energy(m, px, py) for m, px, py in bodies)
 
-    def potential(self, q):
+    def potential(self, q: tuple) -> Scalar:
         bodies = zip(self.masses(), q[::2], q[1::2], strict=True)
         soft = self.softening_length() ** 2
         return sum(
@@ -61,7 +61,7 @@ class AbstractNBody(AbstractPlanarBodies, AbstractSized):
     softening: eqx.AbstractVar[Scalar]
 
     @classmethod
-    def parts(cls, size):
+    def parts(cls, size: int) -> ModelParts:
         numbers = range(1, size + 1)
         places = [(i, axis) for i in numbers for axis in ("x", "y")]
         variables = {f"{axis}{i}": Quantity("length", f"{axis} of body {i}") for i, axis in places}
@@ -76,10 +76,10 @@ class AbstractNBody(AbstractPlanarBodies, AbstractSized):
         masses = {f"m{i}": Parameter("mass", f"mass of body {i}", above=0) for i in numbers}
         return ModelParts(variables, (), parameters | masses)
 
-    def masses(self):
+    def masses(self) -> tuple[Scalar, ...]:
         return tuple(vars(self)[name] for name in indexed("m", range(1, len(self.State._fields) // 4 + 1)))
 
-    def softening_length(self):
+    def softening_length(self) -> Scalar:
         return self.softening
 
 

@@ -30,9 +30,9 @@ class Pendulum(AbstractHamiltonian):
     l: Scalar = parameter("length", "length of the rod", above=0)
     g: Scalar = parameter("length/time^2", "acceleration of gravity", at_least=0)
 
-    def kinetic(self, p):
+    def kinetic(self, p: tuple) -> Scalar:
         return kinetic_energy(self.m * self.l**2, *p)
 
-    def potential(self, q):
+    def potential(self, q: tuple) -> Scalar:
         (theta,) = q
         return weight_energy(self.m, self.g, -self.l * jnp.cos(theta))

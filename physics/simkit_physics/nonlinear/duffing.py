@@ -1,6 +1,7 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
+from jaxtyping import PyTree
 from simkit_solvers import AbstractODE, Quantity, Scalar, parameter
 
 
@@ -35,6 +36,6 @@ class Duffing(AbstractODE):
     gamma: Scalar = parameter("1", "amplitude of the drive")
     omega: Scalar = parameter("1", "angular frequency of the drive")
 
-    def drift(self, t, y):
+    def drift(self, t: Scalar, y: PyTree) -> DuffingState:
         spring = (self.alpha + self.beta * y.x * y.x) * y.x
         return DuffingState(x=y.v, v=self.gamma * jnp.cos(self.omega * t) - self.delta * y.v - spring)

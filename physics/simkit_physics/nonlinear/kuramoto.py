@@ -27,7 +27,7 @@ class AbstractKuramoto(AbstractSDE, AbstractSized):
     D: eqx.AbstractVar[Scalar]
 
     @classmethod
-    def parts(cls, size):
+    def parts(cls, size: int) -> ModelParts:
         numbers = range(1, size + 1)
         phases = {
             name: Quantity("rad", f"phase of oscillator {i}")
@@ -42,7 +42,7 @@ class AbstractKuramoto(AbstractSDE, AbstractSized):
             rates[name] = Parameter("rad/time", f"natural frequency of oscillator {i}, before the spread")
         return ModelParts(phases, indexed("W", numbers), rates)
 
-    def drift(self, t, y):
+    def drift(self, t: Scalar, y: PyTree) -> PyTree:
         x, z = self.mean_field(y)
         pulled = []
         for theta, omega in zip(y, self.frequencies(y), strict=True):
@@ -56,7 +56,7 @@ class AbstractKuramoto(AbstractSDE, AbstractSized):
         spread = _lorentzian_quantiles(y)
         return [omega + self.gamma * values for omega, values in zip(given, spread, strict=True)]
 
-    def noise(self, t, y, dW):
+    def noise(self, t: Scalar, y: PyTree, dW: PyTree) -> PyTree:
         size = jnp.sqrt(2 * self.D)
         return self.State(*(size * w for w in dW))
 

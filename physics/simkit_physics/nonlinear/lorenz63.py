@@ -1,5 +1,6 @@
 from typing import Annotated, ClassVar, NamedTuple
 
+from jaxtyping import PyTree
 from simkit_solvers import AbstractODE, Quantity, Scalar, parameter
 
 
@@ -28,7 +29,7 @@ class Lorenz63(AbstractODE):
     rho: Scalar = parameter("1", "Rayleigh number over its critical value", at_least=0)
     beta: Scalar = parameter("1", "shape of the convection cell", at_least=0)
 
-    def drift(self, t, y):
+    def drift(self, t: Scalar, y: PyTree) -> Lorenz63State:
         return Lorenz63State(
             x=self.sigma * (y.y - y.x), y=y.x * (self.rho - y.z) - y.y, z=y.x * y.y - self.beta * y.z
         )

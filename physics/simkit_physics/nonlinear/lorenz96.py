@@ -1,6 +1,7 @@
 from typing import ClassVar
 
 import equinox as eqx
+from jaxtyping import PyTree
 from simkit_solvers import AbstractODE, Parameter, Quantity, Scalar
 
 from simkit_physics.sized import AbstractSized, ModelParts, indexed, with_size
@@ -17,13 +18,13 @@ class AbstractLorenz96(AbstractODE, AbstractSized):
     F: eqx.AbstractVar[Scalar]
 
     @classmethod
-    def parts(cls, size):
+    def parts(cls, size: int) -> ModelParts:
         sites = {
             name: Quantity("1", f"weather at site {name[1:]}") for name in indexed("x", range(1, size + 1))
         }
         return ModelParts(sites, (), {"F": Parameter("1", "forcing")})
 
-    def drift(self, t, y):
+    def drift(self, t: Scalar, y: PyTree) -> PyTree:
         sites = tuple(y)
         after, before, before_that = (sites[n:] + sites[:n] for n in (1, -1, -2))
         around = zip(sites, after, before, before_that, strict=True)

@@ -1,5 +1,6 @@
 from typing import Annotated, ClassVar, NamedTuple
 
+from jaxtyping import PyTree
 from simkit_solvers import AbstractODE, Quantity, Scalar, parameter
 
 
@@ -24,5 +25,5 @@ class VanDerPol(AbstractODE):
 
     mu: Scalar = parameter("1", "strength of the feedback", at_least=0)
 
-    def drift(self, t, y):
+    def drift(self, t: Scalar, y: PyTree) -> VanDerPolState:
         return VanDerPolState(x=y.v, v=self.mu * (1 - y.x * y.x) * y.v - y.x)

@@ -43,7 +43,7 @@ class DoubleWell(AbstractOverdampedLangevin):
     b: Scalar = parameter("1", "height of the barrier over the thermal energy", at_least=0)
     a: Scalar = parameter("length", "distance of the minima from the barrier", above=0)
 
-    def grad_f(self, q):
+    def grad_f(self, q: tuple) -> tuple:
         (x,) = q
         return (slope(x, self.b, self.a),)
 
@@ -68,7 +68,7 @@ class DoubleWellLangevin(AbstractUnderdampedLangevin):
     b: Scalar = parameter("1", "height of the barrier over the thermal energy", at_least=0)
     a: Scalar = parameter("length", "distance of the minima from the barrier", above=0)
 
-    def grad_f(self, q):
+    def grad_f(self, q: tuple) -> tuple:
         (x,) = q
         return (slope(x, self.b, self.a),)
 

@@ -1,12 +1,14 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
+from jaxtyping import PyTree
 from simkit_solvers import (
     AbstractExactMoments,
     AbstractExactTransition,
     AbstractSDE,
     Quantity,
     Scalar,
+    StepWords,
     mean_decay,
     parameter,
 )
@@ -40,18 +42,20 @@ class OrnsteinUhlenbeck(AbstractSDE, AbstractExactMoments, AbstractExactTransiti
     mu: Scalar = parameter("[X]", "long-run mean")
     sigma: Scalar = parameter("[X]/time^0.5", "volatility", at_least=0)
 
-    def drift(self, t, y):
+    def drift(self, t: Scalar, y: PyTree) -> OrnsteinUhlenbeckState:
         return OrnsteinUhlenbeckState(X=self.theta * (self.mu - y.X))
 
-    def noise(self, t, y, dW):
+    def noise(self, t: Scalar, y: PyTree, dW: PyTree) -> OrnsteinUhlenbeckState:
         return OrnsteinUhlenbeckState(X=self.sigma * dW.W)
 
-    def transition(self, t, h, y, dW, words):
+    def transition(
+        self, t: Scalar, h: Scalar, y: PyTree, dW: PyTree, words: StepWords
+    ) -> OrnsteinUhlenbeckState:
         spread = self.sigma * jnp.sqrt(mean_decay(2 * self.theta * h))
         return OrnsteinUhlenbeckState(X=self.exact_mean(h, y).X + spread * dW.W)
 
-    def exact_mean(self, t, y0):
+    def exact_mean(self, t: Scalar, y0: PyTree) -> PyTree:
         return OrnsteinUhlenbeckState(X=y0.X - (y0.X - self.mu) * -jnp.expm1(-self.theta * t))
 
-    def exact_variance(self, t, y0):
+    def exact_variance(self, t: Scalar, y0: PyTree) -> PyTree:
         return OrnsteinUhlenbeckState(X=self.sigma**2 * t * mean_decay(2 * self.theta * t))

@@ -1,6 +1,7 @@
 from typing import Annotated, ClassVar, NamedTuple
 
 import jax.numpy as jnp
+from jaxtyping import PyTree
 from simkit_solvers import AbstractSDE, Quantity, Scalar, parameter
 
 
@@ -35,8 +36,8 @@ class StochasticResonance(AbstractSDE):
     Omega: Scalar = parameter("1", "angular frequency of the drive", at_least=0)
     D: Scalar = parameter("1", "intensity of the noise", above=0)
 
-    def drift(self, t, y):
+    def drift(self, t: Scalar, y: PyTree) -> StochasticResonanceState:
         return StochasticResonanceState(x=y.x - y.x * y.x * y.x + self.A * jnp.cos(self.Omega * t))
 
-    def noise(self, t, y, dW):
+    def noise(self, t: Scalar, y: PyTree, dW: PyTree) -> StochasticResonanceState:
         return StochasticResonanceState(x=jnp.sqrt(2 * self.D) * dW.W)

@@ -118,7 +118,7 @@ def _exact(simulation: Simulation, failure: Failure) -> Failure:
 def draw_of(simulation: Simulation, path: int, step: int) -> Draw:
     """The standard normals that a path draws for a step, counted from 0."""
     problem = simulation.problem
-    if not isinstance(problem, AbstractSDE):
+    if not problem.stochastic:
         return Draw(())
     noise = CounterNoise.of(seed_key(simulation.seed), jnp.uint32(path), simulation.normals == "float64")
     stepper, components = stepper_for(simulation.solver), len(problem.Noise._fields)

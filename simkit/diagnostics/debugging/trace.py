@@ -54,7 +54,7 @@ def _traced(simulation: Simulation, path: int, names: list[str], every: int | No
                 f"values to print: there is no {name}{did_you_mean(name, [*quantities, *noises])}"
             )
     wanted = names or [*quantities, *noises]
-    if not isinstance(grid, Grid):
+    if grid.steps is None:
         rows = replayed(simulation, grid, path)
         stride = every or max(1, (grid.rows - 1) // ROWS)
         times = np.asarray(grid.times)[::stride]

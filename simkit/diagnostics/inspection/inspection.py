@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
-from simkit_solvers.loops.blocks import blocks_per_row, method_of
-from simkit_solvers.problems.problem import AbstractSDE
+from simkit_solvers.loops.blocks import method_of
 from simkit_solvers.random.generator import seed_key
 from simkit_solvers.random.noise import CounterNoise
 
@@ -117,7 +116,7 @@ def _counted(loop: Loop, grid, size: int) -> Loop:
     """The loop with how often it runs, which XLA does not know where the program is given the steps."""
     if not loop.steps or loop.trips is not None or grid.steps is None:
         return loop
-    return dataclasses.replace(loop, trips=blocks_per_row(grid, size))
+    return dataclasses.replace(loop, trips=grid.blocks(size))
 
 
 def steps_per_iteration(simulation: Simulation) -> int:
@@ -126,7 +125,7 @@ def steps_per_iteration(simulation: Simulation) -> int:
         return 1
     problem = simulation.problem
     noise = None
-    if isinstance(problem, AbstractSDE):
+    if problem.stochastic:
         noise = CounterNoise.of(seed_key(0), jax.numpy.uint32(0), simulation.normals == "float64")
     zero = jax.numpy.zeros((), simulation.precision)
     y0 = problem.State(*[zero] * len(problem.State._fields))

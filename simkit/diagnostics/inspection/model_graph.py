@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
-from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
+from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 from simkit_solvers.problems.schedule import schedule_of
 
@@ -102,7 +102,7 @@ def _equations(draft: _Draft, simulation: Simulation) -> None:
         _reactions(draft, equations, problem, after)
         return
     targets = equations.depend(equations.terms("drift"), lambda p, t, y, z: p.drift(t, y))
-    if isinstance(problem, AbstractSDE):
+    if problem.stochastic:
         noises = tuple(draft.node("noise", f"d{name}") for name in problem.Noise._fields)
         terms = equations.terms("noise")
         targets += equations.depend(terms, lambda p, t, y, z: p.noise(t, y, p.Noise(*z)), noises)

@@ -7,9 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from simkit_solvers.loops.step import stepper_for
-from simkit_solvers.methods.registry import info_of
-from simkit_solvers.problems.calculus import in_calculus
-from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
+from simkit_solvers.methods.registry import in_calculus_of
+from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.problems.schedule import as_solved, within
 from simkit_solvers.random.draws import Draw
 from simkit_solvers.random.generator import Words
@@ -67,8 +66,8 @@ def equation_of(simulation: Simulation) -> Step:
     """Inputs, outputs and function of one evaluation of the equation: drift, and noise times increments."""
     problem = simulation.problem
     inputs, parts = _start(simulation, problem)
-    noises = list(problem.Noise._fields) if isinstance(problem, AbstractSDE) else []
-    inputs += _given("noise", {f"d{name}": jnp.ones((), simulation.precision) for name in noises})
+    ones = {f"d{name}": jnp.ones((), simulation.precision) for name in problem.Noise._fields}
+    inputs += _given("noise", ones)
 
     def equation(given):
         return simulation.stepping.terms(*parts(given))
@@ -78,10 +77,8 @@ def equation_of(simulation: Simulation) -> Step:
 
 def in_solvers_calculus(simulation: Simulation) -> Any:
     """The problem as the solver integrates it."""
-    problem, calculus = simulation.problem, info_of(simulation.solver).calculus
-    if isinstance(problem, AbstractSDE) and simulation.convert and calculus is not None:
-        return in_calculus(problem, calculus)
-    return problem
+    problem = simulation.problem
+    return in_calculus_of(simulation.solver, problem) if simulation.convert else problem
 
 
 def step_of(simulation: Simulation) -> Step:
@@ -91,7 +88,7 @@ def step_of(simulation: Simulation) -> Step:
     problem, stepper = in_solvers_calculus(simulation), stepper_for(simulation.solver)
     inputs, parts = _start(simulation, problem)
     inputs += _given("time", {"dt": jnp.ones((), simulation.precision)})
-    components = list(problem.Noise._fields) if isinstance(problem, AbstractSDE) else []
+    components = problem.Noise._fields
     kinds = [
         f"{kind} of {name}"
         for kind in ("normal", "area", "second area")[: stepper.areas + 1]

@@ -10,7 +10,6 @@ import jax
 import numpy as np
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
-from simkit_solvers.problems.problem import AbstractSDE
 
 from simkit.ensemble.chunks import Chunk, Chunks, halved_to_fit, plan_intervals
 from simkit.ensemble.early_exercise.martingale import interval_of
@@ -82,8 +81,7 @@ class OptionGroup:
     @property
     def components(self) -> int:
         """How many normals drive a step."""
-        problem = self.simulation.problem
-        return len(problem.Noise._fields) if isinstance(problem, AbstractSDE) else 0
+        return len(self.simulation.problem.Noise._fields)
 
     @functools.cached_property
     def jumps(self) -> JumpDistribution | None:

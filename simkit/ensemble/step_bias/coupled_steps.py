@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.methods.registry import samples_exactly, weak_order
 
 from simkit.ensemble.chunk_program import ChunkProgram, quantity_rows
@@ -83,7 +82,7 @@ def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | None:
     random = is_random(simulation)
     affordable = min(int(PART_OF_WORK * simulation.paths / cost), MOST_BIAS_PATHS)
     first = BIAS_PATHS
-    if isinstance(simulation.grid, AdaptiveGrid):
+    if not simulation.grid.known:
         first = min(lanes_for(affordable), BIAS_PATHS)  # all lanes are simulated in any case
     paths = min(simulation.paths, first) if random else 1
     most = max(paths, affordable) if random else 1

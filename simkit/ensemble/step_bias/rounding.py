@@ -6,7 +6,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from simkit_solvers.problems.problem import AbstractSDE
 
 from simkit.ensemble.simulation import Simulation
 
@@ -58,4 +57,4 @@ def scales_by_rate(simulation: Simulation, ends: Mapping[str, np.ndarray]) -> di
 
 def rounding_of_normals(simulation: Simulation) -> float:
     """The rounding of normals for the increments of other steps, whose programs may round otherwise."""
-    return float(np.finfo(simulation.normals).eps) if isinstance(simulation.problem, AbstractSDE) else 0.0
+    return float(np.finfo(simulation.normals).eps) if simulation.problem.stochastic else 0.0

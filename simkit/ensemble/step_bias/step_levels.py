@@ -27,7 +27,6 @@ from simkit_solvers.problems.calendar import Schedule
 from simkit_solvers.problems.curve import INSIDE
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problems.observe import AbstractObserver
-from simkit_solvers.problems.problem import AbstractSDE
 from simkit_solvers.problems.schedule import schedule_of
 from simkit_solvers.random.noise import CounterNoise, HalvedNoise
 
@@ -69,10 +68,10 @@ def levels(simulation: Simulation, shorter: bool = False) -> tuple[OtherGrid, ..
     the first seen as the run's.
     Jumps are not split between halves of a step, so that jump diffusions have longer steps only.
     """
-    grid = simulation.grid
-    if isinstance(grid, AdaptiveGrid):
+    grid: Any = simulation.grid
+    if simulation.stepping.tolerances:
         return _by_tolerances(simulation, grid, shorter)
-    if not isinstance(grid, Grid):
+    if not grid.known:
         return ()
     if samples_exactly(simulation.solver, simulation.problem):
         return (() if shorter else _sparser(simulation, grid)) or _denser(simulation, grid)
@@ -158,7 +157,7 @@ def _shorter(simulation: Simulation, grid: Grid, factor: float) -> OtherGrid | N
 
 def _by_tolerances(simulation: Simulation, grid: AdaptiveGrid, shorter: bool) -> tuple[OtherGrid, ...]:
     """Two other tolerances, with a relative one below 1 that the precision can hold."""
-    stochastic = isinstance(simulation.problem, AbstractSDE)
+    stochastic = simulation.problem.stochastic
     rtol, finest = float(grid.tolerances.rtol), FINEST * float(np.finfo(simulation.precision).eps)
     possible = [pair for pair in TOLERANCES if all(finest <= times * rtol < 1 for times in pair)]
     if shorter and not stochastic:

@@ -1,13 +1,14 @@
 """From equations in the file to a problem that can be made again for other constants."""
 
 import numpy as np
+from simkit_solvers.problems.problem import AbstractSDE
 
 from simkit.config.documents import KeyPath
 from simkit.config.settings import InlineODE, InlineSDE
 from simkit.ensemble.ranges import SMALLEST_EIGENVALUE
 from simkit.experiments.constants import Constants
 from simkit.experiments.inline.equations import Equations
-from simkit.experiments.inline.inline_differential import RESERVED, DifferentialText, Equation
+from simkit.experiments.inline.inline_differential import DifferentialText, Equation
 from simkit.experiments.sections.model_plan import ModelPlan
 from simkit.expressions import Expression, check_name
 from simkit.suggestions import did_you_mean, shown
@@ -28,7 +29,7 @@ def plan_differential(section: InlineSDE | InlineODE, constants: Constants) -> M
 class _Plan:
     def __init__(self, section: InlineSDE | InlineODE, constants: Constants):
         self.section, self.constants, self.diagnostics = section, constants, constants.diagnostics
-        self.equations = Equations(section, constants, RESERVED)
+        self.equations = Equations(section, constants, AbstractSDE)
         self.kind = "sde" if isinstance(section, InlineSDE) else "ode"
         given = section.sde if isinstance(section, InlineSDE) else section.ode
         written = self.diagnostics.written("model", self.kind)

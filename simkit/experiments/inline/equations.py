@@ -1,6 +1,9 @@
 """What the plans of all models written in the file share: parameters, names and expressions."""
 
 from collections.abc import Callable, Collection
+from inspect import get_annotations
+
+from simkit_solvers.problems.problem import AbstractODE
 
 from simkit.config.documents import KeyPath
 from simkit.config.settings import InlineHamiltonian, InlineNetwork, InlineODE, InlineSDE
@@ -14,16 +17,17 @@ class Equations:
     """The expressions of a model in the file, compiled one by one, and its plan in the end.
 
     Besides its own parameters, constants that it uses become parameters, so that derivatives reach them.
-    No parameter may have a `reserved` name.
+    No parameter may have the name of something that its `kind` of problem has.
     """
 
     def __init__(
         self,
         section: InlineSDE | InlineODE | InlineNetwork | InlineHamiltonian,
         constants: Constants,
-        reserved: Collection[str],
+        kind: type[AbstractODE],
     ):
-        self.constants, self.diagnostics, self.reserved = constants, constants.diagnostics, reserved
+        self.constants, self.diagnostics = constants, constants.diagnostics
+        self.reserved = {name for each in kind.__mro__ for name in vars(each) | get_annotations(each)}
         self.correct = len(self.diagnostics.entries)
         self.given = tuple(section.parameters)
         self.parameters = parameter_values(section.parameters, ("model", "parameters"), constants)

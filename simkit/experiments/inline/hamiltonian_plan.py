@@ -1,11 +1,13 @@
 """From energies in the file to a Hamiltonian system that can be made again for other constants."""
 
+from simkit_solvers.problems.hamiltonian import AbstractHamiltonian
+
 from simkit.config.diagnostics import SettingError
 from simkit.config.documents import KeyPath
 from simkit.config.settings import InlineHamiltonian
 from simkit.experiments.constants import Constants
 from simkit.experiments.inline.equations import Equations
-from simkit.experiments.inline.inline_hamiltonian import RESERVED, HamiltonianText
+from simkit.experiments.inline.inline_hamiltonian import HamiltonianText
 from simkit.experiments.sections.model_plan import ModelPlan
 from simkit.expressions import Expression, check_name
 
@@ -20,7 +22,7 @@ def plan_hamiltonian(section: InlineHamiltonian, constants: Constants) -> ModelP
     positions, momenta = tuple(section.coordinates), tuple(section.coordinates.values())
     variables = (*positions, *momenta)
     _check_coordinates(section, constants)
-    equations = Equations(section, constants, RESERVED)
+    equations = Equations(section, constants, AbstractHamiltonian)
     equations.check_names(variables)
     energies: dict[str, Expression] = {}
     for name, text in section.hamiltonian:

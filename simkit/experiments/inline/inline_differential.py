@@ -12,10 +12,6 @@ from simkit.experiments.inline.model_text import AbstractText, discontinuities_o
 from simkit.expressions import Expression
 from simkit.expressions.functions import NUMERIC, divide, where
 
-RESERVED = frozenset(
-    {"State", "Noise", "drift", "noise", "calculus", "noise_kind", "discontinuities", "correlations"}
-)
-
 
 @dataclasses.dataclass(frozen=True)
 class Equation:

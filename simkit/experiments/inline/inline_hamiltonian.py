@@ -10,10 +10,6 @@ from simkit_solvers.problems.problem import Discontinuity
 from simkit.experiments.inline.model_text import AbstractText, discontinuities_of
 from simkit.expressions import Expression
 
-RESERVED = frozenset(
-    {"State", "drift", "kinetic", "potential", "velocity", "force", "energy", "discontinuities"}
-)
-
 
 @dataclasses.dataclass(frozen=True)
 class HamiltonianText(AbstractText):

@@ -10,8 +10,6 @@ from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 from simkit.experiments.inline.model_text import AbstractText, discontinuities_of, environment
 from simkit.expressions import Expression
 
-RESERVED = frozenset({"State", "reactions", "rates", "propensities", "drift", "change", "discontinuities"})
-
 
 @dataclasses.dataclass(frozen=True)
 class NetworkText(AbstractText):

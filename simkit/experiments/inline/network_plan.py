@@ -1,13 +1,14 @@
 """From reactions in the file to a network that can be made again for other constants."""
 
 from simkit_solvers.problems.reaction import Reaction, reaction
+from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 
 from simkit.config.diagnostics import SettingError
 from simkit.config.documents import KeyPath
 from simkit.config.settings import InlineNetwork, ReactionSettings
 from simkit.experiments.constants import Constants
 from simkit.experiments.inline.equations import Equations
-from simkit.experiments.inline.inline_network import RESERVED, NetworkText
+from simkit.experiments.inline.inline_network import NetworkText
 from simkit.experiments.sections.model_plan import ModelPlan
 from simkit.expressions import Expression, check_name
 
@@ -18,7 +19,7 @@ def plan_network(section: InlineNetwork, constants: Constants) -> ModelPlan | No
     Names in rates are parameters, constants and `t`, in propensities the species too.
     """
     diagnostics = constants.diagnostics
-    equations = Equations(section, constants, RESERVED)
+    equations = Equations(section, constants, AbstractReactionNetwork)
     written = section.reactions.keys() | diagnostics.written("model", "reactions").keys()
     if not written:
         diagnostics.add(("model", "reactions"), "needs at least one reaction")

@@ -8,9 +8,8 @@ import numpy as np
 from simkit_solvers.grids.adaptive_grid import MAX_STEPS, AdaptiveGrid, Tolerances
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.grids.jump_grid import JumpGrid
-from simkit_solvers.methods.registry import info_of
+from simkit_solvers.methods.registry import in_calculus_of, info_of
 from simkit_solvers.methods.solver_check import check_adaptive, check_adaptive_sde
-from simkit_solvers.problems.calculus import in_calculus
 from simkit_solvers.problems.problem import AbstractSDE
 
 from simkit.config.diagnostics import Diagnostics
@@ -100,9 +99,10 @@ def refuse_adaptive(
     problem = None if plan is None else plan.problem
     if solver is not None and problem is not None:
         try:
+            if convert:
+                problem = in_calculus_of(solver, problem)
             if isinstance(problem, AbstractSDE):
-                calculus = info_of(solver).calculus if convert else None
-                check_adaptive_sde(solver, in_calculus(problem, calculus or "any"))
+                check_adaptive_sde(solver, problem)
             else:
                 check_adaptive(solver, problem)
         except ValueError as error:

@@ -166,12 +166,12 @@ def refuse_events(
     events: tuple[EventPlan, ...],
     constants: Constants,
     grid: AnyGrid,
-    stochastic: bool,
+    halved: bool,
 ) -> None:
-    """Raise `SettingError` for times inside a step, and for events where steps are those of a tree."""
+    """Raise `SettingError` for times inside a step, and for events where steps are `halved` intervals."""
     if not events:
         return
-    if isinstance(grid, AdaptiveGrid) and stochastic:
+    if halved:
         raise SettingError(
             ("events",),
             "adaptive steps of stochastic equations halve intervals and do not end at given times; give "

@@ -5,9 +5,8 @@ from typing import Any
 
 from jaxtyping import PyTree
 from simkit_physics import MODELS
-from simkit_solvers.methods.registry import REFUSED, SOLVERS, make_solver, solver_elsewhere
+from simkit_solvers.methods.registry import REFUSED, SOLVERS, in_calculus_of, make_solver, solver_elsewhere
 from simkit_solvers.methods.solver_check import check_solver
-from simkit_solvers.problems.calculus import in_calculus
 from simkit_solvers.problems.langevin import AbstractUnderdampedLangevin
 from simkit_solvers.problems.noise_check import check_noise
 from simkit_solvers.problems.problem import AbstractODE, AbstractSDE, check_shapes
@@ -86,7 +85,7 @@ def plan_solver(
     state = _state(plan.problem, initial, constants)
     if state is not None:
         _check_state(plan.problem, state)
-    if not (adaptive and isinstance(plan.problem, AbstractSDE)):
+    if not (adaptive and plan.problem.stochastic):
         with constants.diagnostics.collecting():
             _check_fit(solver, section, plan.problem, state)
     return solver
@@ -109,8 +108,8 @@ def _check_state(problem: AbstractODE, state: PyTree) -> None:
 
 def _check_fit(solver: Any, section: Solver, problem: AbstractODE, state: PyTree) -> None:
     try:
-        if section.convert and isinstance(problem, AbstractSDE):
-            problem = in_calculus(problem, SOLVERS[section.type].calculus or "any")
+        if section.convert:
+            problem = in_calculus_of(solver, problem)
         check_solver(solver, problem, state)
     except ValueError as error:
         raise SettingError(("solver", "type"), str(error)) from error

@@ -1,8 +1,9 @@
 """The fixed time grid."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
@@ -21,6 +22,7 @@ class Grid(eqx.Module):
     is `t0`, row r is step `r * every`. Raises `ValueError` unless `steps` is a positive multiple of `every`.
     """
 
+    known: ClassVar[bool] = True  # the number of steps, before the program runs
     t0: Scalar
     dt: Scalar
     steps: int = eqx.field(static=True)
@@ -56,6 +58,18 @@ class Grid(eqx.Module):
         every = next(n for n in range(max(1, self.steps // rows), self.steps + 1) if self.steps % n == 0)
         return Grid(self.t0, self.dt, self.steps, every)
 
+    def traced(self) -> "Grid | TracedGrid":
+        """The grid with traced numbers of steps, or as it is where rows lie too close."""
+        if self.every < 2 * PERIOD:
+            return self
+        every: Any = np.uint32(self.every)
+        return TracedGrid(self.t0, self.dt, every, self.rows, self.every % PERIOD, self.long)
+
+    def blocks(self, size: int) -> int:
+        """Blocks of `size` steps from row to row."""
+        # At least two: the compiler inlines a loop of one and mixes it with the code around it.
+        return max(2, -(-self.every // size))
+
     @property
     def long(self) -> bool:
         """Whether there are more than `LONG` steps."""
@@ -75,6 +89,7 @@ class TracedGrid(eqx.Module):
     over it is not differentiable in reverse mode, which needs a known number of steps.
     """
 
+    known: ClassVar[bool] = False
     t0: Scalar
     dt: Scalar
     every: Scalar  # uint32
@@ -82,13 +97,9 @@ class TracedGrid(eqx.Module):
     phase: int = eqx.field(static=True)
     long: bool = eqx.field(static=True)
 
-    @staticmethod
-    def of(grid: Grid) -> "Grid | TracedGrid":
-        """The grid with traced numbers of steps, or as it is where rows lie too close."""
-        if grid.every < 2 * PERIOD:
-            return grid
-        every: Any = np.uint32(grid.every)
-        return TracedGrid(grid.t0, grid.dt, every, grid.rows, grid.every % PERIOD, grid.long)
+    def blocks(self, size: int) -> Scalar:
+        """Blocks of `size` steps from row to row."""
+        return (self.every + jnp.uint32(size - 1)) // jnp.uint32(size)
 
     @property
     def steps(self) -> Scalar:

@@ -18,13 +18,18 @@ class AbstractSavedTimes(eqx.Module):
     Row 0 is `t0`, row r the time `t0 + r span / points`.
     """
 
-    steps: ClassVar[None] = None  # known before a run, and the same for all paths
+    steps: ClassVar[None] = None  # the same for all paths
+    known: ClassVar[bool] = False
     t0: eqx.AbstractVar[Scalar]
     span: eqx.AbstractVar[Scalar]
     points: eqx.AbstractVar[int]
 
     def thinned(self, rows: int) -> Self:
         """The grid itself: what it saves costs nothing in addition to its steps."""
+        return self
+
+    def traced(self) -> Self:
+        """The grid itself: it has no number of steps."""
         return self
 
     @property

@@ -15,7 +15,7 @@ from simkit_solvers.loops.stepper import AbstractStepper
 from simkit_solvers.methods.switched import Solver
 from simkit_solvers.numerics.platforms import on_accelerator
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
-from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
+from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.random.draws import Draw
 from simkit_solvers.random.noise import AbstractNoise, Purpose, StepWords
 
@@ -70,15 +70,14 @@ def method_of(
     a solver whose sums cannot be compensated."""
     stepper, dtype = stepper_for(solver), jnp.result_type(*jax.tree.leaves(y0))
     components, group, words = 0, 1, 0
-    stochastic = isinstance(problem, AbstractSDE)
     if not undone and dtype == jnp.float32 and grid.long:
         check_float32(solver)
-    if not undone and dtype == jnp.float32 and (grid.long or not stochastic):
+    if not undone and dtype == jnp.float32 and (grid.long or not problem.stochastic):
         stepper = compensated(stepper)
-    if isinstance(problem, AbstractSDE):
+    if problem.stochastic:
         if noise is None:
             raise ValueError(f"{type(problem).__name__} is stochastic: `noise` must be a driver, not None")
-        if isinstance(grid, Grid) and grid.steps > noise.capacity:
+        if grid.known and grid.steps > noise.capacity:
             raise ValueError(
                 f"steps: {grid.steps} exceed the {noise.capacity} that the noise can drive; use fewer"
             )
@@ -88,21 +87,13 @@ def method_of(
         words = (components + jumps) * noise.refinement
         words *= 2 if released else 1  # a step is long, and slow to compile
     # Where more than the state is carried, normals are drawn into memory, for one group at a time.
-    one_group = stochastic and isinstance(stepper, AbstractCompensatedStep)
+    one_group = problem.stochastic and isinstance(stepper, AbstractCompensatedStep)
     size = group if one_group or not stepper.unrolled else block_size(group, words, dtype)
-    if isinstance(grid, TracedGrid) and PERIOD % size:
+    if not grid.known and PERIOD % size:
         raise ValueError(
             f"grid: blocks of {size} steps do not divide {PERIOD}, as a TracedGrid has it; use Grid"
         )
     return Method(stepper, components, group, size, dtype, isinstance(problem, AbstractJumpDiffusion))
-
-
-def blocks_per_row(grid: Grid | TracedGrid, size: int) -> Any:
-    """Blocks from row to row, traced where the number of steps is."""
-    if isinstance(grid, TracedGrid):
-        return (grid.every + jnp.uint32(size - 1)) // jnp.uint32(size)
-    # At least two: the compiler inlines a loop of one and mixes it with the code around it.
-    return max(2, -(-grid.every // size))
 
 
 def block_size(group: int, words: int, dtype: np.dtype) -> int:

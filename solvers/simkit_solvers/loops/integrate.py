@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from simkit_solvers.grids.grid import NO_STEP, Grid, TracedGrid
-from simkit_solvers.loops.blocks import Method, blocks_per_row, bytes_of, method_of, strong
+from simkit_solvers.loops.blocks import Method, bytes_of, method_of, strong
 from simkit_solvers.loops.checkpoints import Nesting, nested_scan, nesting
 from simkit_solvers.loops.compensated import AbstractCompensatedStep
 from simkit_solvers.loops.path_run import AbstractRun, PathRun, once, path_run
@@ -145,7 +145,7 @@ class _Loop:
             loops = Nesting((self.grid.rows - 1,), (self.blocks,), True)
             return self.trajectory(self.branch, numbers, start, loops)
 
-        if not self.known:
+        if not self.grid.known:
             return plain(numbers, start)
         return differentiable(plain, self.for_derivatives, numbers, start)
 
@@ -175,7 +175,7 @@ class _Loop:
                 here = tree_where(r < jnp.uint32(between), here, (jax.lax.stop_gradient(start), 0, 0))
             carry, at, end = here
             saved = self.row(numbers, at_row(numbers, carry, at), at)
-            if self.known and self.grid.steps < self.size:
+            if self.grid.known and self.grid.steps < self.size:
                 return state, saved
 
             @jax.named_scope(STEPS)
@@ -252,7 +252,7 @@ class _Loop:
         def finish(carry):
             return self.block(numbers, carry, self.steps - jnp.uint32(rest), rest)
 
-        if self.known and self.grid.steps <= self.size:
+        if self.grid.known and self.grid.steps <= self.size:
             return finish(carry)
         # In one kernel with the loop they would be computed again for each saved quantity.
         return by_itself(counted == jnp.asarray(self.blocks, jnp.uint32), finish, lambda c: c, carry)
@@ -276,23 +276,18 @@ class _Loop:
         """
         return floats_by_themselves(first != jnp.uint32(NO_STEP), lambda: self._driving(run, first, count))
 
-    @property
-    def known(self) -> bool:
-        """Whether the number of steps is known before the program runs."""
-        return isinstance(self.grid, Grid)
-
     # Not arrays where they are known: a rule of derivatives may not close over what jit traces.
     @property
     def every(self) -> Any:
         """Steps from row to row."""
-        return np.uint32(self.grid.every) if self.known else self.grid.every
+        return np.uint32(self.grid.every) if self.grid.known else self.grid.every
 
     @property
     def steps(self) -> Any:
         """The number of steps."""
-        return np.uint32(self.grid.steps) if self.known else self.grid.steps
+        return np.uint32(self.grid.steps) if self.grid.known else self.grid.steps
 
     @property
     def blocks(self) -> Any:
         """Blocks from row to row."""
-        return blocks_per_row(self.grid, self.size)
+        return self.grid.blocks(self.size)

@@ -7,7 +7,7 @@ import jax
 from jaxtyping import PyTree
 
 from simkit_solvers.grids.grid import Grid
-from simkit_solvers.loops.blocks import blocks_per_row, bytes_of, method_of, strong
+from simkit_solvers.loops.blocks import bytes_of, method_of, strong
 from simkit_solvers.loops.checkpoints import Nesting, nesting
 from simkit_solvers.loops.path_run import path_run
 from simkit_solvers.methods.switched import Solver
@@ -57,4 +57,4 @@ def reverse_pass(
     start = eqx.filter_eval_shape(carried, problem, y0, noise, observer)
     size = method_of(problem, solver, y0, grid, noise).size
     carry_bytes = bytes_of(start)
-    return ReversePass(nesting(grid.rows - 1, blocks_per_row(grid, size), memory / carry_bytes), carry_bytes)
+    return ReversePass(nesting(grid.rows - 1, grid.blocks(size), memory / carry_bytes), carry_bytes)

@@ -13,7 +13,6 @@ import jax.numpy as jnp
 from jaxtyping import PyTree
 
 from simkit_solvers.loops.stepper import AbstractStepper
-from simkit_solvers.problems.problem import AbstractSDE
 from simkit_solvers.problems.terms import brownian_increment
 from simkit_solvers.random.draws import Draw
 
@@ -42,7 +41,7 @@ class ExplicitRungeKutta(AbstractStages):
         a = [(), *tableau.a_lower]
         c = [0.0, *tableau.c]
         needed = _needed_stages(a, tableau.b_sol)
-        W = brownian_increment(problem, dt, draw).W if isinstance(problem, AbstractSDE) else None
+        W = brownian_increment(problem, dt, draw).W if problem.stochastic else None
         k: list[Any] = []
         for i in range(len(tableau.b_sol)):
             if not needed[i]:

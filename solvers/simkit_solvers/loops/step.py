@@ -19,7 +19,7 @@ from simkit_solvers.methods.registry import check_runs, info_or_default
 from simkit_solvers.methods.root_finder import with_tolerances
 from simkit_solvers.methods.switched import Solver, SwitchedSolver
 from simkit_solvers.problems.origin import scale_of
-from simkit_solvers.problems.problem import AbstractODE, AbstractSDE, halves
+from simkit_solvers.problems.problem import AbstractODE, halves
 from simkit_solvers.problems.terms import (
     DriftTerm,
     HalfTerm,
@@ -71,7 +71,7 @@ class DiffraxStep(AbstractStepper):
         return y1, jax.tree.map(_like, new, state)
 
     def _counts(self, problem):
-        n = len(problem.Noise._fields) if isinstance(problem, AbstractSDE) else 0
+        n = len(problem.Noise._fields)
         return n, n if self.areas else 0, n if self.areas > 1 else 0
 
     def _terms(self, problem, t, dt, y, draw):
@@ -81,7 +81,7 @@ class DiffraxStep(AbstractStepper):
         if takes_langevin(self.solver):
             return langevin_terms(problem, brownian_increment(problem, dt, draw))
         drift = DriftTerm(problem, t)
-        if isinstance(problem, AbstractSDE):
+        if problem.stochastic:
             increment = brownian_increment(problem, dt, draw)
             return diffrax.MultiTerm(drift, NoiseTerm(problem, t, increment, draw.words))
         return ordinary_terms(self.solver, drift)

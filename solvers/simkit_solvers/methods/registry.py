@@ -36,6 +36,7 @@ from simkit_solvers.methods.sde.andersen_qe import ANDERSEN_QE
 # isort: on
 from simkit_solvers.methods.solver_info import ROOT_FIND_MAX_STEPS, SolverInfo
 from simkit_solvers.methods.switched import Solver, SwitchedSolver
+from simkit_solvers.problems.calculus import in_calculus
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
 from simkit_solvers.problems.terms import takes_halves
@@ -106,6 +107,13 @@ def info_of(solver: diffrax.AbstractSolver) -> SolverInfo:
     if SOLVERS.get(info.name) is not info:
         raise ValueError(f"solver {info.name} is not registered; add its record to simkit_solvers.SOLVERS")
     return info
+
+
+def in_calculus_of(solver: diffrax.AbstractSolver, problem: AbstractODE) -> AbstractODE:
+    """The problem in the calculus of a solver. Raises what `in_calculus` raises."""
+    if not isinstance(problem, AbstractSDE):
+        return problem
+    return in_calculus(problem, info_of(solver).calculus or "any")
 
 
 def solvers_by_problem(solvers: Iterable[SolverInfo]) -> dict[str, list[SolverInfo]]:

@@ -49,7 +49,7 @@ def check_solver(
 
 def check_adaptive(solver: diffrax.AbstractSolver, problem: AbstractODE) -> None:
     """Raise `ValueError`, with the reason and the remedy, for what cannot run with adaptive steps."""
-    if isinstance(problem, AbstractSDE):
+    if problem.stochastic:
         raise ValueError(
             f"{type(problem).__name__} is stochastic, and these steps are for ordinary equations; "
             "use adaptive_sde.integrate_adaptive_sde"
@@ -102,7 +102,7 @@ def check_adaptive_sde(solver: Solver, problem: AbstractSDE) -> None:
 
 def _check_network(info: SolverInfo, problem: AbstractODE) -> None:
     if not isinstance(problem, AbstractReactionNetwork):
-        other = "EulerMaruyama" if isinstance(problem, AbstractSDE) else "Tsit5"
+        other = "EulerMaruyama" if problem.stochastic else "Tsit5"
         raise ValueError(
             f"solver {info.name} is for reaction networks, and {_name(problem)} is not one; use {other}"
         )

@@ -75,7 +75,7 @@ SeenFrom = ODEFrom | SDEFrom
 
 def seen_from(problem: AbstractODE, origin: PyTree) -> AbstractODE:
     """The problem for the differences of a state from `origin`, a `State`."""
-    kind: Any = SDEFrom if isinstance(problem, AbstractSDE) else ODEFrom
+    kind: Any = SDEFrom if problem.stochastic else ODEFrom
     return kind(original=problem, origin=origin, **features_of(problem))
 
 

@@ -85,6 +85,10 @@ def parameter(
     return eqx.field(metadata={"parameter": Parameter(unit, description, above, at_least, below, at_most)})
 
 
+class NoNoise(NamedTuple):
+    """The `Noise` of an ordinary equation."""
+
+
 class AbstractODE(eqx.Module):
     r"""An ordinary differential equation $dy/dt = f(t, y)$.
 
@@ -98,6 +102,8 @@ class AbstractODE(eqx.Module):
     example_initial: ClassVar[dict[str, float]] = {}
     example_time: ClassVar[dict[str, float]] = {"t1": 1.0, "steps": 252}
     example_solver: ClassVar[str] = ""
+    stochastic: ClassVar[bool] = False  # whether it is an `AbstractSDE`
+    Noise: ClassVar[type] = NoNoise
 
     State: eqx.AbstractVar[type]
 
@@ -126,6 +132,7 @@ class AbstractSDE(AbstractODE):
     the other calculus.
     """
 
+    stochastic = True
     smooth: ClassVar[bool] = True
 
     Noise: eqx.AbstractVar[type]
@@ -178,7 +185,7 @@ def halves(y: PyTree) -> tuple[tuple, tuple]:
 
 def features_of(problem: AbstractODE) -> dict[str, Any]:
     """What a problem that is made of another one takes over: variables, noises, calculus, kind of noise."""
-    names = ("State", *(("Noise", "calculus", "noise_kind") if isinstance(problem, AbstractSDE) else ()))
+    names = ("State", *(("Noise", "calculus", "noise_kind") if problem.stochastic else ()))
     return {name: getattr(problem, name) for name in names}
 
 
@@ -225,7 +232,7 @@ def _in_own_words(error: Exception, model: AbstractODE, name: str) -> str:
         return "numpy, math and float() need a concrete value; use the jax.numpy function"
     reason = f"{type(error).__name__}: {error}".splitlines()[0]
     variables = ", ".join(f"y.{field}" for field in model.State._fields)
-    if not isinstance(model, AbstractSDE) or name != "noise":
+    if name != "noise":
         return f"{reason}; it is {name}(self, t, y), with the variables {variables}"
     increments = ", ".join(f"dW.{field}" for field in model.Noise._fields)
     return (

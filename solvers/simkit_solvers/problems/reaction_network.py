@@ -135,8 +135,8 @@ def _powers(x, number: int):
 
 def view(problem: AbstractODE, jumps: bool) -> str | None:
     """Which of the three processes of a reaction network a problem is; `None` of any other model."""
-    if isinstance(problem, AbstractSDE):
-        return LANGEVIN if isinstance(problem, ChemicalLangevin) else None
+    if isinstance(problem, ChemicalLangevin):
+        return LANGEVIN
     if not isinstance(problem, AbstractReactionNetwork):
         return None
     return "jump process" if jumps else "rate equation"

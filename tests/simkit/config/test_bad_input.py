@@ -282,6 +282,10 @@ INLINE = [
         "1:35: model.parameters.drift: 'drift' is the name of a part of a model; choose another",
     ),
     (
+        "sde: {S: {noise: {W: 1}}}, parameters: {smooth: 1}",
+        "1:49: model.parameters.smooth: 'smooth' is the name of a part of a model; choose another",
+    ),
+    (
         "ode: {S: max(S)}",
         "1:18: model.ode.S: max(…) runs along a path and is for observables only; "
         "of two numbers use maximum(a, b) (column 1 of the expression)",

@@ -350,8 +350,11 @@ def test_a_distribution_may_use_constants_that_are_not_uncertain():
         ({"uncertainty.method": "sobl"}, r"must be sobol or morris .* did you mean 'sobol'"),
         ({"uncertainty.method": "rank", "uncertainty.order": 2}, r"order: is for method sobol, not for rank"),
         ({"uncertainty.levels": 6}, r"levels: is for method morris, not for sobol; remove it"),
-        ({"uncertainty.budget": 6000}, r"budget: says when to stop .* add uncertainty.width, or remove it"),
-        ({"uncertainty.method": "morris", "uncertainty.levels": 5}, r"levels: must be even, got 5"),
+        ({"uncertainty.budget": 6000}, r"budget: says when to stop .* add width, or remove it"),
+        (
+            {"uncertainty.method": "morris", "uncertainty.levels": 5},
+            r"levels: must be an even number .* got 5",
+        ),
         ({"uncertainty.width": 0}, r"uncertainty.width: must be > 0"),
         ({"uncertainty.replicates": 1}, r"uncertainty.replicates: must be at least 2"),
         ({"uncertainty.wdith": 1}, r"uncertainty.wdith: unknown key; did you mean 'width'"),

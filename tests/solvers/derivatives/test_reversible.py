@@ -11,7 +11,6 @@ import pytest
 from simkit_physics import GBM, HenonHeiles, Lorenz63, Merton
 from simkit_solvers import (
     AbstractODE,
-    AbstractSDE,
     CounterNoise,
     EulerMaruyama,
     Grid,
@@ -103,8 +102,7 @@ def test_reversible_heun_finds_its_copy_and_its_noise_again(make, begin, numbers
     begin = jax.tree.map(jnp.asarray, begin)
 
     def noise_of(path):
-        stochastic = isinstance(make(*numbers), AbstractSDE)
-        return CounterNoise.of(seed_key(3), path) if stochastic else None
+        return CounterNoise.of(seed_key(3), path) if make(*numbers).stochastic else None
 
     def end(reversible, numbers, y0, t0, dt, path):
         problem, grid, noise = make(*numbers), Grid(t0, dt, steps, steps), noise_of(path)

@@ -17,7 +17,6 @@ from simkit_solvers import (
     JumpGrid,
     Scalar,
     Tolerances,
-    TracedGrid,
     integrate,
     integrate_adaptive,
     make_solver,
@@ -72,10 +71,10 @@ def test_rows_without_common_steps_are_equally_spaced_and_end_at_the_end(kind, t
 @given(TIME, LENGTH, COUNT, COUNT)
 def test_a_traced_grid_has_the_steps_and_the_rows_of_its_grid(t0, dt, every, saved):
     grid = Grid(t0, dt, every * saved, every)
-    traced = TracedGrid.of(grid)
+    traced = grid.traced()
     for name in ("t0", "dt", "steps", "every", "rows", "long"):
         assert getattr(traced, name) == getattr(grid, name), name
-    known = jax.tree.structure(TracedGrid.of(Grid(t0, dt, (every + 8) * saved, every + 8)))
+    known = jax.tree.structure(Grid(t0, dt, (every + 8) * saved, every + 8).traced())
     # Where rows lie far enough apart, a program for one number of steps is that for 8 more between rows.
     assert (jax.tree.structure(traced) == known) == (every >= 16)
 
@@ -138,7 +137,7 @@ def on_a_grid(grid):
 def test_a_path_is_saved_at_the_times_of_its_grid_and_ends_at_its_end(kind, t0, dt):
     grid = Grid(t0, dt, 51, 17)
     if kind == "traced":
-        grid = TracedGrid.of(grid)
+        grid = grid.traced()
     elif kind == "adaptive":
         grid = AdaptiveGrid(t0, t0 + 51 * dt, Tolerances(1e-9, 1e-9), points=3)
     rows = on_a_grid(jax.tree.map(jnp.asarray, grid))

@@ -20,7 +20,6 @@ from simkit_solvers import (
     JumpNoise,
     Scalar,
     States,
-    TracedGrid,
     integrate,
     integrate_jumps,
     make_solver,
@@ -118,7 +117,7 @@ def ends(problem, solver, y0, steps, dtype, paths=1):
     """The last state on the same noise in any precision."""
 
     def one_path(path):
-        noise = CounterNoise.of(seed_key(1), path) if isinstance(problem, AbstractSDE) else None
+        noise = CounterNoise.of(seed_key(1), path) if problem.stochastic else None
         start = type(y0)(*(jnp.asarray(x, dtype) for x in y0))
         return integrate(problem, solver, start, Grid(0.0, 1 / steps, steps, steps), noise, States())
 
@@ -248,7 +247,7 @@ def test_sums_are_compensated_where_it_shows(problem, steps, dtype, wanted):
     """Stochastic equations keep bits and speed where there are few steps, and float64 always does."""
     y0 = problem.State(jnp.ones((), dtype))
     noise = CounterNoise.of(seed_key(1), 0)
-    for grid in (Grid(0.0, 0.1, steps, steps), TracedGrid.of(Grid(0.0, 0.1, steps, steps))):
+    for grid in (Grid(0.0, 0.1, steps, steps), Grid(0.0, 0.1, steps, steps).traced()):
         stepper = method_of(problem, EulerMaruyama(), y0, grid, noise).stepper
         assert isinstance(stepper, AbstractCompensatedStep) == wanted
 

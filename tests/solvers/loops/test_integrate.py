@@ -19,7 +19,6 @@ from simkit_solvers import (
     Grid,
     Scalar,
     States,
-    TracedGrid,
     integrate,
     seed_key,
 )
@@ -255,9 +254,7 @@ def check_traced_steps(data, components, method, dtype):
     program, between = program_of(components, method, dtype), data.draw(st.sampled_from((1, 1, 2, 3)))
     first, longer = data.draw(st.integers(16, 31)), data.draw(st.sampled_from((8, 16, 40)))
     grids = [Grid(0.3, 0.02, between * every, every) for every in (first, first + longer)]
-    traced, sizes = zip(
-        *[(program(TracedGrid.of(grid)), program._cache_size()) for grid in grids], strict=True
-    )
+    traced, sizes = zip(*[(program(grid.traced()), program._cache_size()) for grid in grids], strict=True)
     assert sizes[0] == sizes[1]
     for grid, rows in zip(grids, traced, strict=True):
         for name, values in program(grid).items():

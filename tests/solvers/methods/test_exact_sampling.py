@@ -20,6 +20,7 @@ from simkit_solvers import (
     ExactSampling,
     Grid,
     States,
+    StepWords,
     SwitchedSolver,
     Words,
     integrate,
@@ -28,7 +29,6 @@ from simkit_solvers import (
     stepper_for,
 )
 from simkit_solvers.methods.sde.andersen_qe import PSI_C
-from simkit_solvers.random.noise import StepWords
 from user_code import user_jit
 
 import simkit

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from jump_examples import some_words
 from scipy import stats
-from simkit_solvers import DoubleExponentialMarks, NormalMarks, Words
+from simkit_solvers import DoubleExponentialMarks, NormalMarks, StepWords, Words
 from simkit_solvers.problems.marks import jump_count
-from simkit_solvers.random.noise import StepWords
 from user_code import user_jit
 
 LIMIT = 5  # in standard errors: once in a million

@@ -27,19 +27,19 @@ class LennardJones(AbstractPotential):
         return lennard_jones_tail(self.epsilon, self.sigma, cutoff)
 
 
-def lennard_jones_energy(epsilon, sigma, r2):
+def lennard_jones_energy(epsilon: PairParameter, sigma: PairParameter, r2: Any) -> Any:
     x = _sixth_power(sigma, 1 / r2)
     return 4 * epsilon * (x * x - x)
 
 
-def lennard_jones_slope(epsilon, sigma, r2):
+def lennard_jones_slope(epsilon: PairParameter, sigma: PairParameter, r2: Any) -> Any:
     """With one division and no root."""
     inverse = 1 / r2
     x = _sixth_power(sigma, inverse)
     return 12 * epsilon * inverse * (x - 2 * x * x)
 
 
-def lennard_jones_tail(epsilon, sigma, cutoff):
+def lennard_jones_tail(epsilon: PairParameter, sigma: PairParameter, cutoff: PairParameter) -> Any:
     cube = (sigma / cutoff) ** 3
     return 4 * epsilon * sigma**3 * (cube**3 / 9 - cube / 3)
 

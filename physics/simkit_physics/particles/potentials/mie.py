@@ -48,7 +48,7 @@ class Mie(AbstractPotential):
             raise ValueError(f"Mie.n: must be larger than m, got n = {self.n} and m = {self.m}")
 
 
-def power_of_squared(s2, n):
+def power_of_squared(s2: Any, n: PairParameter) -> Any:
     """$s^n$ from $s^2$; by multiplications for even numbers that are known when the program is made.
 
     Elsewhere by exponential and logarithm, which are vector code on a CPU; `power` is not.

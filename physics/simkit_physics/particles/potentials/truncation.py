@@ -111,10 +111,10 @@ class _PlainPair(eqx.Module):
     potential: AbstractPotential
     cutoff2: PairParameter
 
-    def energy(self, r2):
+    def energy(self, r2: Any) -> Any:
         return _inside(self.potential.energy, r2, self.cutoff2)
 
-    def slope(self, r2):
+    def slope(self, r2: Any) -> Any:
         return _inside(self.potential.slope, r2, self.cutoff2)
 
 
@@ -138,10 +138,10 @@ class _ShiftedPair(eqx.Module):
     cutoff2: PairParameter
     shift: PairParameter
 
-    def energy(self, r2):
+    def energy(self, r2: Any) -> Any:
         return _inside(lambda r2: self.potential.energy(r2) - self.shift, r2, self.cutoff2)
 
-    def slope(self, r2):
+    def slope(self, r2: Any) -> Any:
         return _inside(self.potential.slope, r2, self.cutoff2)
 
 
@@ -168,13 +168,13 @@ class _ShiftedForcePair(eqx.Module):
     shift: PairParameter
     half_tilt: PairParameter  # of u'(r_c)
 
-    def energy(self, r2):
+    def energy(self, r2: Any) -> Any:
         def line(r2):
             return self.shift + 2 * self.half_tilt * (jnp.sqrt(r2) - self.cutoff)
 
         return _inside(lambda r2: self.potential.energy(r2) - line(r2), r2, self.cutoff**2)
 
-    def slope(self, r2):
+    def slope(self, r2: Any) -> Any:
         def difference(r2):
             return self.potential.slope(r2) - self.half_tilt * jax.lax.rsqrt(r2)
 
@@ -208,10 +208,10 @@ class _SwitchedPair(eqx.Module):
     cutoff2: PairParameter
     steepness: PairParameter  # 1 / (cutoff2 - onset2)
 
-    def energy(self, r2):
+    def energy(self, r2: Any) -> Any:
         return _inside(lambda r2: self.potential.energy(r2) * self._switch(r2)[0], r2, self.cutoff2)
 
-    def slope(self, r2):
+    def slope(self, r2: Any) -> Any:
         def product(r2):
             switch, change = self._switch(r2)
             return self.potential.slope(r2) * switch + self.potential.energy(r2) * change

@@ -9,11 +9,11 @@ from jaxtyping import Array, Float
 from simkit_solvers.methods.particles.particle_method import (
     AbstractParticleMethod,
     ParticleStep,
-    drift,
     free_momenta,
     kick,
     option,
 )
+from simkit_solvers.methods.particles.velocity_verlet import VelocityVerlet
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.problems.curve import AbstractTimeFunction
 from simkit_solvers.problems.motion import MotionUnits, kinetic_energy
@@ -54,8 +54,7 @@ class StochasticVelocityRescaling(AbstractParticleMethod):
     def first(
         self, particles: Particles, force: Vector, memory: Float[Array, ""], step: ParticleStep
     ) -> tuple[Particles, Float[Array, ""]]:
-        particles = kick(particles, force, 0.5 * step.dt, step.units)
-        return drift(particles, step.dt), memory
+        return VelocityVerlet().first(particles, force, memory, step)
 
     def second(
         self, particles: Particles, force: Vector, memory: Float[Array, ""], step: ParticleStep
