@@ -101,6 +101,13 @@ ORDERS = {
     "EulerHeun": 1.0,
 }
 QUICK = (("SRIW1", Bounded), ("Milstein", LinearSDE))
+MORE = (
+    ("EulerMaruyama", LinearSDE),
+    ("TamedEuler", Bounded),
+    ("ImplicitMilstein", Angle),
+    ("PlatenWeak2", Bounded),
+    ("EulerHeun", Angle),
+)
 
 
 class Brownian(AbstractScalarSDE):
@@ -131,7 +138,11 @@ def cases():
     for name, model in itertools.product(ORDERS, STARTS):
         if (name, model) == ("TamedEuler", LinearSDE):
             continue  # the taming of so steep a drift, an error of order 1, is the larger one at these steps
-        marks = () if (name, model) in QUICK else (pytest.mark.more,)
+        marks = (
+            ()
+            if (name, model) in QUICK
+            else (pytest.mark.more if (name, model) in MORE else pytest.mark.slow,)
+        )
         yield pytest.param(name, model, id=f"{name}-{model.__name__}", marks=marks)
 
 

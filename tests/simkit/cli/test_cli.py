@@ -348,10 +348,10 @@ class TestFailures:
     @pytest.mark.parametrize(
         ("number", "code", "arguments"),
         [
-            (signal.SIGINT, 130, LONG_RUN),
+            pytest.param(signal.SIGINT, 130, LONG_RUN, marks=pytest.mark.slow),
             pytest.param(signal.SIGTERM, 143, LONG_RUN, marks=pytest.mark.slow),
             pytest.param(signal.SIGTERM, 143, LONG_SENSITIVITY, marks=pytest.mark.more),
-            pytest.param(signal.SIGINT, 130, LONG_STUDY, marks=pytest.mark.more),
+            pytest.param(signal.SIGINT, 130, LONG_STUDY, marks=pytest.mark.slow),
         ],
     )
     def test_a_signal_in_the_middle_leaves_nothing(self, folder, number, code, arguments):

@@ -131,7 +131,7 @@ RUN = {
 NOW = {"S": 100.0, "K": 100.0, "r": 0.05}
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_closed_forms_in_constants_and_values():
     """The price of tomorrow, discounted, is on average that of today."""
     result = simkit.run(RUN)

@@ -133,7 +133,7 @@ STEPS = {
 }
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_gradual_release_keeps_the_variance_of_one_step():
     """The score of the scheme's own steps would have √50 times the deviation in S and more in sigma."""
     result = derivatives(simkit.sensitivity(STEPS, overrides=SCORED), "digital")
@@ -156,7 +156,7 @@ BARRIER = {
 }
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_smoothing_at_a_barrier_and_in_strikes():
     """The value is homogeneous of degree one in all amounts of money (Euler).
 
@@ -174,7 +174,7 @@ def test_smoothing_at_a_barrier_and_in_strikes():
     assert np.all(abs(dataset["out_derivative_z"]) < 4)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_forward_reverse_and_differences_agree():
     """On each path up to the error of the differences, so the means do on 64 of them."""
     smooth = {
@@ -199,7 +199,7 @@ def test_forward_reverse_and_differences_agree():
 
 
 @pytest.mark.user_code
-@pytest.mark.more
+@pytest.mark.slow
 def test_bits_do_not_depend_on_chunks():
     whole, cut = (
         simkit.sensitivity(STEPS, ["sigma"], overrides={"ensemble.paths": 8192, "ensemble.chunk": chunk})
@@ -235,7 +235,7 @@ def test_a_score_needs_noise_where_the_parameter_acts():
     )
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_where_a_weight_would_be_infinite_there_is_an_error():
     noiseless = {
         "constants": {"c": 0.3},
@@ -305,7 +305,7 @@ def test_a_single_place_moves_with_the_constants_behind_it():
     assert result["end_second_reason"].values[2] == "no path's slope in one changes with the other"
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_the_root_of_a_square_has_a_kink():
     """The second derivative of E|x - K| in K is twice the density at K, and not 0."""
     rooted = {
@@ -330,7 +330,7 @@ def test_the_root_of_a_square_has_a_kink():
     assert list(result["x_second_estimator"].values) == ["finite differences"] * 2
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_rounding_is_no_standard_error():
     """The derivative of x in mu is the same on all paths, and differences of it spread by rounding alone."""
     linear = {
@@ -484,7 +484,7 @@ def test_an_ordinary_equation_says_why_a_derivative_is_0_and_how_far_differences
     assert " -20 % " in text.getvalue()
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_differences_are_shown_next_to_the_derivatives():
     checked = {
         **STEPS,
@@ -507,7 +507,7 @@ def test_differences_are_shown_next_to_the_derivatives():
     assert row["z"] == float(result["digital_derivative_z"][0])
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_an_extreme_that_may_be_the_initial_value_is_not_released():
     """Of the largest of ten values, and of the first: two second derivatives of its mean."""
     experiment = {
@@ -562,8 +562,8 @@ def test_variants_have_sensitivities_of_their_own(tmp_path, monkeypatch):
 
 
 @pytest.mark.user_code
-@pytest.mark.more
-@pytest.mark.parametrize("method", ["score", "pathwise"])
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["score", pytest.param("pathwise", marks=pytest.mark.slow)])
 def test_bits_do_not_depend_on_what_is_saved(method):
     """Of two noises and derivatives in several arrays, where blocks are as short as they can be."""
     experiment = {
@@ -686,7 +686,7 @@ def test_the_number_of_jumps_of_a_jump_diffusion():
     assert np.all(result["put_derivative_stderr"].values < 0.03 * np.abs(exact))
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_equations_that_jump_have_no_pathwise_derivative():
     """Along a path a switch changes sides with no derivative: what it does to the mean would be missing."""
     switched = {
@@ -844,8 +844,8 @@ def test_coupled_copies_are_so_close_that_their_bias_is_small():
         assert 1e-5 < bias < 1e-3
 
 
-@pytest.mark.more
-@pytest.mark.parametrize("noises", [2, pytest.param(3, marks=pytest.mark.more)])
+@pytest.mark.slow
+@pytest.mark.parametrize("noises", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_scores_distribute_noises_that_drive_all_variables(noises):
     """The shift of two or three normals that moves one normal variable and not the other."""
     matrix = np.array([[1.0, 0.5, 0.3], [0.4, -0.8, 0.6]])[:, :noises]

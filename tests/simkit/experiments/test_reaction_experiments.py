@@ -326,7 +326,7 @@ def test_a_path_that_fails_is_named_with_time_and_reason(equation, propensity, s
         simkit.run(experiment)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_langevin_equation_of_small_counts_that_fails_names_the_direct_method():
     epidemic = {
         "model": {"type": "SIR", "beta": 0.3, "gamma": 0.1, "N": 1000},

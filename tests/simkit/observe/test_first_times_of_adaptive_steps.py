@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from derivative_examples import LIMIT, last
+from slow_cases import slow_but
 
 import simkit
 from simkit import sensitivity
@@ -35,7 +36,8 @@ EXACT = {
 
 
 @pytest.mark.parametrize(
-    "solver", ["Tsit5", *(pytest.param(s, marks=pytest.mark.more) for s in ("Dopri8", "Kvaerno5", "Rodas5P"))]
+    "solver",
+    ["Tsit5", pytest.param("Rodas5P", marks=pytest.mark.more), *slow_but((), ("Dopri8", "Kvaerno5"))],
 )
 def test_first_times_of_an_oscillator_are_as_good_as_what_is_said_of_them(solver):
     """The error by other tolerances holds for times too. Dense output of Rodas5P is of a lower order."""
@@ -57,6 +59,7 @@ def test_a_condition_that_holds_within_a_step_is_seen():
     assert float(result.top_mean) == pytest.approx(math.asin(0.97), abs=5e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["Tsit5", pytest.param("Rodas5P", marks=pytest.mark.more)])
 def test_events_are_seen_before_and_after(solver):
     """A row, and what is saved anyway, come at the time of an event too."""

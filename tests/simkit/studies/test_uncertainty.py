@@ -124,7 +124,7 @@ class TestSobol:
         assert within_three(study, "first", G["first"], 1e-6)  # the published digits
         assert within_three(study, "total", G["total"], 1e-6)
 
-    @pytest.mark.more
+    @pytest.mark.slow
     def test_intervals_are_honest(self):
         """Of 200 repetitions 90 to 98 % of the intervals hold the exact index."""
         kinds = [method(3, estimator=estimator) for estimator in ("saltelli", "jansen")]

@@ -269,7 +269,7 @@ def test_a_scheduled_problem_is_refused():
         ode_gradient(problem, diffrax.Tsit5(), start, grid(1.0), lambda y: y.x[-1])
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_stationary_mean_of_an_autoregression():
     """x' = a x + b + e, e standard normal: by b the mean changes by 1/(1 - a), and a window of w steps
     leaves out a^w of it."""

@@ -293,7 +293,7 @@ def test_noise_that_does_not_commute_has_the_right_limit(solver):
     assert np.abs(np.mean(tight, 0)).max() < 0.0015
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_noise_that_does_not_commute_leads_euler_maruyama_astray():
     """Its mean error does not become smaller; that of the other methods is a twentieth of it."""
     exact = generally("EulerHeun", "stratonovich")[1](512)
@@ -393,7 +393,7 @@ def fitting():
 QUICK = ("BAOAB",)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
@@ -448,7 +448,7 @@ def test_times_tolerances_and_parameters_compile_nothing():
 
 
 @pytest.mark.user_code
-@pytest.mark.more
+@pytest.mark.slow
 def test_the_first_step_is_the_longest():
     """Where every trial is accepted, coarse intervals are all there is, also where they do not divide."""
     for first_step, intervals in ((0.05, 5), (0.15, 2), (1.0, 1)):
@@ -500,7 +500,7 @@ def test_steps_are_at_their_times():
     np.testing.assert_allclose(result.rows["x"], (np.sin(5 * grid.times) - np.sin(1.5)) / 5, atol=1e-5)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_float32_keeps_its_type_and_a_late_start_its_steps():
     """At t = 2^21 float32 times differ by an eighth at least; the steps need less."""
 
@@ -560,7 +560,7 @@ def test_a_failed_path_is_nan_from_the_first_time_it_did_not_reach():
     np.testing.assert_array_equal(well.rows["x"][0], result.rows["x"][2])
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_no_half_is_taken_below_the_last_level(monkeypatch):
     """However large the error above it: the tree ends there, and what would wait below has no place."""
     monkeypatch.setattr(simkit_solvers.random.brownian_tree, "MOST_LEVELS", 3)
@@ -612,7 +612,9 @@ class SquareRoot(AbstractSDE):
 
 
 @pytest.mark.more
-@pytest.mark.parametrize(("float64_normals", "rounding"), [(True, 1e-12), (False, 1e-6)])
+@pytest.mark.parametrize(
+    ("float64_normals", "rounding"), [(True, 1e-12), pytest.param(False, 1e-6, marks=pytest.mark.slow)]
+)
 def test_derivatives_agree_in_both_modes_and_with_differences(float64_normals, rounding):
     """Also where trials were rejected for not being a number.
 

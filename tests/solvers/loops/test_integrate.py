@@ -375,7 +375,7 @@ def by_a_loop_written_out(cls, steps, every):
     ("cls", "steps", "every"),
     [
         pytest.param(Bridge, 3, 1, marks=pytest.mark.slow),
-        (Bridge, 9, 3),
+        pytest.param(Bridge, 9, 3, marks=pytest.mark.slow),
         (Fading, 5, 5),
         (Chased, 20, 5),
     ],

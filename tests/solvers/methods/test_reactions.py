@@ -138,9 +138,7 @@ def leaps_for_long(method, end):
 @pytest.mark.parametrize(
     ("method", "end", "mean", "deviation"),
     [
-        pytest.param(
-            method, *case, marks=pytest.mark.slow if (method, case[0]) == ("TauLeaping", 50.0) else ()
-        )
+        pytest.param(method, *case, marks=pytest.mark.slow if method == "TauLeaping" else ())
         for method in METHODS
         for case in BIRTH_DEATH
     ],
@@ -156,7 +154,7 @@ def test_birth_death_has_its_moments(method, end, mean, deviation):
 
 @pytest.mark.more
 @every_method
-@pytest.mark.parametrize("end", [0.05, 1.0])
+@pytest.mark.parametrize("end", [0.05, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_immigration_death_is_poisson(method, end):
     if method == "DirectMethod":
         run = jump(ImmigrationDeath, method, end, (0,), ARRIVALS)
@@ -210,7 +208,7 @@ def test_an_epidemic_keeps_its_population(method):
     assert (np.diff(counts[2]) >= 0).all()
 
 
-@pytest.mark.more
+@pytest.mark.slow
 @leaps_are_slow
 def test_paths_do_not_depend_on_what_is_saved(method):
     """The events are the same; a leap of tau-leaping passes over the saved times."""
@@ -227,7 +225,7 @@ def test_paths_do_not_depend_on_their_group():
     np.testing.assert_array_equal(whole.counts.X[:128], other.counts.X)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_both_exact_methods_have_one_distribution():
     """Schlögl's two stable states: the fraction of paths in the upper one, and the means within each."""
     parts = []
@@ -295,7 +293,10 @@ class Arrivals(AbstractReactionNetwork):
 @pytest.mark.more
 @pytest.mark.parametrize(
     ("model", "parameters", "most"),
-    [(LinearNetwork, linear(1e5, 0.0, 0.0), 2000), (Arrivals, {"rate": 1e5}, 1)],
+    [
+        (LinearNetwork, linear(1e5, 0.0, 0.0), 2000),
+        pytest.param(Arrivals, {"rate": 1e5}, 1, marks=pytest.mark.slow),
+    ],
 )
 def test_saved_times_inside_leaps_see_the_distribution(model, parameters, most):
     """Arrivals alone are Poisson at every time, and leaps over hundreds of them are exact, also where

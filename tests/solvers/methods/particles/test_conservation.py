@@ -90,7 +90,7 @@ def test_the_conserved_quantity_of_a_thermostat_fluctuates_with_the_square_of_th
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("substeps", [2, 3])
+@pytest.mark.parametrize("substeps", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_substeps_of_a_chain_change_a_run_with_the_fourth_power_of_the_step(substeps):
     """That is the order of the weights with which its thermostats take turns."""
     differences = []

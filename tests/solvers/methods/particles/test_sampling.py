@@ -21,6 +21,7 @@ from simkit_solvers import (
     seed_key,
     simulate_particles,
 )
+from slow_cases import slow_but
 
 pytestmark = pytest.mark.more
 
@@ -107,7 +108,7 @@ def temperature_errors(method, f, dt) -> np.ndarray:
 
 
 @pytest.mark.user_code
-@pytest.mark.parametrize("name", THERMOSTATS)
+@pytest.mark.parametrize("name", slow_but(("BAOAB",), THERMOSTATS))
 def test_temperatures_extrapolate_to_that_of_the_bath_with_the_square_of_the_step(name):
     r"""Errors at three steps are $b h^2 + c h^4$: nothing is left at $h = 0$, and b is not 0.
 
@@ -219,7 +220,7 @@ def oscillator_means(method, replicas=32, steps=20_000):
     return jax.vmap(replica)(jnp.linspace(0, 2 * jnp.pi, replicas, endpoint=False)) / (steps // 2 + 1)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_nose_hoover_chains_sample_one_harmonic_oscillator_and_a_single_thermostat_does_not():
     means = np.asarray(oscillator_means(OneOscillator(1.0, 1.0, substeps=2)))
     scores = [z_score(mean, expected) for mean, expected in zip(means.T, (1, 3, 1, 3), strict=True)]
@@ -252,6 +253,7 @@ def rescaled_energies(method, replicas=1024):
     return jax.vmap(replica)(jnp.arange(replicas, dtype=jnp.uint32))
 
 
+@pytest.mark.slow
 def test_stochastic_rescaling_relaxes_the_kinetic_energy_at_its_rate():
     r"""Its mean and variance are those of $dK = (\bar K - K)\,dt/\tau + 2\sqrt{K \bar K/f\tau}\,dW$."""
     tau, f, first = 1.3, 3 * COUNT - 3, 0.5 * 12.0 * COUNT
@@ -263,6 +265,7 @@ def test_stochastic_rescaling_relaxes_the_kinetic_energy_at_its_rate():
     assert abs(z_score((energies - mean) ** 2, variance)) < FAR
 
 
+@pytest.mark.slow
 def test_a_temperature_may_change_with_time():
     """Free particles: the kinetic energy follows the temperature at the rate of the friction."""
     dt, steps, friction = 0.05, 60, 2.0
