@@ -123,7 +123,7 @@ def corners(model, dtype):
 
 
 @every_model
-@both_dtypes
+@pytest.mark.parametrize("dtype", [pytest.param(jnp.float32, marks=pytest.mark.slow), jnp.float64])
 def test_derivatives_are_finite_and_agree(model, dtype):
     """In every parameter and variable, also where variables are zero or below, forward and reverse.
 

@@ -104,8 +104,7 @@ QUICK = (("SRIW1", Bounded), ("Milstein", LinearSDE))
 MORE = (
     ("EulerMaruyama", LinearSDE),
     ("TamedEuler", Bounded),
-    ("ImplicitMilstein", Angle),
-    ("PlatenWeak2", Bounded),
+    ("DerivativeFreeMilstein", Angle),
     ("EulerHeun", Angle),
 )
 

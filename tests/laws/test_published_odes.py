@@ -134,7 +134,7 @@ CASES = [
     pytest.param("HIRES", "Rodas5P", 1e-10, 1e-14, 1e-10, marks=pytest.mark.slow),  # compiles for long
     pytest.param("Robertson", "Kvaerno5", 1e-8, 1e-17, 3e-7, marks=pytest.mark.slow),
     ("Robertson", "Rodas5P", 1e-9, 1e-18, 1e-7),
-    ("Arenstorf", "Dopri8", 1e-12, 1e-12, 2e-8),
+    pytest.param("Arenstorf", "Dopri8", 1e-12, 1e-12, 2e-8, marks=pytest.mark.slow),
     pytest.param("FigureEight", "Dopri8", 1e-13, 1e-13, 1e-11, marks=pytest.mark.slow),
 ]
 WRITTEN = [

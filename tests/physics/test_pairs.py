@@ -112,7 +112,7 @@ class TestDerivatives:
     def test_of_the_forces(self, mode):
         agree(mode(FORCES, (0, 1, 2))(X, ARGS, BOX), jax.jacrev(other_forces, (0, 1, 2))(X, ARGS, BOX))
 
-    @pytest.mark.more
+    @pytest.mark.slow
     def test_of_third_order(self, mode):
         def twice(forces):
             return lambda x, args: jax.grad(lambda x: jnp.vdot(forces(x, args, BOX), V))(x)

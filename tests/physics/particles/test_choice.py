@@ -69,8 +69,7 @@ def test_an_overflow_is_noticed_and_mended_by_larger_lists(level, small, monkeyp
     ("cells", "noise"),
     [
         (20, 0.0),
-        pytest.param(32, 0.05, marks=pytest.mark.more),
-        *slow_but((), [(20, 0.05), (32, 0.0)]),
+        *slow_but((), [(20, 0.05), (32, 0.0), (32, 0.05)]),
     ],
 )
 def test_the_first_list_of_a_crystal_is_complete(cells, noise):

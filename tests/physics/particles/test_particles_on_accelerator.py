@@ -53,7 +53,7 @@ def melt(cells: int, precision: str = "float64", cutoff: float = 2.5):
         pytest.param(6, 2.5, "float64", 1e-13, marks=pytest.mark.slow),
         pytest.param(6, 2.5, "mixed", 3e-6, marks=pytest.mark.slow),
         (2, 2.5, "float64", 1e-13),
-        (3, 1.5, "float64", 1e-13),
+        pytest.param(3, 1.5, "float64", 1e-13, marks=pytest.mark.slow),
     ],
 )
 def test_the_same_lists_and_sums(cells, cutoff, precision, error, monkeypatch):
@@ -71,6 +71,7 @@ def test_the_same_lists_and_sums(cells, cutoff, precision, error, monkeypatch):
         np.testing.assert_allclose(a, b, rtol=0, atol=error * float(jnp.max(jnp.abs(b))))
 
 
+@pytest.mark.slow
 def test_many_systems_are_as_each_alone():
     forces, particles = melt(2)
     momenta = Vector(*(jnp.stack([c, 0.5 * c, -c] * 3) for c in particles.position))

@@ -59,6 +59,7 @@ def z(found: tuple[float, float], exact: float, error: float = 0.0) -> float:
     return (found[0] - exact) / np.hypot(found[1], error)
 
 
+@pytest.mark.slow
 def test_inverse_powers_have_one_number_for_energy_size_and_temperature():
     r"""$\epsilon\sigma^n/kT$ is all that configurations depend on, so that, sample by sample,
     $\sigma\partial_\sigma = n\epsilon\partial_\epsilon$ and $\epsilon\partial_\epsilon + T\partial_T$ of an

@@ -145,6 +145,7 @@ def found() -> xr.Dataset:
     return simkit.sensitivity(experiment | {"variants": {"cold": None, "warm": {"constants.T0": 1.5}}})
 
 
+@pytest.mark.slow
 def test_the_dataset_is_like_that_of_an_ensemble(found, tmp_path):
     one = one_variant(found, "warm")
     assert found["P_derivative"].dims == ("variant", "parameter")

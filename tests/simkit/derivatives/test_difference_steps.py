@@ -97,7 +97,7 @@ def test_a_step_is_too_long_where_orders_differ_by_more_than_noise_explains(
     assert is_too_long(*figures) is too_long
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_target_of_0_has_steps_that_its_paths_can_follow():
     """The paths spread by a thousandth, and steps of 0.02 would carry all of them across."""
     result = sensitivity(PULLED)

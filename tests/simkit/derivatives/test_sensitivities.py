@@ -209,7 +209,7 @@ def test_bits_do_not_depend_on_chunks():
         assert np.array_equal(whole[name], cut[name])
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_score_needs_noise_where_the_parameter_acts():
     """x has no noise, so where a condition looks at it only differences are right."""
     hidden = {

@@ -378,7 +378,7 @@ def test_an_estimator_whose_variance_grows_with_the_steps_is_no_result():
     assert error < 10
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_heavy_tail_is_flagged(monkeypatch):
     """The second derivative of a Heston digital, smoothed: few paths make the variance, at any step.
 

@@ -171,7 +171,7 @@ EXPLODING = {
 }
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_failed_path_is_named_or_left_out():
     result = simkit.run(EXPLODING, overrides=["ensemble.failures=exclude", "save.paths=all"])
     starts = result["x_path"].values[:, 0]

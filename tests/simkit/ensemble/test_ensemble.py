@@ -167,7 +167,7 @@ def test_every_statistic_at_a_time_is_the_same_whatever_else_is_saved(twisted, p
         np.testing.assert_array_equal(actual.values, expected.values, name, strict=True)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 @pytest.mark.user_code
 @pytest.mark.parametrize("paths", [1, pytest.param(700, marks=pytest.mark.slow)])
 def test_a_path_is_the_same_whatever_the_ensemble_s_size(paths):

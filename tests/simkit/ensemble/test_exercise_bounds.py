@@ -206,7 +206,7 @@ def test_what_is_taken_for_the_mean_of_jumps_is(name, rate):
     assert result[0].mean() == pytest.approx(-math.expm1(-rate / 6), abs=0.01)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_the_bound_knows_jumps():
     """Without them a martingale leaves a fifth of the price: 11.4 where 9.4 is right."""
     early = {"dates": 12, "degree": 4, "paths": 16384}

@@ -175,7 +175,7 @@ def test_a_change_without_a_derivative_elsewhere_leaves_derivatives_finite():
         assert float(jax.jit(derivative(end))(2.0)) == pytest.approx(-1 + 1)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_saved_times_and_company_change_no_bit():
     event = Event(Dose(5.0), np.array([3.0, 7.0]) / 16)
     model = scheduled(

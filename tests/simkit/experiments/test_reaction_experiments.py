@@ -113,7 +113,7 @@ def test_events_are_counted_and_shown():
 
 
 @pytest.mark.user_code
-@pytest.mark.more
+@pytest.mark.slow
 def test_the_same_bits_however_cut():
     """On two devices in small chunks as on one in a large one."""
     simulation = dataclasses.replace(load(ARRIVALS), paths=2 * LEAF + 5)

@@ -118,6 +118,7 @@ def test_new_lists_change_a_run_by_round_off_only(tmp_path):
     np.testing.assert_allclose(new["U_path"], exact["U_path"], rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.user_code
 def test_stages_may_start_from_a_saved_state_and_observables_begin_with_the_run(tmp_path):
     file = tmp_path / "half.zarr"

@@ -136,7 +136,7 @@ def test_an_energy_written_in_the_file_is_the_potential_of_that_name():
     np.testing.assert_allclose(own.pressure, named.pressure, rtol=1e-10)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_argon_is_the_same_in_four_systems_of_units():
     """A temperature of 2 epsilon/k, in units whose sizes are those of the CODATA constants."""
     mass, epsilon, sigma = 39.948, 120.0, 3.4  # g/mol, kelvin, angstrom

@@ -89,7 +89,7 @@ def test_events_are_seen_before_and_after(solver):
     assert {n: float(result[f"{n}_mean"]) for n in wanted} == pytest.approx(wanted, rel=1e-9)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_derivatives_of_times_and_of_values_at_times():
     """x = sin(w t): it passes 1/2 at asin(1/2)/w, and its slope by w is t cos(w t)."""
     observe = {"rising": "hitting_time(x > 0.5)", "then": "at(x, 0.3)"}

@@ -283,7 +283,7 @@ def generally(solver, calculus):
     return ensemble(adaptive), ensemble(fixed)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["EulerHeun", pytest.param("SPaRK", marks=pytest.mark.slow)])
 def test_noise_that_does_not_commute_has_the_right_limit(solver):
     """That of a fine fixed grid on the same Brownian path."""
@@ -672,7 +672,7 @@ class Whole(AbstractSDE):
         return self._with(lambda y: Diagonal().noise(t, y, dW), y)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_variables_may_be_arrays():
     """They take the steps of scalars, where numbers that rest have their weight in the mean of the errors."""
     y0, tolerances = PairState(jnp.asarray(0.4), jnp.asarray(-0.9)), np.array([1e-2, 1e-3])

@@ -298,7 +298,7 @@ def test_value_and_step_bias_of_a_run_are_right_to_rounding():
     assert abs(float(result["x_bias"].values.ravel()[-1])) <= 4 * ULP
 
 
-@pytest.mark.more
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [1e-9, pytest.param(0.1, marks=pytest.mark.slow)])
 def test_adaptive_steps_of_a_stochastic_equation_lose_nothing(noise):
     """x' = 1 with noise that hides no rounding, and with some: 4000 steps."""

@@ -329,7 +329,7 @@ def test_derivatives_over_a_few_exact_steps_are_right_less_their_bias(steps, met
 
 
 @pytest.mark.parametrize("method", ["auto", pytest.param("finite_differences", marks=pytest.mark.slow)])
-@pytest.mark.more
+@pytest.mark.slow
 def test_where_fewer_exact_states_say_little_a_derivative_is_compared_on_more(method):
     """d/dtheta of the trapezoid of exp(-theta t), where four steps at once are too long for any order."""
     given = experiment("OrnsteinUhlenbeck", {"X": 1.0}, "ExactSampling", 16, observe={"area": "integral(X)"})

@@ -181,7 +181,7 @@ def test_the_langevin_equation_has_the_moments_of_linear_networks(end, mean, dev
 
 @pytest.mark.more
 @every_method
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=15, deadline=None, derandomize=True)
 @given(
     rates=st.lists(st.sampled_from([0.0, 1e-3, 0.1, 1.0, 10.0]), min_size=4, max_size=4),
     start=st.lists(st.sampled_from([0, 1, 2, 30, 400]), min_size=3, max_size=3),
@@ -311,7 +311,7 @@ def test_saved_times_inside_leaps_see_the_distribution(model, parameters, most):
         assert abs(x[:, row].var() / mean - 1) < 5 * math.sqrt(2 / 512)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_saved_times_inside_one_leap_share_its_events():
     """Of arrivals in a leap over the whole run each quarter has its own, independent Poisson number."""
     run = jump(LinearNetwork, "TauLeaping", 0.2, (1_000_000,), linear(1e5, 0.0, 0.0), paths=512)

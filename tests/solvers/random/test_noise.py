@@ -413,7 +413,7 @@ def test_joined_areas_are_the_integrals_that_define_them(n):
     np.testing.assert_allclose(join(parts), expected, rtol=0, atol=1e-12)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_areas_have_the_signs_of_diffrax():
     tree = diffrax.VirtualBrownianTree(
         0.0, 1.0, tol=2**-6, shape=(), key=jax.random.key(0), levy_area=diffrax.SpaceTimeTimeLevyArea

@@ -21,7 +21,6 @@ from simkit_solvers import (
     seed_key,
     simulate_particles,
 )
-from slow_cases import slow_but
 
 pytestmark = pytest.mark.more
 
@@ -107,8 +106,9 @@ def temperature_errors(method, f, dt) -> np.ndarray:
     return np.array([(x.mean(), x.std(ddof=1) / np.sqrt(MANY)) for x in both])
 
 
+@pytest.mark.slow
 @pytest.mark.user_code
-@pytest.mark.parametrize("name", slow_but(("BAOAB",), THERMOSTATS))
+@pytest.mark.parametrize("name", THERMOSTATS)
 def test_temperatures_extrapolate_to_that_of_the_bath_with_the_square_of_the_step(name):
     r"""Errors at three steps are $b h^2 + c h^4$: nothing is left at $h = 0$, and b is not 0.
 
@@ -150,6 +150,7 @@ def spring_scores(method, dt=0.5) -> list[float]:
     return [z_score(x[:, i] ** 2, 1 / strength[i]) for i in range(3)]
 
 
+@pytest.mark.slow
 def test_momenta_of_baoab_on_springs_are_off_by_the_square_of_the_step():
     r"""$\langle p^2 \rangle = m k_B T (1 - (h\omega)^2/4)$."""
     strength, dt = np.array([0.5, 1.0, 2.0]), 0.5
