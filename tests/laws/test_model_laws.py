@@ -49,6 +49,7 @@ from simkit_solvers import (
     make_solver,
     seed_key,
 )
+from solver_problems import OneNoise
 from user_code import user_jit
 
 
@@ -317,15 +318,11 @@ class PhasesState(NamedTuple):
     theta: Scalar
 
 
-class PhasesNoise(NamedTuple):
-    W: Scalar
-
-
 class Phases(AbstractKuramoto):
     """Any number of phases, as one array."""
 
     State = PhasesState
-    Noise = PhasesNoise
+    Noise = OneNoise
     K: Scalar
     gamma: Scalar
     D: Scalar
@@ -339,7 +336,7 @@ def order_after(K, gamma, D, count, dt, steps):
 
     def step(theta, key):
         y = PhasesState(theta)
-        dW = PhasesNoise(draw * jax.random.normal(key, theta.shape))
+        dW = OneNoise(draw * jax.random.normal(key, theta.shape))
         theta = theta + dt * problem.drift(0.0, y).theta + problem.noise(0.0, y, dW).theta
         return theta, problem.order_parameter(PhasesState(theta))
 

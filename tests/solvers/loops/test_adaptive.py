@@ -22,7 +22,7 @@ from simkit_solvers import (
     solution,
 )
 from simkit_solvers.methods.solver_check import check_adaptive
-from solver_problems import Driven, PairState, Relaxing
+from solver_problems import Driven, Level, PairState, Relaxing
 
 ESTIMATING = [
     name
@@ -90,19 +90,15 @@ def test_a_solver_without_dense_output_of_its_order_steps_to_the_only_time_betwe
     np.testing.assert_allclose(rows(T1, 2)["x"][1], rows(middle, 1)["x"][1], rtol=1e-12)
 
 
-class JoltedState(NamedTuple):
-    x: Scalar
-
-
 class Jolted(AbstractODE):
     """A slope that jumps."""
 
-    State = JoltedState
+    State = Level
 
     size: Scalar
 
     def drift(self, t, y):
-        return JoltedState(x=jnp.where(t > 0.7, self.size, jnp.zeros_like(self.size)))
+        return Level(x=jnp.where(t > 0.7, self.size, jnp.zeros_like(self.size)))
 
 
 @pytest.mark.more
@@ -114,7 +110,7 @@ def test_a_step_that_fails_and_cannot_be_shortened_ends_the_run():
     @jax.vmap
     def jolted(size):
         result = integrate_adaptive(
-            Jolted(size), diffrax.Tsit5(), JoltedState(jnp.zeros_like(size)), grid, States()
+            Jolted(size), diffrax.Tsit5(), Level(jnp.zeros_like(size)), grid, States()
         )
         return result.accepted + result.rejected, result.rows["x"][-1]
 

@@ -1,7 +1,5 @@
 """States in float32 over many steps: rounding neither adds up nor eats what is small."""
 
-from typing import NamedTuple
-
 import diffrax
 import jax
 import jax.numpy as jnp
@@ -31,7 +29,7 @@ from simkit_solvers.loops.blocks import method_of
 from simkit_solvers.loops.compensated import AbstractCompensatedStep, can_compensate
 from simkit_solvers.methods.model_solver import AbstractModelSolver
 from slow_cases import slow_but
-from solver_problems import Level, OneNoise
+from solver_problems import Level, OneNoise, PairState
 
 import simkit
 from simkit import InputError, load
@@ -43,11 +41,6 @@ ULP = 2.0**-23
 
 def ran(simulation):
     return simulation, run_ensemble(simulation)
-
-
-class Motion(NamedTuple):
-    x: Scalar
-    v: Scalar
 
 
 class UnitSlope(AbstractODE):
@@ -70,25 +63,25 @@ class LinearDecay(AbstractODE):
 class Pushed(AbstractSDE):
     """Noise reaches x through v alone."""
 
-    State = Motion
+    State = PairState
     Noise = OneNoise
     calculus = "any"
     noise_kind = "additive"
 
     def drift(self, t, y):
-        return Motion(x=y.v, v=-y.v)
+        return PairState(x=y.v, v=-y.v)
 
     def noise(self, t, y, dW):
-        return Motion(x=0.0, v=0.5 * dW.W)
+        return PairState(x=0.0, v=0.5 * dW.W)
 
 
 class ForcedOscillator(AbstractODE):
     """Separable, and solvable by hand: x'' = 1 - x/4."""
 
-    State = Motion
+    State = PairState
 
     def drift(self, t, y):
-        return Motion(x=y.v, v=1.0 - 0.25 * y.x)
+        return PairState(x=y.v, v=1.0 - 0.25 * y.x)
 
 
 class Reverting(AbstractSDE):
@@ -112,7 +105,7 @@ def case_of(info):
         return OrnsteinUhlenbeck(0.5, 2.0, 0.1), OrnsteinUhlenbeck.State(1.0)
     if info.name == "AndersenQE":
         return Heston(0.05, 1.5, 0.04, 0.3, -0.5), Heston.State(1.0, 0.04)
-    return (Reverting(), Level(0.0)) if "sde" in info.problem else (ForcedOscillator(), Motion(0.0, 0.0))
+    return (Reverting(), Level(0.0)) if "sde" in info.problem else (ForcedOscillator(), PairState(0.0, 0.0))
 
 
 def ends(problem, solver, y0, steps, dtype, paths=1):
@@ -235,7 +228,7 @@ def test_times_between_events_may_be_shorter_than_the_clock_resolves(name):
         ),
         (GBM(0.05, 1e-4), EulerMaruyama(), GBM.State(100.0)),
         (GBM(0.05, 0.2), diffrax.SlowRK(), GBM.State(100.0)),
-        pytest.param(Pushed(), diffrax.SRA1(), Motion(1.0, 1.0), marks=pytest.mark.more),
+        pytest.param(Pushed(), diffrax.SRA1(), PairState(1.0, 1.0), marks=pytest.mark.more),
     ],
     ids=lambda x: type(x).__name__,
 )

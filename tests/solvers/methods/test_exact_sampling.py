@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from grids import factors
+from jump_examples import random_words, some_words
 from scipy import stats
 from simkit_physics import CIR, MODELS, Heston, MultiAssetGBM, OrnsteinUhlenbeck
 from simkit_solvers import (
@@ -21,14 +22,12 @@ from simkit_solvers import (
     Grid,
     States,
     SwitchedSolver,
-    Words,
     integrate,
     mean_decay,
     seed_key,
     stepper_for,
 )
 from simkit_solvers.methods.sde.andersen_qe import PSI_C
-from simkit_solvers.random.noise import StepWords
 from user_code import user_jit
 
 import simkit
@@ -45,16 +44,6 @@ GAUSSIAN = [
     and not issubclass(model, AbstractJumpDiffusion)
     and name != "CIR"
 ]
-
-
-def random_words(count, seed=0):
-    zeros = jnp.zeros(count, jnp.uint32)
-    key = jnp.asarray(np.random.default_rng(seed).integers(2**32, size=(2, count), dtype=np.uint32))
-    return StepWords(Words(*key), zeros, zeros)
-
-
-def some_words():
-    return StepWords(Words(*jnp.uint32([1, 2])), jnp.uint32(0), jnp.uint32(0))
 
 
 @pytest.mark.parametrize("name", GAUSSIAN)
