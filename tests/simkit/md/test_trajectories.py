@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import xarray as xr
 import yaml
+from command import HEEDFUL
 from md_examples import fluid
 
 import simkit
@@ -182,12 +183,6 @@ def test_a_box_that_is_given_replaces_that_of_the_file(tmp_path):
     assert "box_vectors" not in free
     with pytest.raises(InputError, match=r"system.box: particle 1 at \(4, 1, 1\) is outside the box"):
         simkit.run(experiment, overrides={"system.box": {"sides": [3, 5, 5]}})
-
-
-HEEDFUL = (
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "  # a background job ignores it
-    "from simkit.cli import main; main()"
-)
 
 
 @pytest.mark.parametrize(
