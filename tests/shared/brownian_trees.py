@@ -3,10 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from simkit_solvers import (
-    BrownianTree,
-    seed_key,
-)
+from simkit_solvers import BrownianTree, seed_key
 from user_code import user_jit
 
 GROUP = 8

@@ -1,4 +1,4 @@
-"""The command line: what it prints where, exit codes, and what it leaves on disk."""
+"""The command line: what it prints where, and what it leaves on disk."""
 
 import io
 import json

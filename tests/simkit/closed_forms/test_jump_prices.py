@@ -12,8 +12,6 @@ from simkit.closed_forms.heston import heston_call
 from simkit.closed_forms.jump_diffusions import bates_call, kou_call, merton_call
 
 JUMPY = {"S": 100.0, "K": 95.0, "r": 0.03, "q": 0.01, "T": 0.7, "lam": 0.8}
-
-
 KOU = {
     "S": 100.0,
     "K": 98.0,

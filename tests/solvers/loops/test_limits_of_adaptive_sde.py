@@ -24,13 +24,7 @@ from simkit_solvers import (
 from simkit_solvers.loops.adaptive_sde import _integrate
 from simkit_solvers.methods.solver_check import check_adaptive_sde
 from simkit_solvers.random.draws import H_SCALE
-from solver_problems import (
-    Additive,
-    Diagonal,
-    General,
-    Given,
-    PairNoise,
-)
+from solver_problems import Additive, Diagonal, General, Given, PairNoise
 
 LEVEL = 11  # of the fixed grid that is compared with
 

@@ -7,13 +7,8 @@ import pytest
 import simkit_solvers.random.brownian_tree
 from brownian_trees import leaves, tree_of
 from scipy import stats
-from simkit_solvers import (
-    CoarsenedNoise,
-    Draw,
-)
-from solver_problems import (
-    Given,
-)
+from simkit_solvers import CoarsenedNoise, Draw
+from solver_problems import Given
 from user_code import user_jit
 
 
