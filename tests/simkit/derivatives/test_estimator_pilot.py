@@ -212,7 +212,7 @@ def master_equation(c1: float, c2: float) -> tuple[float, float]:
     return float(p @ X), float(p[X < 12].sum())
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_network_takes_the_estimator_with_the_least_variance_for_its_cost():
     """And the numbers are those of the master equation."""
     auto = simkit.sensitivity(NETWORK)

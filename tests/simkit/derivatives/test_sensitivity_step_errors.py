@@ -81,7 +81,7 @@ def test_derivatives_less_their_step_bias_are_the_exact_ones():
     covered(GBM, GREEKS, 12)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method",
     [

@@ -208,6 +208,7 @@ def test_polynomials_are_orthonormal_up_to_scale():
     np.testing.assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_derivatives_of_what_is_taken():
     """At a fixed policy it moves with the state at the date: forwards, in reverse, and in float32 too."""
     simulation = load(experiment({"dates": 2}, time={"t1": 1.0, "steps": 4}))

@@ -136,6 +136,7 @@ def test_a_stiff_mean_has_a_bound_and_no_z():
     assert not figures["resolved"]
 
 
+@pytest.mark.slow
 def test_an_integral_along_the_path_has_the_order_of_its_own_rule():
     """The trapezoidal rule of t² over 8 steps to 2 is off by 1/48, whatever the solver."""
     observe = {"I": {"value": "integral(t**2)", "exact": 8 / 3}, "A": "integral(S)", "S2": "S**2"}
@@ -306,6 +307,7 @@ RARE = {
 }
 
 
+@pytest.mark.slow
 def test_what_no_path_did_has_a_limit_where_there_is_one():
     """The rule of three: an event that none of n paths met has a probability below 3/n, with 95 %."""
     result = simkit.run(RARE)

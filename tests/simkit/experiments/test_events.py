@@ -195,7 +195,7 @@ def test_saved_times_and_company_change_no_bit():
     np.testing.assert_array_equal(few, ends(2, 128)[:64])
 
 
-@pytest.mark.more
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [pytest.param("DirectMethod", marks=pytest.mark.slow), "NextReaction"])
 def test_doses_and_jumping_rates_of_a_jump_process(method):
     """Molecules die independently: a binomial number of each dose lives, in addition to a Poisson number.

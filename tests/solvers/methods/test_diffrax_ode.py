@@ -166,7 +166,7 @@ def test_implicit_equations_are_solved_in_any_unit_of_time(name):
             np.testing.assert_allclose(other[key], value, rtol=1e-8)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ImplicitEuler", pytest.param("Kvaerno3", marks=pytest.mark.slow)])
 def test_roots_are_found_to_what_the_precision_allows(name):
     """With tolerances left open: as those asked for."""

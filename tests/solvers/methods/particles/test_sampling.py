@@ -21,6 +21,7 @@ from simkit_solvers import (
     seed_key,
     simulate_particles,
 )
+from slow_cases import slow_but
 
 pytestmark = pytest.mark.more
 
@@ -87,7 +88,7 @@ THERMOSTATS = {
 }
 
 
-@pytest.mark.parametrize("name", THERMOSTATS)
+@pytest.mark.parametrize("name", slow_but(("NoseHooverChains", "StochasticVelocityRescaling"), THERMOSTATS))
 def test_kinetic_energy_follows_the_chi_square_law_and_configurations_have_the_same_temperature(name):
     method = THERMOSTATS[name]
     f = 3 * COUNT if name == "BAOAB" else 3 * COUNT - 3
