@@ -131,8 +131,7 @@ def test_sums_over_all_pairs_and_images(name):
     assert_same_sums(force, totals, system.sums())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("count", [13, pytest.param(16, marks=pytest.mark.more)])
+@pytest.mark.parametrize("count", [13, pytest.param(16, marks=pytest.mark.slow)])
 def test_systems_in_lanes_have_the_sums_of_each(count):
     """Boxes and depths of wells differ between ten systems; empty places are among the particles."""
     systems = [

@@ -72,7 +72,7 @@ def test_the_slope_is_the_derivative_of_the_energy(name, potential):
     np.testing.assert_allclose(pair.slope(r2), derivative, rtol=1e-9, atol=1e-11)
 
 
-@pytest.mark.parametrize("dtype", [jnp.float64, pytest.param(jnp.float32, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dtype", [jnp.float64, jnp.float32])
 @pytest.mark.parametrize("name", TRUNCATIONS)
 @each_potential
 def test_nothing_is_left_beyond_the_cutoff(name, potential, dtype):

@@ -59,8 +59,7 @@ def test_a_condition_that_holds_within_a_step_is_seen():
     assert float(result.top_mean) == pytest.approx(math.asin(0.97), abs=5e-3)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("solver", ["Tsit5", pytest.param("Rodas5P", marks=pytest.mark.more)])
+@pytest.mark.parametrize("solver", ["Tsit5", pytest.param("Rodas5P", marks=pytest.mark.slow)])
 def test_events_are_seen_before_and_after(solver):
     """A row, and what is saved anyway, come at the time of an event too."""
     result = simkit.run(

@@ -22,6 +22,7 @@ from simkit_solvers import (
     solution,
 )
 from simkit_solvers.methods.solver_check import check_adaptive
+from slow_cases import slow_but
 from solver_problems import Driven, Level, PairState, Relaxing
 
 ESTIMATING = [
@@ -142,15 +143,7 @@ def test_times_tolerances_and_parameters_compile_nothing():
     assert int(other.accepted) > int(first.accepted)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    [
-        "Tsit5",
-        pytest.param("Kvaerno3", marks=pytest.mark.more),
-        pytest.param("KenCarp3", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("name", ["Tsit5", *slow_but((), ("Kvaerno3", "KenCarp3"))])
 def test_float32_keeps_its_type_and_a_late_start_its_steps(name):
     """At t = 2e6 float32 times differ by an eighth at least; the steps need less."""
     late = 2.0**21
