@@ -46,7 +46,7 @@ def is_valid(case: Case, text: str) -> bool:
     return True
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_every_case_has_a_text_that_is_valid():
     cases = [case for case in all_cases(ROOT) if case.command != "validate"]
     assert len(cases) > 250

@@ -82,10 +82,10 @@ def test_exact_moments_start_as_drift_and_noise_say(model):
     problem, y0, zero = build(model), state(model), jnp.asarray(0.0)
     np.testing.assert_array_equal(problem.exact_mean(zero, y0), y0)
     assert all(x == 0 for x in known(problem.exact_variance(zero, y0)))
-    growth = jax.jacfwd(problem.exact_mean)(zero, y0)
+    growth = jax.jit(jax.jacfwd(problem.exact_mean))(zero, y0)
     jumping, jumps = jump_rates(problem, y0)
     np.testing.assert_allclose(growth, np.array(problem.drift(zero, y0)) + jumping, rtol=1e-13, atol=1e-15)
-    spread = jax.jacfwd(problem.exact_variance)(zero, y0)
+    spread = jax.jit(jax.jacfwd(problem.exact_variance))(zero, y0)
     noisy = ChemicalLangevin(problem) if isinstance(problem, AbstractReactionNetwork) else problem
     for x, wanted in zip(spread, (columns(noisy, y0) ** 2).sum(axis=1) + jumps, strict=True):
         assert x is None or x == pytest.approx(float(wanted), rel=1e-13)

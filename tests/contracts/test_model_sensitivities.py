@@ -12,7 +12,7 @@ from simkit_solvers import AbstractReactionNetwork, parameters_of
 
 import simkit
 
-QUICK = ("OrnsteinUhlenbeck", "Lorenz63", "SIR")
+QUICK = ("OrnsteinUhlenbeck", "Lorenz63")
 STEPS = 3
 MOST = 4  # parameters of one model
 

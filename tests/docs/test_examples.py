@@ -23,12 +23,12 @@ PARTICLES = sorted(EXAMPLES.glob("particles/*.yaml"))
 ENERGIES = {"argon": -0.93, "kob_andersen": -6.1, "lj_fluid": -2.93, "lj_melt": -5.9, "replicas": 1.0}
 SMALL = {  # of molecular dynamics
     "argon": ["system.lattice.cells=4", "observe.g.rdf.max=8", "stages.melt.steps=200", "time.steps=400"],
-    "kob_andersen": ["system.lattice.cells=7", "observe.g.rdf.max=2.5", "time.steps=200"],
+    "kob_andersen": ["system.lattice.cells=6", "observe.g.rdf.max=2.5", "time.steps=200"],
     "lj_fluid": [
         "system.lattice.cells=4",
         "observe.g.rdf.max=3",
-        "stages.equilibrate.steps=500",
-        "time.steps=2000",
+        "stages.equilibrate.steps=300",
+        "time.steps=800",
     ],
     "lj_melt": ["system.lattice.cells=6", "time.steps=100"],
     "replicas": ["ensemble.paths=3", "stages.equilibrate.steps=100", "time.steps=400"],

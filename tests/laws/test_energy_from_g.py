@@ -50,7 +50,7 @@ def run_of(species: int, box=None):
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("species", [1, 2])
+@pytest.mark.parametrize("species", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_energy_and_pressure_are_the_integrals_of_the_radial_distribution(species):
     run = run_of(species)
     count = np.array([108]) if species == 1 else np.array([65, 43])

@@ -49,6 +49,7 @@ from simkit_solvers import (
     make_solver,
     seed_key,
 )
+from solver_problems import OneNoise
 from user_code import user_jit
 
 
@@ -206,7 +207,7 @@ def cycle(problem, start, level, until, method="DOP853"):
     [
         (VanDerPol, 0.0, 60.0, 6.66328685932),
         (Brusselator, 1.5, 60.0, 7.15691992),
-        (Oregonator, 100.0, 640.0, 302.85805),
+        pytest.param(Oregonator, 100.0, 640.0, 302.85805, marks=pytest.mark.slow),
         (HodgkinHuxley, 0.0, 120.0, 14.63620999),
     ],
     ids=lambda x: x.__name__ if isinstance(x, type) else None,
@@ -317,15 +318,11 @@ class PhasesState(NamedTuple):
     theta: Scalar
 
 
-class PhasesNoise(NamedTuple):
-    W: Scalar
-
-
 class Phases(AbstractKuramoto):
     """Any number of phases, as one array."""
 
     State = PhasesState
-    Noise = PhasesNoise
+    Noise = OneNoise
     K: Scalar
     gamma: Scalar
     D: Scalar
@@ -339,7 +336,7 @@ def order_after(K, gamma, D, count, dt, steps):
 
     def step(theta, key):
         y = PhasesState(theta)
-        dW = PhasesNoise(draw * jax.random.normal(key, theta.shape))
+        dW = OneNoise(draw * jax.random.normal(key, theta.shape))
         theta = theta + dt * problem.drift(0.0, y).theta + problem.noise(0.0, y, dW).theta
         return theta, problem.order_parameter(PhasesState(theta))
 
@@ -370,7 +367,7 @@ def test_two_oscillators_of_given_frequencies_lock_or_slip():
     assert difference(0.6, 8 * 2 * np.pi / 0.8) == pytest.approx(8 * 2 * np.pi, abs=1e-6)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_noise_desynchronizes_equal_oscillators_below_twice_its_strength():
     r"""With one frequency for all $K_c = 2D$, and beyond it $r = I_1(Kr/D)/I_0(Kr/D)$."""
     D, couplings = 0.5, np.array([0.6, 1.5, 3.0])

@@ -1,7 +1,6 @@
 """Solvers against solutions that are known on the same Brownian path (Kloeden & Platen 1992, section 4.4)."""
 
 import itertools
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,29 +11,20 @@ from simkit_solvers import (
     AbstractSDE,
     CounterNoise,
     Grid,
-    Scalar,
     States,
     in_calculus,
     integrate,
     make_solver,
     seed_key,
 )
-from solver_problems import Given
+from solver_problems import Given, Level, OneNoise
 
 STEPS, PATHS = (32, 128), 8000
 
 
-class State(NamedTuple):
-    x: Scalar
-
-
-class Noise(NamedTuple):
-    W: Scalar
-
-
 class AbstractScalarSDE(AbstractSDE):
-    State = State
-    Noise = Noise
+    State = Level
+    Noise = OneNoise
     calculus = "ito"
     noise_kind = "diagonal"
 
@@ -43,10 +33,10 @@ class LinearSDE(AbstractScalarSDE):
     """dX = 1.01 X dt + 0.87 X dW."""
 
     def drift(self, t, y):
-        return State(1.01 * y.x)
+        return Level(1.01 * y.x)
 
     def noise(self, t, y, dW):
-        return State(0.87 * y.x * dW.W)
+        return Level(0.87 * y.x * dW.W)
 
     def solution(self, t, x0, W):
         return x0 * np.exp(0.63155 * t + 0.87 * W)
@@ -56,10 +46,10 @@ class Bounded(AbstractScalarSDE):
     """dX = -X (1 - X^2) / 4 dt + (1 - X^2) / 2 dW."""
 
     def drift(self, t, y):
-        return State(-0.25 * y.x * (1 - y.x**2))
+        return Level(-0.25 * y.x * (1 - y.x**2))
 
     def noise(self, t, y, dW):
-        return State(0.5 * (1 - y.x**2) * dW.W)
+        return Level(0.5 * (1 - y.x**2) * dW.W)
 
     def solution(self, t, x0, W):
         return ((1 + x0) * np.exp(W) + x0 - 1) / ((1 + x0) * np.exp(W) + 1 - x0)
@@ -69,10 +59,10 @@ class Angle(AbstractScalarSDE):
     """dX = -0.01 sin X cos^3 X dt + 0.1 cos^2 X dW."""
 
     def drift(self, t, y):
-        return State(-0.01 * jnp.sin(y.x) * jnp.cos(y.x) ** 3)
+        return Level(-0.01 * jnp.sin(y.x) * jnp.cos(y.x) ** 3)
 
     def noise(self, t, y, dW):
-        return State(0.1 * jnp.cos(y.x) ** 2 * dW.W)
+        return Level(0.1 * jnp.cos(y.x) ** 2 * dW.W)
 
     def solution(self, t, x0, W):
         return np.arctan(0.1 * W + np.tan(x0))
@@ -82,10 +72,10 @@ class HyperbolicSine(AbstractScalarSDE):
     """dX = (X / 2 + sqrt(X^2 + 1)) dt + sqrt(X^2 + 1) dW, solved by sinh(t + W)."""
 
     def drift(self, t, y):
-        return State(0.5 * y.x + jnp.sqrt(y.x**2 + 1))
+        return Level(0.5 * y.x + jnp.sqrt(y.x**2 + 1))
 
     def noise(self, t, y, dW):
-        return State(jnp.sqrt(y.x**2 + 1) * dW.W)
+        return Level(jnp.sqrt(y.x**2 + 1) * dW.W)
 
 
 STARTS = {LinearSDE: 0.5, Bounded: 0.5, Angle: 1.0}
@@ -101,16 +91,22 @@ ORDERS = {
     "EulerHeun": 1.0,
 }
 QUICK = (("SRIW1", Bounded), ("Milstein", LinearSDE))
+MORE = (
+    ("EulerMaruyama", LinearSDE),
+    ("TamedEuler", Bounded),
+    ("DerivativeFreeMilstein", Angle),
+    ("EulerHeun", Angle),
+)
 
 
 class Brownian(AbstractScalarSDE):
     """dX = dW."""
 
     def drift(self, t, y):
-        return State(jnp.zeros_like(y.x))
+        return Level(jnp.zeros_like(y.x))
 
     def noise(self, t, y, dW):
-        return State(dW.W)
+        return Level(dW.W)
 
 
 def ends(problem, name, x0, steps):
@@ -119,7 +115,7 @@ def ends(problem, name, x0, steps):
     def end(problem, name, x0, path):
         noise = CounterNoise.of(seed_key(7), path)
         grid = Grid(0.0, 1 / steps, steps, steps)
-        return integrate(problem, make_solver(name), State(jnp.asarray(x0)), grid, noise, States())["x"][-1]
+        return integrate(problem, make_solver(name), Level(jnp.asarray(x0)), grid, noise, States())["x"][-1]
 
     def both(path):
         return end(problem, name, x0, path), end(Brownian(), "EulerMaruyama", 0.0, path)
@@ -131,7 +127,11 @@ def cases():
     for name, model in itertools.product(ORDERS, STARTS):
         if (name, model) == ("TamedEuler", LinearSDE):
             continue  # the taming of so steep a drift, an error of order 1, is the larger one at these steps
-        marks = () if (name, model) in QUICK else (pytest.mark.more,)
+        marks = (
+            ()
+            if (name, model) in QUICK
+            else (pytest.mark.more if (name, model) in MORE else pytest.mark.slow,)
+        )
         yield pytest.param(name, model, id=f"{name}-{model.__name__}", marks=marks)
 
 
@@ -168,7 +168,7 @@ def test_weak_order(name, order):
 
         def end(normals):
             grid = Grid(0.0, 0.5 / steps, steps, steps)
-            y0 = State(jnp.asarray(0.0))
+            y0 = Level(jnp.asarray(0.0))
             return integrate(HyperbolicSine(), make_solver(name), y0, grid, Given(normals), States())["x"][-1]
 
         z = np.arcsinh(jax.jit(jax.vmap(end))(given))

@@ -77,7 +77,7 @@ def laws(x, neighbours, box):
     return pair_energy(potential, x, **by_list), pair_forces(potential, x, **by_list), energy, -gradient
 
 
-@pytest.mark.more
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(dimensions=st.integers(2, 3), periodic=st.booleans(), seed=st.integers(0, 9999))
 def test_forces_are_minus_the_gradient_of_all_pairs(dimensions, periodic, seed):
@@ -100,11 +100,11 @@ def other_forces(x, args, box):
     return -jax.grad(all_pairs)(x, args, box)
 
 
-@pytest.mark.parametrize("mode", [jax.jacfwd, jax.jacrev])
+@pytest.mark.parametrize("mode", [jax.jacfwd, pytest.param(jax.jacrev, marks=pytest.mark.slow)])
 class TestDerivatives:
     """In positions, parameters and the box, forward and reverse."""
 
-    @pytest.mark.more
+    @pytest.mark.slow
     def test_of_the_energy(self, mode):
         agree(mode(ENERGY, (0, 1, 2))(X, ARGS, BOX), jax.grad(all_pairs, (0, 1, 2))(X, ARGS, BOX))
 
@@ -112,7 +112,7 @@ class TestDerivatives:
     def test_of_the_forces(self, mode):
         agree(mode(FORCES, (0, 1, 2))(X, ARGS, BOX), jax.jacrev(other_forces, (0, 1, 2))(X, ARGS, BOX))
 
-    @pytest.mark.more
+    @pytest.mark.slow
     def test_of_third_order(self, mode):
         def twice(forces):
             return lambda x, args: jax.grad(lambda x: jnp.vdot(forces(x, args, BOX), V))(x)
@@ -123,7 +123,7 @@ class TestDerivatives:
         )
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_map_over_batches_is_the_map_of_each():
     def back(forces):
         return lambda x, v: jax.vjp(lambda x: forces(x, ARGS, BOX), x)[1](v)[0]
@@ -163,7 +163,7 @@ def test_a_way_back_keeps_no_pairs():
     assert kept[1] < 1.5 * kept[0]
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_trajectory_has_the_gradients_of_all_pairs_and_keeps_its_energy():
     h = 0.002
 

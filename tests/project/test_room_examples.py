@@ -184,18 +184,18 @@ def test_a_solver_of_ones_own_has_the_order_that_its_record_states():
     model, start = GBM(mu=0.5, sigma=0.7), GBM.State(S=1.0)
 
     def ends(coarsening):
-        steps = 512 // coarsening
+        steps = 256 // coarsening
         grid = Grid(t0=0.0, dt=1 / steps, steps=steps, every=steps)
 
         def end(path):
             noise = CoarsenedNoise(CounterNoise.of(seed_key(0), path), coarsening)
             return integrate(model, solver, start, grid, noise, States())["S"][-1]
 
-        return np.asarray(jax.jit(jax.vmap(end))(jnp.arange(4096, dtype=jnp.uint32)))
+        return np.asarray(jax.jit(jax.vmap(end))(jnp.arange(2048, dtype=jnp.uint32)))
 
-    finest, *coarse = (ends(coarsening) for coarsening in (1, 16, 64))
+    finest, *coarse = (ends(coarsening) for coarsening in (1, 8, 32))
     near, far = (np.sqrt(np.mean((each - finest) ** 2)) for each in coarse)
     assert math.log(far / near, 4) == pytest.approx(info.strong.of("scalar"), abs=0.1)
-    one_step = ends(512)
+    one_step = ends(256)
     assert np.mean(one_step) == pytest.approx(1 + model.mu, abs=5 * np.std(one_step) / 64)
     np.testing.assert_allclose(np.std(one_step), 1.5 * model.sigma, rtol=0.1)

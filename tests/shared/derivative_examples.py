@@ -1,4 +1,4 @@
-"""One derivative of an experiment, how many standard errors it may be off, and the programs of a study."""
+"""Experiments with derivatives, one derivative of an experiment, and the programs of a study."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,28 @@ import pytest
 from simkit import sensitivity
 from simkit.derivatives import study
 
-LIMIT = 4.0
+LIMIT = 4.0  # in standard errors
+EXACT = {
+    "constants": {"r": 0.05, "K": 100.0},
+    "model": {"type": "GBM", "mu": "r", "sigma": 0.2},
+    "initial": {"S": 100.0},
+    "solver": "ExactSampling",
+    "time": {"t1": 1.0, "steps": 1},
+    "ensemble": {"paths": 2**17, "seed": 5},
+    "observe": {
+        "call": "exp(-r*t) * maximum(S - K, 0)",
+        "digital": "exp(-r*t) * (S > K)",
+    },
+    "sensitivity": {"wrt": ["S", "sigma", "r"], "second": ["S", ["S", "sigma"]], "of": ["call", "digital"]},
+}
+STEPS = {
+    **EXACT,
+    "solver": "EulerMaruyama",
+    "time": {"t1": 1.0, "steps": 50},
+    "ensemble": {"paths": 2**15, "seed": 1},
+    "observe": {"digital": "exp(-r*t) * (S > K)"},
+    "sensitivity": {"wrt": ["S", "sigma", "r"], "of": ["digital"]},
+}
 
 
 def last(result, name):

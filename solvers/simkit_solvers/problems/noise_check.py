@@ -71,8 +71,9 @@ def _check_linear(model: AbstractSDE, y0, who: str) -> None:
     p, q = COMBINATION
     tolerance = math.sqrt(jnp.finfo(jnp.result_type(float)).eps)
     both = model.Noise(*(p * a + q * b for a, b in zip(one, other, strict=True)))
+    noise = jax.jit(lambda *at: model.noise(*at))
     for t, y in _points(y0):
-        values = zip(states, *(model.noise(t, y, dW) for dW in (zero, one, other, both)), strict=True)
+        values = zip(states, *(noise(t, y, dW) for dW in (zero, one, other, both)), strict=True)
         for name, *at in values:
             nothing, first, second, combined = (float(value) for value in at)
             if abs(nothing) > 0:

@@ -13,6 +13,7 @@ from simkit_physics.particles.density import Snapshot
 from simkit_physics.particles.neighbours import Capacities
 from simkit_physics.particles.overlaps import closest_overlap
 from simkit_solvers import Particles
+from slow_cases import slow_but
 
 totals_of = eqx.filter_jit(lambda forces, particles, listed: forces.totals(particles, listed)[1])
 forces_of = eqx.filter_jit(lambda forces, particles, listed: forces.forces(particles, listed))
@@ -38,7 +39,8 @@ def test_lists_for_many_particles_and_all_pairs_for_few_or_in_small_boxes():
     ("level", "small"),
     [
         (3, 24),
-        *(pytest.param(*each, marks=pytest.mark.more) for each in [(None, 0), (0, 3), (1, 10), (2, 10)]),
+        pytest.param(None, 0, marks=pytest.mark.more),
+        *slow_but((), [(0, 3), (1, 10), (2, 10)]),
     ],
 )
 def test_an_overflow_is_noticed_and_mended_by_larger_lists(level, small, monkeypatch):
@@ -67,7 +69,7 @@ def test_an_overflow_is_noticed_and_mended_by_larger_lists(level, small, monkeyp
     ("cells", "noise"),
     [
         (20, 0.0),
-        *(pytest.param(*each, marks=pytest.mark.more) for each in [(20, 0.05), (32, 0.0), (32, 0.05)]),
+        *slow_but((), [(20, 0.05), (32, 0.0), (32, 0.05)]),
     ],
 )
 def test_the_first_list_of_a_crystal_is_complete(cells, noise):
@@ -80,7 +82,7 @@ def test_the_first_list_of_a_crystal_is_complete(cells, noise):
     assert bool(forces.complete(listed)), (listed.counts, forces.capacities)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_list_that_does_not_fit_into_memory_is_refused(monkeypatch):
     monkeypatch.setattr(choice, "FEW", 0)
     forces, particles = forces_for(Particles.of(scattered(800, (9, 10, 11))), cube(11.0), one_species())
@@ -92,7 +94,7 @@ def test_a_list_that_does_not_fit_into_memory_is_refused(monkeypatch):
         enlarged(tight, particles, listed, memory=1e4)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_clusters_as_wide_as_the_box_take_the_nearest_image_of_each_pair(monkeypatch):
     """A few particles in a large box, whose clusters span it."""
     monkeypatch.setattr(choice, "FEW", 0)

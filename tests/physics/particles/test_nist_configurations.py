@@ -68,13 +68,17 @@ def test_a_small_configuration_has_the_published_energy_and_virial():
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("case", PUBLISHED, ids=lambda case: f"{case[0]}-{case[1].__name__}-{case[2]}")
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(each, marks=pytest.mark.slow) if each[0] == 1 else each for each in PUBLISHED],
+    ids=lambda case: f"{case[0]}-{case[1].__name__}-{case[2]}",
+)
 def test_every_configuration_has_the_published_energy_and_virial(case):
     check(*case)
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("few", [600, 0], ids=["all pairs", "lists"])
+@pytest.mark.parametrize("few", [pytest.param(600, marks=pytest.mark.slow), 0], ids=["all pairs", "lists"])
 def test_a_configuration_in_a_triclinic_box_has_the_published_energy(monkeypatch, few):
     monkeypatch.setattr(choice, "FEW", few)
     sides = Vector(*map(jnp.asarray, (10.0, 9.84807753012208, 9.64974312607518)))

@@ -24,6 +24,7 @@ from simkit_physics.particles import choice
 from simkit_physics.particles.clusters import cluster_grid
 from simkit_physics.particles.neighbours import Capacities
 from simkit_solvers import Particles, Vector
+from slow_cases import slow_but
 
 totals_of = eqx.filter_jit(lambda forces, particles, listed: forces.totals(particles, listed))
 forces_of = eqx.filter_jit(lambda forces, particles, listed: forces.forces(particles, listed))
@@ -75,7 +76,9 @@ LISTED = {
     "two particles": lambda: System(np.array([[0.1, 0.2, 0.3], [19.8, 19.9, 0.9]]), cube(20.0)),
 }
 # By default one whose clusters need the nearest image of each pair, and one across the corner of its box.
-MORE = set(LISTED) - {"liquid of three species", "droplet across the corner of the box"}
+DEFAULT = ("liquid of three species", "droplet across the corner of the box")
+MORE = ("melt", "droplet in free space")
+SLOW = [name for name in LISTED if name not in DEFAULT + MORE]
 
 
 def with_marks(names, more):
@@ -93,7 +96,7 @@ def lists(monkeypatch):
     monkeypatch.setattr(choice, "FEW", 0)
 
 
-@pytest.mark.parametrize("name", with_marks(LISTED, MORE))
+@pytest.mark.parametrize("name", [*DEFAULT, *with_marks(MORE, MORE), *slow_but((), SLOW)])
 def test_sums_over_lists_are_those_over_all_pairs(name, lists):
     system = LISTED[name]()
     forces, particles = forces_for(system.particles, system.box, system.potential)
@@ -128,7 +131,7 @@ def test_sums_over_all_pairs_and_images(name):
     assert_same_sums(force, totals, system.sums())
 
 
-@pytest.mark.parametrize("count", [13, pytest.param(16, marks=pytest.mark.more)])
+@pytest.mark.parametrize("count", [13, pytest.param(16, marks=pytest.mark.slow)])
 def test_systems_in_lanes_have_the_sums_of_each(count):
     """Boxes and depths of wells differ between ten systems; empty places are among the particles."""
     systems = [
@@ -166,7 +169,7 @@ def test_lattice_has_the_published_energy_and_pressure():
     assert pressure == pytest.approx(-5.019707259086, rel=1e-12)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_hundred_thousand_particles():
     """Forces on a sample of particles of a melt."""
     system = melt(29)
@@ -184,7 +187,7 @@ def changed(forces: ListedForces, count: int) -> ListedForces:
     return dataclasses.replace(forces, skin=1.7 * forces.skin, grid=grid, capacities=capacities)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_skin_grid_and_capacities_change_forces_by_rounding_only(lists):
     system = LISTED["liquid of three species"]()
     forces, particles, listed = complete_list(*forces_for(system.particles, system.box, system.potential))
@@ -213,7 +216,14 @@ def test_a_list_serves_until_a_particle_has_moved_half_the_skin(lists):
 
 @pytest.mark.more
 @pytest.mark.parametrize("precision", ["mixed", "float32"])
-@pytest.mark.parametrize("name", ["melt", "tilted", "droplet in free space"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "melt",
+        pytest.param("tilted", marks=pytest.mark.slow),
+        pytest.param("droplet in free space", marks=pytest.mark.slow),
+    ],
+)
 def test_lower_precision_has_the_stated_error(name, precision, lists):
     """Mixed: 1e-6 of the rms force, in fixed point as in free space; float32: what rounding of positions
     makes."""

@@ -80,7 +80,7 @@ class Case:
         return jax.grad(lambda x: -self.dense(x, numbers).energy)(position)
 
 
-CASES = [pytest.param(("orthorhombic", True), marks=pytest.mark.more), ("triclinic", False)]
+CASES = [("orthorhombic", True), pytest.param(("triclinic", False), marks=pytest.mark.slow)]
 
 
 @pytest.fixture(scope="module", params=CASES, ids=["lists", "all pairs"])
@@ -146,7 +146,7 @@ def test_hessian_vector_products_in_positions_alone(case):
     )
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_second_derivatives_in_parameters(case):
     """Of the energy, forward over reverse and reverse over reverse."""
 
@@ -176,7 +176,7 @@ def test_no_reverse_pass_scatters_or_crosses_a_loop(case):
     assert "scatter" not in str(program(case.particles.position))
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_mixed_precision_has_the_derivatives_of_float64():
     """Also where positions are in fixed point, through which no derivative passes."""
     mixed, exact = Case("orthorhombic", True, "mixed"), Case("orthorhombic", True)

@@ -50,17 +50,17 @@ def melt(cells: int, precision: str = "float64", cutoff: float = 2.5):
 @pytest.mark.parametrize(
     ("cells", "cutoff", "precision", "error"),
     [
-        (6, 2.5, "float64", 1e-13),
-        (6, 2.5, "mixed", 3e-6),
+        pytest.param(6, 2.5, "float64", 1e-13, marks=pytest.mark.slow),
+        pytest.param(6, 2.5, "mixed", 3e-6, marks=pytest.mark.slow),
         (2, 2.5, "float64", 1e-13),
-        (3, 1.5, "float64", 1e-13),
+        pytest.param(3, 1.5, "float64", 1e-13, marks=pytest.mark.slow),
     ],
 )
 def test_the_same_lists_and_sums(cells, cutoff, precision, error, monkeypatch):
     """Over lists, over all pairs with images, and over all pairs within the box."""
     forces, particles = melt(cells, precision, cutoff)
     if cells == 6:
-        forces, particles = enlarged(forces, *forces.arranged(particles))
+        forces, particles = enlarged(forces, *eqx.filter_jit(forces.arranged)(particles))
     expected = totals(forces, particles)
     monkeypatch.setattr(pair_sums, "AT_ONCE", 5)  # so that groups are more than one part
     with as_on_accelerator():
@@ -71,6 +71,7 @@ def test_the_same_lists_and_sums(cells, cutoff, precision, error, monkeypatch):
         np.testing.assert_allclose(a, b, rtol=0, atol=error * float(jnp.max(jnp.abs(b))))
 
 
+@pytest.mark.slow
 def test_many_systems_are_as_each_alone():
     forces, particles = melt(2)
     momenta = Vector(*(jnp.stack([c, 0.5 * c, -c] * 3) for c in particles.position))
@@ -89,7 +90,7 @@ def test_many_systems_are_as_each_alone():
 def test_a_run_keeps_its_energy_and_needs_nothing_but_xla():
     forces, particles = melt(6)
     dynamics = ParticleDynamics(forces, VelocityVerlet(), 0.002)
-    state = dynamics.start(particles)
+    state = eqx.filter_jit(dynamics.start)(particles)
     with as_on_accelerator():
         run = simulate_particles(dynamics, state, 50, enlarge=enlarged)
         end = run.state.particles
@@ -105,15 +106,16 @@ def test_a_run_keeps_its_energy_and_needs_nothing_but_xla():
     assert not custom_calls(lowered(lambda state: run_chunk(dynamics, state, 10)[0], state))
 
 
+@pytest.mark.slow
 def test_a_list_that_overflows_is_noticed_and_made_again():
     """Tables as small as they can be: the run enlarges them, and its forces are those over all pairs."""
     forces, particles = melt(6)
     small = dataclasses.replace(forces, capacities=Capacities(8, 8, 8, 8))
     with as_on_accelerator():
-        found = small.arranged(particles)[1]
+        found = eqx.filter_jit(small.arranged)(particles)[1]
         assert not bool(small.complete(found))
-        state = ParticleDynamics(small, VelocityVerlet(), 0.002).start(particles)
-        run = simulate_particles(ParticleDynamics(small, VelocityVerlet(), 0.002), state, 0, enlarge=enlarged)
+        dynamics = ParticleDynamics(small, VelocityVerlet(), 0.002)
+        run = simulate_particles(dynamics, eqx.filter_jit(dynamics.start)(particles), 0, enlarge=enlarged)
     assert run.dynamics.forces.capacities > small.capacities
     reference = AllPairs(forces.potential, forces.box, forces.cutoff, (0, 0, 0))
     expected, _ = reference.totals(*reference.arranged(particles.by_identity()))
@@ -122,7 +124,17 @@ def test_a_list_that_overflows_is_noticed_and_made_again():
         np.testing.assert_allclose(np.asarray(a)[places], b, rtol=0, atol=1e-12 * float(jnp.max(jnp.abs(b))))
 
 
-@pytest.mark.parametrize("count", [0, 1, AT_ONCE - 1, AT_ONCE, AT_ONCE + 1, 3 * AT_ONCE + 8])
+@pytest.mark.parametrize(
+    "count",
+    [
+        pytest.param(0, marks=pytest.mark.slow),
+        pytest.param(1, marks=pytest.mark.slow),
+        AT_ONCE - 1,
+        pytest.param(AT_ONCE, marks=pytest.mark.slow),
+        AT_ONCE + 1,
+        3 * AT_ONCE + 8,
+    ],
+)
 @pytest.mark.parametrize("capacity", [8, 400])
 def test_tables_and_counts_are_the_same_also_where_they_overflow(count, capacity):
     values = jnp.asarray(np.random.default_rng(count).integers(-1, 3, (count + 1, 5)), jnp.int32)
@@ -139,11 +151,11 @@ def test_tables_and_counts_are_the_same_also_where_they_overflow(count, capacity
 
 def test_forces_have_no_loop_over_parts():
     forces, particles = melt(6)
-    particles, listed = forces.arranged(particles)
+    particles, listed = eqx.filter_jit(forces.arranged)(particles)
     there = lowered(lambda particles: forces.forces(particles, listed), particles)
     assert loops(there) == 0
     small, few = melt(3, cutoff=1.5)
+    one = eqx.filter_jit(small.arranged)(few)
     few = jax.tree.map(lambda x: jnp.stack([x] * 9), few.position)
-    one = small.arranged(melt(3, cutoff=1.5)[1])
     there = lowered(jax.vmap(lambda position: small.forces(one[0].moved(position), one[1])), few)
     assert loops(there) == 0

@@ -1,92 +1,27 @@
-"""The command line: what it prints where, exit codes, and what it leaves on disk."""
+"""The command line: what it prints where, and what it leaves on disk."""
 
-import contextlib
 import io
 import json
-import os
-import pty
 import re
-import select
-import signal
 import subprocess
 import sys
-import threading
-import time
-from pathlib import Path
 from unittest import mock
 
-import diffrax
 import numpy as np
 import pytest
-import typer
 import xarray as xr
-import yaml
 from checkout import ROOT
-from command import simkit_command
-from simkit_physics import MODELS, POTENTIALS
-from simkit_solvers import PARTICLE_METHODS, SOLVERS, SolverInfo
+from command import EXPERIMENT, files_in, simkit_command
+from simkit_physics import MODELS
 
 import simkit
 import simkit.engines.paths
 import simkit.ensemble.sizes
 import simkit.machine.doctor
 import simkit.pictures
-from simkit import CLOSED_FORMS, OutputError, experiment_schema, load
-from simkit.cli import app, main
-from simkit.cli.catalogue import KINDS, first_sentence
+from simkit import OutputError
+from simkit.cli import main
 from simkit.cli.completion import template_names
-from simkit.cli.failures import reported
-from simkit.cli.typer_app import ELSEWHERE
-from simkit.closed_forms.registry import example_of
-from simkit.config import Experiment, ParticleExperiment
-from simkit.engines.paths import PathEngine
-from simkit.expressions import function_summaries
-from simkit.md.functions import FUNCTIONS
-from simkit.md.quantities import QUANTITIES
-
-EXPERIMENT = """\
-model: {type: GBM, mu: 0.05, sigma: 0.2}
-initial: {S: 100.0}
-time: {t1: 1.0, steps: 4}
-ensemble: {paths: 200, seed: 1}
-observe:
-  call: {value: "exp(-0.05*t) * maximum(S - 100, 0)", exact: 10.45}
-output: small.zarr
-"""
-EXPLOSION = """\
-model: {ode: {x: x**2}}
-initial: {x: 1.0}
-solver: Euler
-time: {t1: 100.0, steps: 100}
-output: small.zarr
-"""
-LONG_RUN = ["run", "small.yaml", "--set", "ensemble.paths=2000000000"]
-LONG_SENSITIVITY = ["sensitivity", *LONG_RUN[1:], "--wrt", "sigma"]
-LONG_STUDY = ["uncertainty", "small.yaml", "--set", "model.sigma={uniform: [0.1, 0.3]}"]
-LONG_STUDY += ["--set", "uncertainty.points=524288", "--set", "time.steps=4000"]
-KEYS = list(dict.fromkeys([*Experiment.model_fields, *ParticleExperiment.model_fields]))
-PARTICLES = [*POTENTIALS, "Tabulated", *PARTICLE_METHODS, *QUANTITIES, *FUNCTIONS]
-NAMES = list(dict.fromkeys([*MODELS, *SOLVERS, *CLOSED_FORMS, *function_summaries(), *KEYS, *PARTICLES]))
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch) -> Path:
-    """The current directory, with a small experiment in it."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "small.yaml").write_text(EXPERIMENT)
-    return tmp_path
-
-
-@pytest.fixture(scope="module")
-def dataset() -> xr.Dataset:
-    return simkit.run({key: value for key, value in yaml.safe_load(EXPERIMENT).items() if key != "output"})
-
-
-@pytest.fixture
-def finished(monkeypatch, dataset):
-    """Every run is over at once, with the result of the small experiment."""
-    monkeypatch.setattr(PathEngine, "run", lambda *arguments: dataset)
-
 
 OWN = """
 from typing import NamedTuple
@@ -129,14 +64,6 @@ def test_a_module_enters_a_model_of_its_own(folder, monkeypatch):
     wrong = simkit_command("--import", "my_other_models.py", "list")
     assert wrong.exit_code == 2
     assert "--import my_other_models.py: no such module; name it as Python does" in wrong.stderr
-
-
-def files_in(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir()}
-
-
-def content_of(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 class TestRun:
@@ -231,196 +158,6 @@ class TestRun:
         assert files_in(folder) == {"small.yaml", "small.zarr"}
 
 
-# Whoever runs the tests may have set SIGINT aside, which a process inherits.
-DEFAULT = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-HEEDFUL = f"{DEFAULT}; from simkit.cli import main; main()"
-
-
-def _read_to_the_end(terminal: int) -> None:
-    """Read what a program writes to its terminal, lest it wait for a reader for ever."""
-    with contextlib.suppress(OSError):
-        while os.read(terminal, 4096):
-            pass
-
-
-class TestFailures:
-    def test_errors_are_listed_and_exit_with_2(self, folder):
-        (folder / "small.yaml").write_text(EXPERIMENT.replace("sigma: 0.2", "sgima: 0.2"))
-        for command in (("run",), ("validate",)):
-            result = simkit_command(*command, "small.yaml")
-            assert result.exit_code == 2
-            assert result.stdout == ""
-            assert "small.yaml:1:" in result.stderr
-            error = json.loads(simkit_command(*command, "small.yaml", "--json").stdout)["error"]
-            assert error["kind"] == "InputError"
-            assert error["problems"] == result.stderr.splitlines()
-            assert error["message"] == "\n".join(error["problems"])
-        assert files_in(folder) == {"small.yaml"}
-
-    def test_a_command_by_its_name_elsewhere_is_led_to_simkits(self):
-        result = simkit_command("check", "small.yaml")
-        assert result.exit_code == 2
-        assert "No such command 'check'. Did you mean 'validate'?" in result.stderr
-        assert {*ELSEWHERE.values()} <= {
-            command.name or command.callback.__name__ for command in app.registered_commands
-        }
-
-    def test_a_set_that_cannot_be_read_exits_with_2(self, folder):
-        result = simkit_command("run", "small.yaml", "--set", "paths")
-        assert result.exit_code == 2
-        assert result.stderr == "--set paths: expected KEY=VALUE, as in --set model.sigma=0.3\n"
-
-    @pytest.mark.parametrize("option", ["--quiet", "--dry-run"])
-    def test_more_devices_than_there_are_exits_with_2(self, folder, option):
-        result = simkit_command("run", "small.yaml", option, "--set", "ensemble.devices=99")
-        assert result.exit_code == 2
-        assert result.stderr == ("ensemble.devices: is 99, and this process has 4; leave it out\n")
-
-    def test_a_path_that_becomes_infinite_exits_with_3_and_leaves_the_old_output(self, folder):
-        (folder / "explosion.yaml").write_text(EXPLOSION)
-        (folder / "small.zarr").mkdir()
-        (folder / "small.zarr" / ".zgroup").write_text("old")
-        before = content_of(folder)
-        result = simkit_command("run", "explosion.yaml", "--overwrite", "--json")
-        assert result.exit_code == 3
-        error = json.loads(result.stdout)["error"]
-        assert error["kind"] == "NumericalError"
-        assert "path 0: x = " in error["message"]
-        assert result.stderr == error["message"] + "\n"
-        assert content_of(folder) == before
-
-    def test_failed_paths_that_are_left_out_are_warned_of(self, folder, monkeypatch, dataset):
-        partial = dataset.assign_attrs(failed_paths=1, paths=64)
-        monkeypatch.setattr(PathEngine, "run", lambda *arguments: partial)
-        warning = "warning: 1 of 64 paths failed and are left out; "
-        assert simkit_command("run", "small.yaml").stderr.startswith(warning)
-        assert warning not in simkit_command("run", "small.yaml", "--quiet", "--overwrite").stderr
-
-    def test_a_file_that_is_not_there_exits_with_4(self, folder):
-        result = simkit_command("run", "smal.yaml", "--json")
-        assert result.exit_code == 4
-        assert json.loads(result.stdout)["error"] == {
-            "kind": "MissingFileError",
-            "message": "smal.yaml: no such file; did you mean 'small.yaml'?",
-            "problems": ["smal.yaml: no such file; did you mean 'small.yaml'?"],
-        }
-
-    def test_a_directory_that_is_not_there_exits_with_4_before_the_run(self, folder, monkeypatch):
-        monkeypatch.setattr(PathEngine, "run", None)
-        result = simkit_command("run", "small.yaml", "--out", "results/small.zarr")
-        assert result.exit_code == 4
-        assert result.stderr.startswith("results/small.zarr: the directory results does not exist")
-
-    @pytest.mark.usefixtures("finished")
-    def test_existing_output_is_refused_before_the_run_and_left_intact(self, folder, monkeypatch):
-        assert simkit_command("run", "small.yaml", "-q").exit_code == 0
-        before = content_of(folder)
-        with monkeypatch.context() as patch:
-            patch.setattr(PathEngine, "run", None)
-            result = simkit_command("run", "small.yaml")
-            assert result.exit_code == 4
-            assert (
-                result.stderr
-                == "small.zarr: exists already; to replace it use --overwrite, from Python overwrite=True\n"
-            )
-            result = simkit_command("run", "small.yaml", "--out", "small.nc")
-            assert result.exit_code == 4
-            assert result.stderr == "small.png: exists already; to replace it use --overwrite\n"
-        assert content_of(folder) == before
-        (folder / "small.zarr" / "old").touch()
-        assert simkit_command("run", "small.yaml", "-q", "--overwrite").exit_code == 0
-        assert set(content_of(folder)) == set(before)
-
-    @pytest.mark.parametrize(
-        ("raised", "code", "kind"),
-        [(KeyboardInterrupt, 130, "Interrupted"), (ZeroDivisionError, 1, "ZeroDivisionError")],
-    )
-    def test_whatever_ends_a_run_is_one_object_on_stdout(self, folder, monkeypatch, raised, code, kind):
-        def fail(*arguments):
-            raise raised
-
-        monkeypatch.setattr(PathEngine, "run", fail)
-        result = simkit_command("run", "small.yaml", "--json")
-        assert result.exit_code == code
-        assert json.loads(result.stdout)["error"]["kind"] == kind
-        assert files_in(folder) == {"small.yaml"}
-
-    @pytest.mark.more
-    @pytest.mark.parametrize(
-        ("number", "code", "arguments"),
-        [
-            (signal.SIGINT, 130, LONG_RUN),
-            pytest.param(signal.SIGTERM, 143, LONG_RUN, marks=pytest.mark.slow),
-            pytest.param(signal.SIGTERM, 143, LONG_SENSITIVITY, marks=pytest.mark.more),
-            pytest.param(signal.SIGINT, 130, LONG_STUDY, marks=pytest.mark.more),
-        ],
-    )
-    def test_a_signal_in_the_middle_leaves_nothing(self, folder, number, code, arguments):
-        """No thread keeps the process, whose runs would take minutes."""
-        ours, theirs = pty.openpty()  # a terminal, so that the progress bar says when the run has begun
-        command = [sys.executable, "-c", HEEDFUL, *arguments, "--threads", "2"]
-        environment = {**os.environ, "XLA_FLAGS": "", "TERM": "xterm", "COLUMNS": "120"}
-        process = subprocess.Popen(command, stderr=theirs, stdout=subprocess.PIPE, env=environment)
-        os.close(theirs)
-        try:
-            shown = b""
-            while b"/s" not in shown and select.select([ours], [], [], 60)[0]:
-                shown += os.read(ours, 4096)
-            assert re.search(rb"/[0-9.]+[GM] paths", shown)
-            process.send_signal(number)
-            threading.Thread(target=_read_to_the_end, args=(ours,), daemon=True).start()
-            stdout, _ = process.communicate(timeout=60)
-        finally:
-            process.kill()
-            os.close(ours)
-        assert process.returncode == code
-        assert stdout == b""
-        assert files_in(folder) == {"small.yaml"}
-
-    def test_a_signal_that_a_callback_loses_comes_again(self, capfd):
-        class Lost:
-            def __del__(self):
-                raise KeyboardInterrupt
-
-        def run():
-            with reported():
-                Lost()
-                for _ in range(500):
-                    time.sleep(0.01)
-
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)
-        try:
-            with pytest.raises(typer.Exit) as caught:
-                run()
-        finally:
-            signal.signal(signal.SIGINT, before)
-        assert caught.value.exit_code == 130
-        assert capfd.readouterr().err == "interrupted\n"
-
-    def test_a_signal_during_an_import_ends_the_process(self, tmp_path):
-        (tmp_path / "slow.py").write_text(
-            "import os, signal, time\nos.kill(os.getpid(), 2)\ntime.sleep(60)\n"
-        )
-        program = f"{DEFAULT}\nfrom simkit.cli.failures import reported\nwith reported():\n    import slow\n"
-        process = subprocess.run(
-            [sys.executable, "-c", program],
-            capture_output=True,
-            timeout=60,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
-        )
-        assert (process.returncode, process.stderr) == (130, b"interrupted\n")
-
-    @pytest.mark.parametrize("name", ["", ".", ".."])
-    def test_a_folder_is_not_an_output(self, folder, name):
-        result = simkit_command("run", "small.yaml", "--out", name)
-        assert result.exit_code == 2
-        assert result.stderr == f"{name or '.'}: must end in .zarr, .nc or .csv\n"
-
-    def test_an_unknown_option_exits_with_2(self, folder):
-        assert simkit_command("run", "small.yaml", "--fast").exit_code == 2
-        assert simkit_command("rnu", "small.yaml").exit_code == 2
-
-
 class TestOtherCommands:
     def test_validate_says_what_would_run(self, folder):
         result = simkit_command("validate", "small.yaml")
@@ -431,187 +168,6 @@ class TestOtherCommands:
 
     def test_schema_is_json(self):
         assert {"model", "time", "observe"} <= set(json.loads(simkit_command("schema").stdout)["properties"])
-
-    def test_list_names_everything(self):
-        result = simkit_command("list")
-        groups = json.loads(simkit_command("list", "--json").stdout)
-        listed = {name for group in groups.values() for name in group}
-        assert listed == {*NAMES, *template_names()}
-        for name in listed:
-            assert f"\n  {name} " in result.stdout
-        assert all(line for group in groups.values() for line in group.values())
-
-    def test_list_shows_one_kind(self):
-        groups = json.loads(simkit_command("list", "--json").stdout)
-        shown = [json.loads(simkit_command("list", kind, "--json").stdout) for kind in KINDS]
-        assert [group for kind in shown for group in kind] == list(groups)
-        assert shown[0]["models of mechanics"]["NBody"] == (
-            "Four bodies in a plane under their softened gravity"
-        )
-        result = simkit_command("list", "model")
-        assert (result.exit_code, result.stderr) == (
-            2,
-            "list: nothing of the kind 'model'; did you mean 'models'?\n",
-        )
-
-    @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
-    def test_a_summary_is_no_half_sentence(self, model):
-        summary = first_sentence(model)
-        assert not re.search(r"([,;:]| (is|are|of|with|and|for|by|the|where))$", summary)
-        assert "; " not in summary
-
-    def test_describe_takes_several_names_and_lists_all_unknown_ones(self):
-        names = ["GBM", "EulerMaruyama", "time.steps"]
-        alone = [simkit_command("describe", name).stdout.strip() for name in names]
-        page = simkit_command("describe", *names, "GBM").stdout
-        assert [part.strip() for part in page.split("─" * 72)] == alone
-        actual = json.loads(simkit_command("describe", *names, "--json").stdout)["described"]
-        assert actual == [json.loads(simkit_command("describe", name, "--json").stdout) for name in names]
-        result = simkit_command("describe", "GBM", "GMB", "time.step")
-        assert result.exit_code == 2
-        assert [line.split(";")[0] for line in result.stderr.splitlines()] == [
-            "nothing is called 'GMB'",
-            "nothing is called 'time.step'",
-        ]
-        assert result.stdout == simkit_command("describe", "GBM").stdout
-        as_json = simkit_command("describe", "GBM", "GMB", "--json")
-        assert as_json.exit_code == 2
-        assert json.loads(as_json.stdout)["error"]["problems"] == result.stderr.splitlines()[:1]
-
-    def test_describe_of_a_key_inside_a_section_is_its_line(self):
-        page = simkit_command("describe", "time.steps").stdout
-        assert page.startswith("time.steps: key of time\n\n")
-        assert json.loads(simkit_command("describe", "time", "--json").stdout)["sections"][0]["keys"]
-        result = simkit_command("describe", "time.step")
-        assert (result.exit_code, result.stderr) == (
-            2,
-            "nothing is called 'time.step'; did you mean 'steps'? (`simkit describe time` shows its keys)\n",
-        )
-
-    @pytest.mark.parametrize("name", NAMES)
-    def test_describe_knows_every_name(self, name):
-        page = simkit_command("describe", name)
-        content = json.loads(simkit_command("describe", name, "--json").stdout)
-        assert (page.exit_code, page.stderr) == (0, "")
-        assert page.stdout.startswith(f"{name}: {content['kind']}\n")
-        assert content["text"]
-        assert not set("\\$") & set(page.stdout), "LaTeX is left over"
-
-    @pytest.mark.parametrize(
-        ("name", "properties"),
-        [
-            (
-                "SRIW1",
-                {
-                    "for": "stochastic equations",
-                    "calculus": "ito",
-                    "noise may be": "additive, scalar, diagonal",
-                    "adaptive for": "additive, scalar, diagonal",
-                    "strong order": "additive 1.5, diagonal 1.5",
-                    "weak order": "additive 2, diagonal 1.5, scalar 2",
-                    "from": "simkit",
-                },
-            ),
-            (
-                "EulerHeun",
-                {
-                    "for": "stochastic equations",
-                    "calculus": "stratonovich",
-                    "noise may be": "additive, scalar, diagonal, commutative, general",
-                    "adaptive for": "additive, scalar, diagonal, commutative, general",
-                    "strong order": "additive 1, commutative 1, general 0.5",
-                    "weak order": "additive 1, commutative 1, general 1",
-                    "from": "diffrax",
-                },
-            ),
-            ("Rodas5P", {"for": "ordinary equations", "order": "5", "from": "simkit"}),
-            ("GBM", {"calculus": "ito", "noise is": "scalar", "noises": "W"}),
-        ],
-    )
-    def test_describe_shows_the_properties(self, name, properties):
-        page = simkit_command("describe", name).stdout
-        for label, value in properties.items():
-            assert re.search(rf"^  {label} +{re.escape(value)}$", page, re.MULTILINE), label
-        assert re.search(r"^Reference: .*doi:10\.", page, re.MULTILINE | re.DOTALL)
-
-    @pytest.mark.parametrize("name", MODELS)
-    def test_yaml_of_a_model_is_an_experiment(self, name):
-        content = json.loads(simkit_command("describe", name, "--json").stdout)
-        assert "doi:" in content["reference"]
-        assert all(row["unit"] and row["description"] for row in content["parameters"])
-        simulation = load(content["yaml"])
-        assert type(simulation.problem).__name__ == name
-        assert f"  {content['yaml'].splitlines()[0]}\n" in simkit_command("describe", name).stdout
-
-    @pytest.mark.parametrize("name", CLOSED_FORMS)
-    def test_yaml_of_a_closed_form_has_its_value(self, name):
-        content = json.loads(simkit_command("describe", name, "--json").stdout)
-        decay = {"model": {"ode": {"y": "x - y"}}, "initial": {"y": 0}, "time": {"t1": 1, "steps": 1}}
-        simulation = load(decay | yaml.safe_load(content["yaml"]))
-        assert simulation.constants["x"] == CLOSED_FORMS[name](**example_of(name))
-
-    @pytest.mark.parametrize("name", KEYS)
-    def test_describe_of_a_key_shows_all_below_it_and_an_example_that_is_one(self, name):
-        content = json.loads(simkit_command("describe", name, "--json").stdout)
-        page = simkit_command("describe", name).stdout
-        definitions = experiment_schema()["$defs"]
-        below = {"time": "Time", "ensemble": "Ensemble", "save": "Save", "observe": "ObservableSettings"}
-        if name in below:
-            shown = [row["name"] for row in content["sections"][0]["keys"]]
-            assert shown == list(definitions[below[name]]["properties"])
-        for section in content["sections"]:
-            for row in section["keys"]:
-                assert re.search(rf"^  {row['name']} ", page, re.MULTILINE)
-                assert row["description"][:20] in page
-        if content["yaml"]:
-            assert set(yaml.safe_load(content["yaml"])) == {name}
-
-    def test_describe_says_whose_each_meaning_of_a_parameter_is(self):
-        page = simkit_command("describe", "solver").stdout
-        first, second = re.search(
-            r"^  friction +(BAOAB: rate .+\.)\n +(BrownianDynamics: rate .+)$", page, re.MULTILINE
-        ).groups()
-        assert first == "BAOAB: rate at which velocities are forgotten."
-        assert second.startswith("BrownianDynamics: rate at which velocities would be")
-        assert not re.search(r": (of|in|that) ", page.partition("In molecular dynamics")[2])
-
-    @pytest.mark.parametrize("name", ["Yukawa", "Buckingham", "BornMayer"])
-    def test_describe_leaves_no_marks_of_bold_words(self, name):
-        assert "Collapses" in simkit_command("describe", name).stdout
-        assert "**" not in simkit_command("describe", name).stdout
-
-    def test_describe_of_a_function_of_molecular_dynamics_shows_its_keys(self):
-        page = simkit_command("describe", "rdf").stdout
-        assert page.startswith("rdf: function of molecular dynamics\n\nThe radial distribution function g(r)")
-        assert re.search(r"^  max +required +The largest distance", page, re.MULTILINE)
-        assert "  observe: {x: {rdf: {bins: 200, max: 3.0}}}" in page
-
-    def test_describe_says_where_a_solver_of_ones_own_is_from(self):
-        own = type("Own", (diffrax.Euler,), {"__module__": "mine.solvers", "__doc__": "A step of one's own."})
-        with mock.patch.dict(SOLVERS, {"Own": SolverInfo(own, "one's own", order=1)}):
-            page = simkit_command("describe", "Own").stdout
-        assert re.search(r"^  from +mine$", page, re.MULTILINE)
-        assert "A step of one's own." in page
-
-    def test_a_template_is_listed_by_a_whole_sentence(self):
-        templates = json.loads(simkit_command("list", "templates", "--json").stdout)["templates"]
-        assert templates["adaptive_sde"].endswith(": a price that is calm except for a day of news")
-        assert templates["ode"].endswith(": Lorenz's weather")
-
-    def test_describe_of_a_key_without_its_section_names_both(self):
-        result = simkit_command("describe", "discrete")
-        assert result.exit_code == 2
-        assert result.stderr == (
-            "nothing is called 'discrete' by itself; see `simkit describe constants.discrete` or "
-            "`simkit describe model.discrete`\n"
-        )
-
-    def test_describe_suggests_a_name(self):
-        result = simkit_command("describe", "hestn")
-        assert result.exit_code == 2
-        assert result.stderr == (
-            "nothing is called 'hestn'; did you mean 'Heston'? (`simkit list` shows all names)\n"
-        )
 
     @pytest.mark.parametrize("template", template_names())
     def test_new_writes_a_valid_experiment_once(self, tmp_path, monkeypatch, template):
@@ -732,15 +288,3 @@ def test_completion_script(shell):
     result = simkit_command(env={"_SIMKIT_COMPLETE": f"source_{shell}"})
     assert result.exit_code == 0
     assert "_SIMKIT_COMPLETE" in result.stdout
-
-
-def test_completion_knows_exactly_the_names_that_describe_knows():
-    def complete(words: str) -> set[str]:
-        count = str(len(words.split()) - words.endswith("?"))
-        words = words.rstrip("?")
-        environment = {"_SIMKIT_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": count}
-        return set(simkit_command(env=environment).stdout.split())
-
-    assert complete("simkit describe ?") == {*MODELS, *SOLVERS, *CLOSED_FORMS, *KEYS, *PARTICLES}
-    assert complete("simkit describe Hes?") == {"Heston"}
-    assert complete("simkit new ?") == set(template_names())

@@ -54,7 +54,7 @@ def test_what_is_out_of_range_on_a_path_is_not_a_number(name):
     assert np.isnan(CLOSED_FORMS[name](**{**given, wrong: jnp.float32(-1)}))
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_the_volatility_that_a_price_implies():
     """Of options out of the money, whose prices keep their figures, to 1e-12 at all strikes."""
     worst = {"plain": 0.0, "traced": 0.0}
@@ -131,7 +131,7 @@ RUN = {
 NOW = {"S": 100.0, "K": 100.0, "r": 0.05}
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_closed_forms_in_constants_and_values():
     """The price of tomorrow, discounted, is on average that of today."""
     result = simkit.run(RUN)

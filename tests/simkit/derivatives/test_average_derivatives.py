@@ -59,6 +59,7 @@ def z(found: tuple[float, float], exact: float, error: float = 0.0) -> float:
     return (found[0] - exact) / np.hypot(found[1], error)
 
 
+@pytest.mark.slow
 def test_inverse_powers_have_one_number_for_energy_size_and_temperature():
     r"""$\epsilon\sigma^n/kT$ is all that configurations depend on, so that, sample by sample,
     $\sigma\partial_\sigma = n\epsilon\partial_\epsilon$ and $\epsilon\partial_\epsilon + T\partial_T$ of an
@@ -208,8 +209,8 @@ MIXED = fluid(
 NUMBERS = ["sigma.A", "epsilon.B", "pairs.A-B.epsilon", "cutoff"]
 
 
-@pytest.mark.parametrize("count", [0, 600])
-@pytest.mark.parametrize("precision", ["float64", "mixed"])
+@pytest.mark.parametrize("count", [pytest.param(0, marks=pytest.mark.slow), 600])
+@pytest.mark.parametrize("precision", ["float64", pytest.param("mixed", marks=pytest.mark.slow)])
 def test_slopes_of_energy_and_pressure_are_those_of_single_points(precision, count, monkeypatch):
     """By numbers of species and of pairs, over lists and over all pairs, at the first positions."""
     from simkit_physics.particles import choice
@@ -234,6 +235,7 @@ def test_slopes_of_energy_and_pressure_are_those_of_single_points(precision, cou
         assert changes.virial.trace[0, i] / (3 * volume) == pytest.approx(pressure, rel=tolerance), key
 
 
+@pytest.mark.slow
 def test_tails_and_constants_add_their_explicit_terms():
     """The correction for what lies beyond the cutoff, and the constants that an observable names."""
     plain = fluid(
@@ -264,6 +266,7 @@ def test_tails_and_constants_add_their_explicit_terms():
     assert product["depth"] == pytest.approx(product["epsilon"] + mean["P"], rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.user_code  # in quick code some normals, which are float32, have another last bit
 def test_a_run_with_slopes_is_the_run_without(tmp_path):
     """Steps, seeds and rows are those of `simkit run`."""

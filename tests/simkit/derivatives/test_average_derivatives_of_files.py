@@ -118,6 +118,7 @@ def test_what_fluctuations_do_not_give_is_refused(experiment, message):
     assert problem(experiment).startswith(message)
 
 
+@pytest.mark.slow
 def test_a_jump_is_no_obstacle_where_only_the_temperature_moves():
     found = simkit.sensitivity(studied(["temperature"], observe={"C": "potential_energy > -600"}))
     assert np.isfinite(float(found["C_derivative"][0]))
@@ -144,6 +145,7 @@ def found() -> xr.Dataset:
     return simkit.sensitivity(experiment | {"variants": {"cold": None, "warm": {"constants.T0": 1.5}}})
 
 
+@pytest.mark.slow
 def test_the_dataset_is_like_that_of_an_ensemble(found, tmp_path):
     one = one_variant(found, "warm")
     assert found["P_derivative"].dims == ("variant", "parameter")

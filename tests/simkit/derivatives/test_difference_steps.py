@@ -97,7 +97,7 @@ def test_a_step_is_too_long_where_orders_differ_by_more_than_noise_explains(
     assert is_too_long(*figures) is too_long
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_target_of_0_has_steps_that_its_paths_can_follow():
     """The paths spread by a thousandth, and steps of 0.02 would carry all of them across."""
     result = sensitivity(PULLED)
@@ -110,7 +110,7 @@ def test_a_target_of_0_has_steps_that_its_paths_can_follow():
     assert result["above_derivative_step_error"].item() < 2 * error
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_value_that_no_path_reaches_has_no_slope():
     """Of steps to 0.04 alone the longest would, and give a slope of the wrong sign."""
     result = sensitivity({**PULLED, "observe": {"above": "X > 0.03"}})
@@ -119,7 +119,7 @@ def test_a_value_that_no_path_reaches_has_no_slope():
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("precision", ["float32", pytest.param("float64", marks=pytest.mark.more)])
+@pytest.mark.parametrize("precision", ["float32", pytest.param("float64", marks=pytest.mark.slow)])
 def test_a_smooth_value_that_bends_within_a_step(precision):
     experiment = {
         "constants": {"m": 0.0},
@@ -173,7 +173,7 @@ def test_steps_of_values_with_noise_stay_long():
     assert result["digital_derivative_sd"].item() == pytest.approx(sd, rel=0.1)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_differences_on_adaptive_steps_have_the_error_of_both():
     """That of their own steps, and that of the tolerances, which a difference divides by its step."""
     experiment = {
@@ -212,7 +212,7 @@ def test_rounding_is_no_reason_for_shorter_steps():
     assert result["rounded_derivative"].item() == pytest.approx(3e-7, rel=0.3)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_copies_with_too_large_a_difference_come_closer(monkeypatch):
     """Poisson's P(N > n): at 0.8 sd to either side a difference is off by 10 %, at 0.2 sd by 0.7 %."""
     monkeypatch.setattr("simkit.derivatives.derivative_part.coupled_part.__defaults__", (0.04,))

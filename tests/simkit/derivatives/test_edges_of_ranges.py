@@ -33,14 +33,14 @@ def derivative(experiment, wrt, of, **section):
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("method", ["auto", "finite_differences"])
+@pytest.mark.parametrize("method", ["auto", pytest.param("finite_differences", marks=pytest.mark.slow)])
 def test_a_constant_in_the_distribution_of_an_initial_value_has_its_derivative(method):
     estimate, _, _ = derivative(OU, "m", "end", method=method)
     assert estimate == pytest.approx(DECAY, rel=1e-9)
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("method", ["auto", "score"])
+@pytest.mark.parametrize("method", [pytest.param("auto", marks=pytest.mark.slow), "score"])
 @pytest.mark.parametrize("name", ["m", pytest.param("s", marks=pytest.mark.more)])
 def test_a_digital_depends_on_the_distribution_of_the_initial_value(method, name):
     """After so few steps that its spread still matters."""
@@ -54,7 +54,7 @@ def test_a_digital_depends_on_the_distribution_of_the_initial_value(method, name
     assert abs(estimate - wanted) < LIMIT * error < 0.5 * abs(wanted)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_second_derivatives_see_how_a_distribution_bends():
     experiment = {
         **OU,
@@ -78,7 +78,7 @@ def test_second_derivatives_see_how_a_distribution_bends():
     assert abs(result["above_second"].item() - wanted) < LIMIT * result["above_second_stderr"].item()
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_the_mean_of_a_truncated_start_has_first_and_second_derivatives():
     numbers = {"m": 0.3, "s": 0.5, "low": 0.1, "high": 1.0}
     experiment = {
@@ -111,7 +111,7 @@ uncertainty: {method: propagate, points: 256, paths: 4}
 """
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_uncertainty_sees_the_distribution_of_an_initial_value():
     study = uncertainty(DISTRIBUTION)
     sd = float(study["sd"].sel(observable="x"))
@@ -170,8 +170,8 @@ MERTON = {
 }
 
 
-@pytest.mark.more
-@pytest.mark.parametrize("of", ["call", "digital"])
+@pytest.mark.slow
+@pytest.mark.parametrize("of", ["call", pytest.param("digital", marks=pytest.mark.slow)])
 def test_the_number_of_jumps_grows_with_the_time(of):
     def exact(T):
         price = {"S": 100.0, "r": 0.05, "sigma": 0.2, "lam": 1.0, "m": -0.1, "delta": 0.3, "T": T}
@@ -185,7 +185,7 @@ def test_the_number_of_jumps_grows_with_the_time(of):
     assert abs(estimate - wanted) < LIMIT * error < 0.5 * abs(wanted)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_differences_stay_in_the_range_of_an_initial_value():
     experiment = {
         "model": {"type": "CIR", "kappa": 1.5, "theta": 0.04, "sigma": 0.3},
@@ -215,8 +215,8 @@ def test_one_sided_differences_are_exact_for_cubics(side):
     assert applied(both, lambda x, y: 3 * x * y + x**2 + y**2, np.array([0.1, 0.2])) == pytest.approx(3)
 
 
-@pytest.mark.more
-@pytest.mark.parametrize("wrt", ["S", pytest.param("model.sigma", marks=pytest.mark.more)])
+@pytest.mark.slow
+@pytest.mark.parametrize("wrt", ["S", pytest.param("model.sigma", marks=pytest.mark.slow)])
 def test_a_price_that_stops_at_zero_with_full_noise_is_no_smooth_path(wrt):
     """At beta = 0 the price is a Brownian motion absorbed at zero: Bachelier's price less the image's."""
     experiment = {
@@ -243,7 +243,7 @@ def test_a_price_that_stops_at_zero_with_full_noise_is_no_smooth_path(wrt):
     assert abs(estimate - wanted) < LIMIT * error + 0.01  # Euler's steps see zero late
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_the_mean_with_coupled_copies_is_that_of_the_run():
     experiment = {
         "model": {"type": "BirthDeath", "birth_rate": 1.0, "death_rate": 0.9},
@@ -258,7 +258,7 @@ def test_the_mean_with_coupled_copies_is_that_of_the_run():
     )
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_mean_at_the_date_of_exercise_is_no_smooth_path():
     experiment = {
         "constants": {"K": 100.0},
@@ -314,7 +314,7 @@ def test_a_strike_moves_no_date_of_exercise():
     assert float(result["put_derivative_step_error"][1]) == of_time  # there is no other step
 
 
-@pytest.mark.more
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("second", "moved"), [(["K"], "K"), ([["sigma", "r"]], "sigma and r"), (["t1"], "t1")]
 )
@@ -328,7 +328,7 @@ def test_second_derivatives_in_what_moves_the_best_policy_are_refused(second, mo
         sensitivity({**BERMUDAN, **few})
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_second_derivatives_in_where_paths_begin_need_no_other_policy():
     section = {"wrt": ["S", "K"], "second": ["S", ["S", "K"]]}
     result = sensitivity({**BERMUDAN, "ensemble": {"paths": 2**18, "seed": 4}, "sensitivity": section})
@@ -349,7 +349,7 @@ CURVE = {
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("wrt", ["tau", "time.t1"])
+@pytest.mark.parametrize("wrt", [pytest.param("tau", marks=pytest.mark.slow), "time.t1"])
 def test_jumps_of_a_curve_do_not_move_against_steps(wrt):
     with pytest.raises(InputError, match="shifts the jumps of a curve relative to the step grid"):
         sensitivity({**CURVE, "sensitivity": {"wrt": [wrt]}})

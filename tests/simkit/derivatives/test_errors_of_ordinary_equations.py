@@ -56,7 +56,7 @@ def check(solver, within):
             assert np.all(reported <= 10 * within)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_derivatives_take_the_steps_that_they_need():
     """Those of the state would be off by more than the derivative."""
     check("Tsit5", 2e-6)
@@ -200,7 +200,7 @@ def test_a_value_that_jumps_is_neither_smoothed_nor_scored_without_noise():
     )
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_paths_that_fail_are_left_out_of_the_step_error_too():
     """x' = a x² goes to infinity before t = 1 where x begins above 1."""
     explodes = {

@@ -42,7 +42,7 @@ def slope(price, x: float, h: float) -> tuple[float, float]:
     return (up - down) / (2 * h), (up - 2 * here + down) / h**2
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_variance_that_touches_zero():
     """The derivative along the path has a spread of many times its usual error."""
     results = over_seeds(WILD, 2048, {"time.steps": 64, "sensitivity.wrt": ["v"]})
@@ -57,7 +57,7 @@ def test_delta_and_gamma_at_a_barrier():
     check_coverage(over_seeds(second, 2048, {}), {("watched", "S"): delta, ("watched", "S, S"): gamma})
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_the_delta_of_a_digital():
     digital = {
         **BARRIER,
@@ -74,7 +74,7 @@ def test_the_delta_of_a_digital():
     check_coverage(results, {("digital", label): value for label, value in exact.items()})
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_the_rates_of_a_network():
     exact = {}
     for q, name in enumerate(("avg", "tail")):
@@ -83,7 +83,7 @@ def test_the_rates_of_a_network():
     check_coverage(over_seeds(NETWORK, 1024, {}), exact)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_mean_over_one_noise_by_hand_varies_less():
     """The price given the path of its variance: the same derivatives, of far less variance."""
     spot = (

@@ -96,7 +96,7 @@ def test_a_variance_that_stays_away_from_zero_keeps_the_pathwise_derivative():
     assert [each[3:] for each in of(dataset, "call")] == [("pathwise", "continuous in the path")] * 3
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_what_grows_as_steps_become_shorter_is_refused():
     """Sixteen steps, and a sample whose tail alone says nothing: it is the same paths on eight that do."""
     coarse = {"time.steps": 16, "ensemble.paths": 4096, "ensemble.seed": 17}
@@ -105,7 +105,7 @@ def test_what_grows_as_steps_become_shorter_is_refused():
     assert "it grows as steps become shorter" in reason
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_requested_differences_use_the_steps_that_have_a_variance():
     dataset = simkit.sensitivity(WILD, "v", overrides={"sensitivity.method": "finite_differences"})
     (mean, error, _, _, reason), exact = of(dataset, "call")[0], heston_slopes()["v"]
@@ -119,7 +119,7 @@ def test_the_requested_method_is_used():
     assert of(dataset, "call")[0][3] == "pathwise"
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_where_a_score_is_infinite_the_value_is_smoothed():
     """The drift of a digital under Heston's model, whose noise vanishes: no path of the pilot may be lost.
 
@@ -167,7 +167,7 @@ def watched_barrier(S: float, dates: int) -> float:
     return float(before(np.log([S]), value)[0])
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_second_derivatives_at_barriers_are_smoothed_twice():
     """A barrier watched at dates, and one at all times: against quadrature and the closed form."""
     h = 0.5
@@ -188,7 +188,7 @@ def test_second_derivatives_at_barriers_are_smoothed_twice():
             assert kind == "derivative" or sd < spread[name]
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_continuous_barrier_is_smoothed_where_it_may_be_touched():
     """Along the path the delta varies five times as much, and more with shorter steps."""
     given = {**BARRIER, "time": {"t1": 1.0, "steps": 50}, "sensitivity": {"wrt": ["S", "r", "K"]}}
@@ -212,7 +212,7 @@ def master_equation(c1: float, c2: float) -> tuple[float, float]:
     return float(p @ X), float(p[X < 12].sum())
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_network_takes_the_estimator_with_the_least_variance_for_its_cost():
     """And the numbers are those of the master equation."""
     auto = simkit.sensitivity(NETWORK)
@@ -232,7 +232,7 @@ def test_a_network_takes_the_estimator_with_the_least_variance_for_its_cost():
             assert name == "tail" or "variance × cost 0." in reason
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_an_estimator_that_costs_more_is_not_taken(monkeypatch):
     few = {"ensemble.paths": 1024, "sensitivity.of": ["avg"], "sensitivity.wrt": ["c1"]}
     assert {each[3] for each in of(simkit.sensitivity(NETWORK, overrides=few), "avg")} == {"score"}
@@ -241,7 +241,7 @@ def test_an_estimator_that_costs_more_is_not_taken(monkeypatch):
 
 
 @pytest.mark.user_code
-@pytest.mark.more
+@pytest.mark.slow
 def test_the_choice_and_its_bits_are_the_same_on_two_devices():
     few = {"time.steps": 63, "ensemble.paths": 5000}
     one, two = (simkit.sensitivity(WILD, overrides={**few, "ensemble.devices": n}) for n in (1, 2))

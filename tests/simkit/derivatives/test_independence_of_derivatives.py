@@ -48,7 +48,9 @@ VALUE = ("maximum(min(X) + 1, 0)", "maximum(1 - max(-X), 0)"), {"wrt": ["X"], "s
 
 
 @pytest.mark.more
-@pytest.mark.parametrize(("texts", "section", "kind"), [CONDITION, VALUE])
+@pytest.mark.parametrize(
+    ("texts", "section", "kind"), [CONDITION, pytest.param(*VALUE, marks=pytest.mark.slow)]
+)
 def test_the_least_value_is_the_largest_with_the_other_sign(texts, section, kind):
     """By the same estimators, with the same errors: also in where paths begin, and of second derivatives."""
     least, largest = (

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from derivative_examples import LIMIT, derivative
 from scipy.stats import norm
+from slow_cases import slow_but
 
 from simkit import InputError, NumericalError, load, sensitivity, uncertainty
 from simkit.derivatives import find_target
@@ -24,7 +25,7 @@ BENT = {
 }
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_kink_of_the_equations_is_in_second_derivatives():
     """In two steps of 1/2 the drift is -E[max(Z/sqrt(2) - b, 0)]/2: its second derivative is a density."""
     wanted = -0.5 * math.sqrt(2) * norm.pdf(0.5 * math.sqrt(2))
@@ -48,7 +49,7 @@ def test_a_kink_of_an_ordinary_equation_is_in_second_derivatives():
     assert estimate == pytest.approx(3 * math.exp(1.5), rel=0.01)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_kink_that_one_of_two_parameters_leaves_alone_bends_nothing():
     """The variance of Heston's model is cut off at zero, and the price does not move it."""
     experiment = {
@@ -149,7 +150,7 @@ def test_of_a_uniform_distribution_the_lower_end_stays_in_the_range():
         assert [is_in_range(simulation, targets, [step]) for step in (0.001, -0.001)] == [True, False]
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_path_that_rests_where_the_value_jumps_has_no_weight():
     experiment = {
         "constants": {"c": 0.0},
@@ -197,7 +198,7 @@ def test_conditions_on_time_do_not_move_against_steps(changed, wrt, second):
         sensitivity({**experiment, "sensitivity": section})
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_adaptive_steps_see_a_condition_on_time():
     experiment = {
         "constants": {"tau": 0.45},
@@ -221,7 +222,7 @@ STRIKE = {
 D2 = (math.log(1 / 1.1) - 0.02) / 0.2
 
 
-@pytest.mark.more
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "kind"), [("S > K", "derivative"), ("maximum(S - K, 0)", "second")])
 def test_a_strike_on_a_curve_is_in_the_condition(text, kind):
     wanted = norm.pdf(D2) / (1.1 * 0.2) * (-1 if kind == "derivative" else 1)
@@ -257,10 +258,10 @@ CORRELATED = {
 }
 
 
-@pytest.mark.more
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    ["inline", *(pytest.param(x, marks=pytest.mark.more) for x in ("Heston", "SABR", "MultiAssetGBM"))],
+    ["inline", *slow_but((), ("Heston", "SABR", "MultiAssetGBM"))],
 )
 def test_at_a_correlation_of_one_the_other_noise_counts(name):
     """The distribution of one variable does not depend on its correlation with another."""
@@ -340,7 +341,7 @@ def test_no_differences_at_a_rate_below_zero():
     assert abs(given - 9 * math.exp(-1)) < LIMIT * error
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_leaps_have_no_path_to_put_one_event_more_into():
     leaping = {**ARRIVALS, "solver": "TauLeaping", "ensemble": {"paths": 2**9, "seed": 1, "devices": 1}}
     estimate, error, estimator, _ = derivative(leaping, "alpha", "count")
@@ -376,7 +377,7 @@ def test_differences_in_time_are_of_the_size_of_a_run():
         assert estimate == pytest.approx(wanted, abs=1e-5)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_differences_stay_where_there_is_a_distribution():
     experiment = {
         "constants": {"s": 0.0},
@@ -435,7 +436,7 @@ def test_a_state_variable_is_not_smoothed():
         derivative({**BENT, "observe": {}}, "b", "X", method="smoothing")
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_copies_that_leap_have_no_rate_below_zero():
     """A fused product less its rounded self is below zero: each path of TauLeaping failed."""
     leaping = {
@@ -537,7 +538,7 @@ def test_an_event_at_the_start_moves_what_begins_at_random():
         assert first_choice({**experiment, "events": events}, "b", "high").method == method
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_an_integral_sees_what_is_compared_before_an_event_and_after_it():
     """Its trapezia end at the one value and begin at the other, and smoothing held the last alone."""
     experiment = {
@@ -586,7 +587,7 @@ def test_where_the_noise_bends_steps_that_read_its_slope_jump(solver, jumps):
     assert first_choice({**BROKEN, "model": drift, "solver": solver}, "x0", "end").method == "pathwise"
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_model_whose_noise_bends_jumps_in_a_converted_step():
     """The mean stays where it is, and paths of a converted model have a slope of 1.4 in their start."""
     converted = {**BROKEN, "solver": {"type": "Heun", "convert": True}}

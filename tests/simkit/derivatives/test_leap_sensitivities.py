@@ -91,7 +91,9 @@ def test_derivatives_less_their_step_bias_are_the_exact_ones(method, experiment,
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("method", ["coupled_differences", "score", "finite_differences"])
+@pytest.mark.parametrize(
+    "method", [pytest.param("coupled_differences", marks=pytest.mark.slow), "score", "finite_differences"]
+)
 def test_the_step_bias_of_a_derivative_is_reported(method):
     result = figures(ARRIVALS, **{"sensitivity.method": method, "ensemble.paths": 1000})
     for name, value in arrivals().items():

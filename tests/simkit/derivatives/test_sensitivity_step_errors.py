@@ -75,14 +75,21 @@ def covered(experiment, exact, seeds, crossing=(), **overrides):
     return without
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_derivatives_less_their_step_bias_are_the_exact_ones():
     """Of eight steps: pathwise, smoothed and mixed estimators, of first and second order."""
     covered(GBM, GREEKS, 12)
 
 
-@pytest.mark.more
-@pytest.mark.parametrize("method", ["score", "finite_differences", "reverse"])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "method",
+    [
+        "score",
+        pytest.param("finite_differences", marks=pytest.mark.slow),
+        pytest.param("reverse", marks=pytest.mark.slow),
+    ],
+)
 def test_other_estimators_have_the_same_step_bias(method):
     changes = {
         "score": {"sensitivity.of": ["digital"]},
@@ -111,7 +118,7 @@ def square_root(x, kappa, theta, sigma):
 PROCESSES = [
     ("OrnsteinUhlenbeck", ornstein_uhlenbeck, "X", 3.0, {"theta": 2.0, "mu": 1.0, "sigma": 0.5}),
     pytest.param(
-        *("CIR", square_root, "r", 0.09, {"kappa": 1.5, "theta": 0.06, "sigma": 0.2}), marks=pytest.mark.more
+        *("CIR", square_root, "r", 0.09, {"kappa": 1.5, "theta": 0.06, "sigma": 0.2}), marks=pytest.mark.slow
     ),
 ]
 
@@ -167,7 +174,7 @@ def test_code_is_made_quickly_for_levels_of_few_paths_alone():
         assert [x.quick for x in requests if isinstance(x.program, DerivativeProgram)] == quick
 
 
-@pytest.mark.more
+@pytest.mark.slow
 @pytest.mark.user_code
 def test_step_errors_do_not_depend_on_how_code_is_made(monkeypatch):
     """But for the last digit of normals in float32, which a compiler may round in one way or another."""
@@ -181,7 +188,7 @@ def test_step_errors_do_not_depend_on_how_code_is_made(monkeypatch):
         assert quick[key] == pytest.approx(full[key], rel=1e-6)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_where_dates_are_those_of_steps_they_stay_when_steps_are_halved():
     """The level has twice as many steps and uses every other one: what is left is exact."""
     changes = {
@@ -226,7 +233,7 @@ def test_a_run_that_sees_fewer_exact_states_binds_the_rows_that_it_saves():
         assert other.bind({}).grid.rows == other.grid.rows == 3
 
 
-@pytest.mark.more
+@pytest.mark.slow
 @pytest.mark.user_code
 def test_bits_do_not_depend_on_threads_devices_and_chunks():
     changes = {
@@ -258,7 +265,7 @@ STEEP = {  # each step of -50x multiplies by -1.27, and the derivative of y by x
 }
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_derivative_that_its_step_bias_makes_ends_the_command_with_3(tmp_path):
     """The mean is 10 all the same: the derivative alone is marked and named, and the command fails."""
     file, target = tmp_path / "steep.yaml", tmp_path / "steep.nc"
@@ -288,7 +295,7 @@ def test_a_derivative_that_its_step_bias_makes_ends_the_command_with_3(tmp_path)
     assert "no result" not in enough.stdout
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_python_warns_of_a_mean_and_a_derivative_that_step_biases_make():
     with pytest.warns(UserWarning, match=r"^! y, y by x: no result") as caught:
         result = simkit.sensitivity(STEEP, overrides={"observe.y": "x"})
@@ -315,7 +322,7 @@ def test_a_derivative_of_nothing_but_rounding_is_a_result():
     assert json.loads(result.attrs["unresolved"]) == json.loads(result.attrs["too_few_steps"]) == {}
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_steps_that_matter_are_reported():
     """Eight steps leave more than 5 % of the derivative."""
     changes = {
@@ -346,7 +353,7 @@ FELLER = {
 }
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_an_estimator_whose_variance_grows_with_the_steps_is_no_result():
     """Heston where the variance touches zero: 228 ± 263 was printed where 49.34 is right."""
     result = simkit.sensitivity(FELLER, overrides={"sensitivity.method": "reverse"})
@@ -371,7 +378,7 @@ def test_an_estimator_whose_variance_grows_with_the_steps_is_no_result():
     assert error < 10
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_heavy_tail_is_flagged(monkeypatch):
     """The second derivative of a Heston digital, smoothed: few paths make the variance, at any step.
 
@@ -397,8 +404,8 @@ def test_a_heavy_tail_is_flagged(monkeypatch):
     assert "! heavy tail: f by S, S" in file.getvalue()
 
 
-@pytest.mark.more
-@pytest.mark.parametrize("steps", [60, 100])
+@pytest.mark.slow
+@pytest.mark.parametrize("steps", [60, pytest.param(100, marks=pytest.mark.slow)])
 def test_a_derivative_has_an_order_of_its_own(steps):
     """Four times the steps are unstable, and nothing of the size of the smallest may be claimed."""
     fast = {
@@ -416,7 +423,7 @@ def test_a_derivative_has_an_order_of_its_own(steps):
     assert row["bias_stderr"] < 0.003
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_what_the_mean_does_not_see_is_seen_by_its_derivative():
     """The variance of a stiff process, 0.05, counts in the derivative alone: there is no order."""
     hidden = {
@@ -440,8 +447,8 @@ def test_what_the_mean_does_not_see_is_seen_by_its_derivative():
     assert 0.003 < row["bias_bound"] < 0.0417
 
 
-@pytest.mark.more
-@pytest.mark.parametrize("method", ["auto", pytest.param("finite_differences", marks=pytest.mark.more)])
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["auto", pytest.param("finite_differences", marks=pytest.mark.slow)])
 def test_where_longer_steps_say_little_shorter_ones_are_taken(method):
     """Steps twice as long swing and those four times as long explode: nothing follows for the run."""
     swinging = {
@@ -458,8 +465,8 @@ def test_where_longer_steps_say_little_shorter_ones_are_taken(method):
     assert row["bias_bound"] < 1e-9
 
 
-@pytest.mark.more
-@pytest.mark.parametrize("points", [10, 1])
+@pytest.mark.slow
+@pytest.mark.parametrize("points", [10, pytest.param(1, marks=pytest.mark.slow)])
 def test_steps_that_the_saved_times_limit_have_no_known_error(points):
     """Ten steps are the same at all tolerances, and their mean is a tenth below the exact one."""
     experiment = {

@@ -29,14 +29,12 @@ def test_a_step_is_traced_seldom_whatever_is_differentiated(monkeypatch):
     }
     counts = {}
     gamma = {"second": ["S1"]}
-    for name, second in (("call", {}), ("digital", {}), ("digital", gamma), ("call", gamma)):
+    for name, second in (("digital", {}), ("call", gamma)):
         section = {"wrt": ["S1", "S2", "S3", "mu1"], "of": [name]} | second
         steps.clear()
         simkit.sensitivity(experiment | {"sensitivity": section})
         counts[name, bool(second)] = len(steps)
-    assert counts["call", False] <= 8
     assert counts["digital", False] <= 18
-    assert counts["digital", True] <= 10
     assert counts["call", True] <= 10  # with the probes of its rival, which is smoothed
 
 

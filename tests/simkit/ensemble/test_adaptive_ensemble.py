@@ -37,7 +37,12 @@ def reference():
 @pytest.mark.user_code
 @pytest.mark.more
 @pytest.mark.parametrize(
-    "change", [{"devices": 2}, pytest.param({"devices": 1, "chunk": 1}, marks=pytest.mark.slow)], ids=str
+    "change",
+    [
+        pytest.param({"devices": 2}, marks=pytest.mark.slow),
+        pytest.param({"devices": 1, "chunk": 1}, marks=pytest.mark.slow),
+    ],
+    ids=str,
 )
 def test_devices_and_chunks_leave_every_bit(reference, change):
     result = run_ensemble(dataclasses.replace(load(VAN_DER_POL), **change))
@@ -50,7 +55,7 @@ def test_devices_and_chunks_leave_every_bit(reference, change):
 
 
 @pytest.mark.user_code
-@pytest.mark.more
+@pytest.mark.slow
 def test_few_paths_are_the_first_of_many(reference):
     few = run_ensemble(dataclasses.replace(load(VAN_DER_POL), paths=40, stored_paths=40, devices=1))
     np.testing.assert_array_equal(few.stored["y"], reference.stored["y"][:40])
@@ -112,7 +117,7 @@ def test_devices_and_chunks_leave_every_bit_of_stochastic_paths():
         assert other.bias == one.bias
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_stochastic_paths_take_milstein_and_meet_exact_moments():
     """And an Itô model may be converted for a Stratonovich solver, on the same paths at the saved times."""
     experiment = {
@@ -140,7 +145,7 @@ def test_normals_in_float64_reach_the_tree():
     assert (ends[0]["x"][:, 1] != ends[1]["x"][:, 1]).all()
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_stochastic_path_that_fails_is_named():
     steep = {
         "model": {"sde": {"x": {"drift": "x**2", "noise": {"W": 0.01}}}},
@@ -166,7 +171,7 @@ EXPLODING = {
 }
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_failed_path_is_named_or_left_out():
     result = simkit.run(EXPLODING, overrides=["ensemble.failures=exclude", "save.paths=all"])
     starts = result["x_path"].values[:, 0]
@@ -200,6 +205,7 @@ def test_refused_steps_count_towards_the_most_that_are_taken():
         simkit.run(steep)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "time",
     [

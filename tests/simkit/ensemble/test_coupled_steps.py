@@ -27,7 +27,9 @@ GBM = {
 GBM_ALONE = {key: value for key, value in GBM.items() if key not in ("ensemble", "variants")}
 
 
-@pytest.mark.parametrize(("solver", "order"), [("EulerMaruyama", 0.5), ("Milstein", 1.0)])
+@pytest.mark.parametrize(
+    ("solver", "order"), [pytest.param("EulerMaruyama", 0.5, marks=pytest.mark.slow), ("Milstein", 1.0)]
+)
 def test_the_measured_strong_order_is_that_of_the_solver(solver, order):
     result = simkit.run(GBM | {"solver": solver})
     measured, error = (float(result[f"S_strong_order{end}"]) for end in ("", "_stderr"))
@@ -57,6 +59,7 @@ def test_the_picture_shows_strong_errors_and_slopes_to_compare_them_with():
     assert_nothing_overlaps(plot_dataset(result))
 
 
+@pytest.mark.slow
 def test_increments_of_longer_steps_are_sums_and_the_finest_are_as_ever():
     """x = W: all variants end where the finest does, and that is where it ends by itself."""
     brownian = {
@@ -161,6 +164,7 @@ def test_the_largest_claim_of_variants_counts():
     assert claimed_order(simulations) == 1.0
 
 
+@pytest.mark.slow
 def test_the_table_marks_an_order_of_steps_that_are_too_long():
     falling = {"type": "GBM", "mu": -1.0, "sigma": 0.4}
     lengths = {f"n{n}": {"time.steps": n} for n in (8, 16, 32, 64)}

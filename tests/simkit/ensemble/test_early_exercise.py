@@ -76,8 +76,11 @@ def test_price_with_ten_dates(ten):
     assert abs(fit.mean - BERMUDAN_10) < 3 * fit.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "dates", [[0.2, 0.45, 0.8, 1.0], [0.15, 0.45, 0.6]], ids=["to the end", "lapses before"]
+    "dates",
+    [pytest.param([0.2, 0.45, 0.8, 1.0], marks=pytest.mark.slow), [0.15, 0.45, 0.6]],
+    ids=["to the end", "lapses before"],
 )
 def test_price_with_listed_dates(dates):
     result, fit = bermudan(dates, 65536, steps=40)
@@ -205,6 +208,7 @@ def test_polynomials_are_orthonormal_up_to_scale():
     np.testing.assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_derivatives_of_what_is_taken():
     """At a fixed policy it moves with the state at the date: forwards, in reverse, and in float32 too."""
     simulation = load(experiment({"dates": 2}, time={"t1": 1.0, "steps": 4}))
@@ -351,6 +355,7 @@ def test_dates_are_expressions_of_constants():
         load(experiment({"dates": ["c", "T + c"]}, **given))
 
 
+@pytest.mark.slow
 def test_a_constant_that_moves_a_date_is_no_target():
     given = {"constants": {"K": 100.0, "r": 0.05, "vol": 0.25, "T": 1.0, "c": 0.4}}
     time = {"t1": "T", "steps": 10}
@@ -364,6 +369,7 @@ def test_a_constant_that_moves_a_date_is_no_target():
     assert float(simkit.sensitivity(whole)["put_derivative"][0]) > 1
 
 
+@pytest.mark.slow
 def test_values_that_are_not_finite_are_not_passed_over():
     option = {"dates": 1, "paths": 2048}
     settings = experiment(None, observe={"put": {"value": "log(x - 4.6)", "early_exercise": option}})

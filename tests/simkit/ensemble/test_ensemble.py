@@ -80,10 +80,10 @@ def reference():
     "change",
     [
         {"devices": 2},
-        pytest.param({"devices": 3}, marks=pytest.mark.more),
+        pytest.param({"devices": 3}, marks=pytest.mark.slow),
         {"devices": 1, "chunk": 1},
         pytest.param({"devices": 1, "chunk": LEAF + 1}, marks=pytest.mark.slow),
-        pytest.param({"devices": 2, "chunk": LEAF}, marks=pytest.mark.more),
+        pytest.param({"devices": 2, "chunk": LEAF}, marks=pytest.mark.slow),
     ],
     ids=str,
 )
@@ -92,7 +92,7 @@ def test_devices_and_chunks_leave_every_bit(reference, change):
     assert final_statistics(result) == final_statistics(reference)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 @pytest.mark.user_code
 def test_two_devices_run_the_code_of_one():
     """Where a partitioner would compile stages of this solver into other kernels than those of one device."""
@@ -114,7 +114,11 @@ def test_two_devices_run_the_code_of_one():
 @pytest.mark.user_code
 @pytest.mark.parametrize(
     "every",
-    [1, pytest.param(7, marks=pytest.mark.more), *(pytest.param(n, marks=pytest.mark.slow) for n in (3, 14))],
+    [
+        pytest.param(1, marks=pytest.mark.slow),
+        pytest.param(7, marks=pytest.mark.more),
+        *(pytest.param(n, marks=pytest.mark.slow) for n in (3, 14)),
+    ],
 )
 def test_saved_times_leave_every_bit(reference, every):
     result = run_ensemble(REFERENCE.with_run(grid=Grid(0.0, 1.0 / 42, 42, every)))
@@ -149,7 +153,7 @@ def twisted(request):
 
 
 @pytest.mark.user_code
-@pytest.mark.more
+@pytest.mark.slow
 @pytest.mark.parametrize("points", [pytest.param(1, marks=pytest.mark.slow), 6])
 def test_every_statistic_at_a_time_is_the_same_whatever_else_is_saved(twisted, points):
     """On a model and observables whose products and sums a compiler may contract in many ways."""
@@ -163,9 +167,9 @@ def test_every_statistic_at_a_time_is_the_same_whatever_else_is_saved(twisted, p
         np.testing.assert_array_equal(actual.values, expected.values, name, strict=True)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 @pytest.mark.user_code
-@pytest.mark.parametrize("paths", [1, pytest.param(700, marks=pytest.mark.more)])
+@pytest.mark.parametrize("paths", [1, pytest.param(700, marks=pytest.mark.slow)])
 def test_a_path_is_the_same_whatever_the_ensemble_s_size(paths):
     many, few = (run_ensemble(gbm(n, 20, stored_paths=n)).stored["S"] for n in (2 * LEAF, paths))
     np.testing.assert_array_equal(few, many[:paths])
@@ -397,13 +401,13 @@ def test_an_observable_at_the_end_need_not_be_defined_before():
     assert moments["x_mean"][-1] == pytest.approx(102.5, abs=5)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_an_observable_without_a_value_is_no_failed_path():
     with pytest.raises(NumericalError, match=r"x = nan at t = 1 \(step 20 of 20\).*The state is finite"):
         run_ensemble(with_observable("log(S - 100)"))
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_power_of_a_state_that_blows_up_is_no_matter_of_the_observable():
     """Explicit steps of x' = -x^3 that are too long: x^4 overflows first."""
     experiment = {

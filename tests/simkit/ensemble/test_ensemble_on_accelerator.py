@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from accelerator import as_on_accelerator, custom_calls, loops, lowered
 from ensemble_examples import gbm
+from slow_cases import slow_but
 
 from simkit import load
 from simkit.ensemble import LEAF, run_ensemble, work
@@ -56,7 +57,7 @@ def simulation_of(kind: str):
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("kind", SOURCES)
+@pytest.mark.parametrize("kind", slow_but(("fixed steps", "events"), SOURCES))
 def test_the_same_statistics(kind):
     """Of counts the same bits; of real numbers but for rounding, which exact draws have in float32."""
     simulation = simulation_of(kind)
@@ -71,7 +72,12 @@ def test_the_same_statistics(kind):
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("kind", [kind for kind in SOURCES if kind != "adaptive steps"])
+@pytest.mark.parametrize(
+    "kind",
+    slow_but(
+        ("fixed steps", "events", "exact draws"), (each for each in SOURCES if each != "adaptive steps")
+    ),
+)
 def test_programs_need_nothing_but_xla_and_no_loop_over_groups(kind):
     """No callback to the host, no library that one platform alone has, and one loop less than a processor has
     where paths wait for each other; elsewhere no branch in the loop over blocks.

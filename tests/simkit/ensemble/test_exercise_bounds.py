@@ -49,7 +49,7 @@ def test_the_value_is_in_a_tight_interval():
     interval_holds(simkit.run(PUT), TEN, 0.005)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_the_error_of_the_bound_is_the_spread_over_seeds():
     """Most of it is that of the paths; that of the policy, found anew for each seed, raises the bound."""
     option = {**PUT["observe"]["put"], "early_exercise": {"dates": 10, "paths": 2048}}
@@ -92,7 +92,7 @@ def test_the_bound_of_a_heston_put_is_tight():
     assert -3 * error < high - low < 0.015 * low + 3 * error
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_where_no_noise_drives_the_model_there_is_no_bound():
     early = {"dates": 4, "degree": 2, "paths": 2048}
     result = simkit.run(
@@ -182,8 +182,8 @@ def bermudan_put(dates, m, delta, sigma, lam, mu, strike=100.0, end=1.0):
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("rate", [1.0, pytest.param(6.0, marks=pytest.mark.more)])
-@pytest.mark.parametrize("name", ["Merton", pytest.param("Kou", marks=pytest.mark.more)])
+@pytest.mark.parametrize("rate", [1.0, pytest.param(6.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["Merton", pytest.param("Kou", marks=pytest.mark.slow)])
 def test_what_is_taken_for_the_mean_of_jumps_is(name, rate):
     """The surprises of jumps have mean 0: else no martingale, and no bound."""
     early = {"dates": 6, "degree": 2, "paths": 2048}
@@ -206,7 +206,7 @@ def test_what_is_taken_for_the_mean_of_jumps_is(name, rate):
     assert result[0].mean() == pytest.approx(-math.expm1(-rate / 6), abs=0.01)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_the_bound_knows_jumps():
     """Without them a martingale leaves a fifth of the price: 11.4 where 9.4 is right."""
     early = {"dates": 12, "degree": 4, "paths": 16384}
@@ -242,7 +242,7 @@ def test_every_martingale_gives_a_bound_and_the_fitted_one_the_least():
     assert bounds["none"] > bounds["half"] > bounds["fitted"] < bounds["too much"]
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_martingale_takes_the_noise_off_the_policy():
     """What going on is worth near the boundary, from independent policies: it spreads far less."""
     simulation = load(PUT, {"observe.put.early_exercise.paths": 4096})
@@ -296,7 +296,7 @@ def test_errors_of_derivatives_cover_what_the_policy_leaves():
     assert np.mean(np.abs((values - value) / value_errors) < 2) >= 0.85
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_the_error_is_at_least_that_of_the_spread_between_policies():
     """Of two dates and few paths for a policy, which then is a poor one, differently each time."""
     poor = {"dates": 12, "degree": 5, "paths": 512}
@@ -321,7 +321,7 @@ def test_the_error_over_policies_is_that_of_their_means_where_it_is_the_larger(w
     assert result.stderr[0] == pytest.approx(error)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_number_that_moves_no_path_is_differentiated_along_paths():
     option = {"dates": 12, "degree": 3, "paths": 4096}
     settings = {

@@ -97,8 +97,8 @@ def test_each_variable_has_the_block_of_its_place():
 
 @pytest.mark.user_code
 @pytest.mark.more
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
-@pytest.mark.parametrize("float64_normals", [False, True])
+@pytest.mark.parametrize("dtype", [jnp.float32, pytest.param(jnp.float64, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("float64_normals", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_path_starts_the_same_whatever_the_ensemble(dtype, float64_normals):
     everyone = draw(ids(4096), dtype, float64_normals)
     for first, width in ((5, 64), (4000, 96)):

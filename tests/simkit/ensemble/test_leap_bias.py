@@ -54,7 +54,9 @@ def pairs():
 
 
 @pytest.mark.more
-@pytest.mark.parametrize(("experiment", "exact"), [(ARRIVALS, arrivals), (PAIRS, pairs)])
+@pytest.mark.parametrize(
+    ("experiment", "exact"), [pytest.param(ARRIVALS, arrivals, marks=pytest.mark.slow), (PAIRS, pairs)]
+)
 def test_means_and_variances_are_exact_but_for_the_bias(experiment, exact):
     """Off by many standard errors without it, and by what chance would do with it."""
     simulation, z, plain = load(experiment), [], []

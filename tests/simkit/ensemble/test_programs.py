@@ -54,7 +54,9 @@ def test_other_numbers_compile_nothing_and_count():
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("change", ["ensemble.paths=100", "save.points=2"])
+@pytest.mark.parametrize(
+    "change", ["ensemble.paths=100", pytest.param("save.points=2", marks=pytest.mark.slow)]
+)
 def test_other_numbers_of_steps_compile_nothing(change):
     """Nor do the step biases; ten numbers of steps, and rows that fall into blocks at the same places."""
     first = simkit.run(BASE, overrides=["time.steps=64", change])

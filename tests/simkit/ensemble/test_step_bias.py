@@ -75,7 +75,16 @@ def test_other_grids_have_the_same_times_and_enough_steps(steps):
         assert result == ((0.5, longer[0]) if longer else (0.5, 0.25))
 
 
-@pytest.mark.parametrize("steps", [16, 7, 36, 10, 15])
+@pytest.mark.parametrize(
+    "steps",
+    [
+        16,
+        pytest.param(7, marks=pytest.mark.slow),
+        pytest.param(36, marks=pytest.mark.slow),
+        pytest.param(10, marks=pytest.mark.slow),
+        15,
+    ],
+)
 def test_all_grids_see_the_same_path(steps):
     """A Brownian motion ends where it does, whatever the steps."""
     brownian = {
@@ -88,8 +97,8 @@ def test_all_grids_see_the_same_path(steps):
     assert abs(step.bias) < 1e-6
 
 
-@pytest.mark.parametrize("steps", [16, 15])
-@pytest.mark.parametrize("solver", ["EulerMaruyama", "PlatenWeak2"])
+@pytest.mark.parametrize("steps", [16, pytest.param(15, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("solver", ["EulerMaruyama", pytest.param("PlatenWeak2", marks=pytest.mark.slow)])
 def test_its_error_covers_a_known_bias(solver, steps):
     """Of 60 seeds 95 % within two errors, by longer steps and by halves, with much noise and with little.
 
@@ -127,6 +136,7 @@ def test_a_stiff_mean_has_a_bound_and_no_z():
     assert not figures["resolved"]
 
 
+@pytest.mark.slow
 def test_an_integral_along_the_path_has_the_order_of_its_own_rule():
     """The trapezoidal rule of t² over 8 steps to 2 is off by 1/48, whatever the solver."""
     observe = {"I": {"value": "integral(t**2)", "exact": 8 / 3}, "A": "integral(S)", "S2": "S**2"}
@@ -209,6 +219,7 @@ def test_one_path_has_no_z():
     assert np.isnan(float(to_dataset(simulation, run_ensemble(simulation), {})["call_z"]))
 
 
+@pytest.mark.slow
 def test_the_bias_takes_as_many_paths_as_make_it_as_good_as_the_mean():
     """Within a tenth of the work, the same on one device and two; at first, and of few paths, 4096."""
     many = load(GROWTH | {"observe": {"digital": "S > 1.5"}, "ensemble": {"paths": 120_000}})
@@ -296,6 +307,7 @@ RARE = {
 }
 
 
+@pytest.mark.slow
 def test_what_no_path_did_has_a_limit_where_there_is_one():
     """The rule of three: an event that none of n paths met has a probability below 3/n, with 95 %."""
     result = simkit.run(RARE)
@@ -317,6 +329,7 @@ def test_what_no_path_did_has_a_limit_where_there_is_one():
     assert "bonus: 0 on all 3,000 paths, so no bound on" in text
 
 
+@pytest.mark.slow
 def test_first_times_that_no_path_has_come_to_have_a_limit():
     """Of 500 paths none reaches 6 by t = 4: fewer than 0.006 of all would, and wait between 0 and 4."""
     result = simkit.run(
@@ -369,6 +382,7 @@ def test_a_step_bias_is_sure_from_five_standard_errors_on(bias, kind):
     assert resolution(StepError(bias, 0.16, 0.16, "estimate", 1.0), 10.0, 0.0, 0.12, 100).kind == kind
 
 
+@pytest.mark.slow
 def test_the_step_bias_of_a_largest_value_at_steps_is_unknown():
     """That of requested dates is known, and of random paths the steps are the dates."""
     peaks = {"every": {"value": "max(x)", "every": 5}, "all": "max(x) + 1", "end": "x"}
@@ -406,6 +420,7 @@ def test_noise_that_hides_a_step_bias_counts_as_one(bias, noise, stderr, spread,
     assert resolution(error, 10.0, spread, stderr, 100).kind == kind
 
 
+@pytest.mark.slow
 def test_a_mean_made_by_rare_paths_is_no_result():
     """At a volatility of 3 twelve steps know the step bias of the price to about its own size."""
     wide = {
@@ -462,7 +477,9 @@ def test_an_ordinary_equation_beyond_its_limit_is_no_result():
     assert result.attrs["unresolved"] == "x 400"
 
 
-@pytest.mark.parametrize("steps", [{"steps": 1000}, {"rtol": 1e-6, "atol": 1e-6}])
+@pytest.mark.parametrize(
+    "steps", [{"steps": 1000}, pytest.param({"rtol": 1e-6, "atol": 1e-6}, marks=pytest.mark.slow)]
+)
 def test_a_chaotic_solution_is_not_called_stiff(steps):
     """Lorenz at t = 40, where no solver and no number of steps gives digits of a single path."""
     lorenz = {
@@ -494,7 +511,7 @@ CALM = [
 ]
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("changes", CALM)
 def test_noise_is_no_alarm(changes, seed):
     experiment = GROWTH | {"time": {"t1": 2.0, "steps": 100}} | changes

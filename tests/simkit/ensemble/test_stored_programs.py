@@ -242,7 +242,7 @@ def test_what_says_nothing_of_what_it_does_has_no_digest():
     assert digest_of(np.sin) != digest_of(np.cos)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_another_process_gives_the_same():
     """Whatever the order of its sets."""
     code = "import jax; jax.config.update('jax_enable_x64', True); import test_stored_programs as tests\n"

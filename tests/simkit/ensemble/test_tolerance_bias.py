@@ -47,7 +47,7 @@ def with_tolerance(experiment, tol):
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("tol", [0.03, pytest.param(0.003, marks=pytest.mark.more)])
+@pytest.mark.parametrize("tol", [0.03, pytest.param(0.003, marks=pytest.mark.slow)])
 def test_the_bias_of_stochastic_steps_covers_the_exact_one(tol):
     """Over seeds, of the mean error of the paths and of the mean itself, whose noise is another."""
     simulation = with_tolerance(CUBE, tol)
@@ -72,7 +72,7 @@ def test_z_of_stochastic_steps_counts_the_bias():
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("longest", [{"first_step": 0.05}, {}])
+@pytest.mark.parametrize("longest", [{"first_step": 0.05}, pytest.param({}, marks=pytest.mark.slow)])
 def test_steps_that_no_tolerance_chooses_leave_the_bias_unknown(longest):
     """Twenty steps as long as `first_step`, or as the saved times allow, are the same at all tolerances."""
     experiment = CUBE | {
@@ -89,7 +89,7 @@ def test_steps_that_no_tolerance_chooses_leave_the_bias_unknown(longest):
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("solver", ["Tsit5", "Rodas5P"])
+@pytest.mark.parametrize("solver", ["Tsit5", pytest.param("Rodas5P", marks=pytest.mark.slow)])
 def test_the_bias_of_ordinary_equations_covers_the_exact_one(solver):
     """Over tolerances, within three of its errors; and it says more than that there is an error."""
     exact, off = {"x": math.cos(20), "y": -math.sin(20)}, []
@@ -147,7 +147,7 @@ def test_no_tolerance_is_finer_than_the_precision_or_refuses_nothing(precision, 
 
 @pytest.mark.more
 @pytest.mark.parametrize(
-    ("experiment", "tol", "most"), [(SWING, 1e-6, 90), pytest.param(CUBE, 0.003, 150, marks=pytest.mark.more)]
+    ("experiment", "tol", "most"), [(SWING, 1e-6, 90), pytest.param(CUBE, 0.003, 150, marks=pytest.mark.slow)]
 )
 def test_paths_that_fail_with_smaller_tolerances_leave_the_bias_unknown(experiment, tol, most):
     """The run stands, and the table says why it has no step bias."""
@@ -166,7 +166,7 @@ def test_paths_that_fail_with_smaller_tolerances_leave_the_bias_unknown(experime
     assert "paths fail with other tolerances; a larger time.max_steps may help\n" in file.getvalue()
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_without_other_tolerances_the_table_does_not_say_that_paths_fail():
     simulation = dataclasses.replace(with_tolerance(SWING, 5e-8), precision="float32")
     assert not levels(simulation)
@@ -176,7 +176,7 @@ def test_without_other_tolerances_the_table_does_not_say_that_paths_fail():
     assert f"the step bias is unknown (x, y): {reason}\n" in file.getvalue()
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_variables_of_one_path_are_judged_together():
     """Lorenz at t = 30: y and z have no order there, and x claimed the wrong sign with 1 % of the error."""
     lorenz = {

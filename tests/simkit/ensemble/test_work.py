@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from accelerator import needs_processor
 from ensemble_examples import gbm
+from slow_cases import slow_but
 
 import simkit
 from simkit import NumericalError
@@ -200,7 +201,7 @@ CASES = {
 
 @pytest.mark.user_code
 @pytest.mark.more
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", slow_but(("fixed steps", "copies"), CASES))
 def test_threads_devices_and_chunks_leave_every_bit(name):
     function, given = CASES[name]
     given = given | {"ensemble": {"paths": 64 if name == "study" else PATHS, "seed": 3}}
@@ -229,8 +230,8 @@ EULER = STOCHASTIC | {"solver": "EulerMaruyama", "observe": {"call": "maximum(S 
     [
         (simkit.run, EULER),
         (simkit.sensitivity, EULER),
-        pytest.param(simkit.sensitivity, LEAPS, marks=pytest.mark.more),
-        pytest.param(simkit.run, EXERCISED, marks=pytest.mark.more),
+        pytest.param(simkit.sensitivity, LEAPS, marks=pytest.mark.slow),
+        pytest.param(simkit.run, EXERCISED, marks=pytest.mark.slow),
         (simkit.uncertainty, STUDY),
     ],
     ids=["a run", "levels", "leaps", "early exercise", "a study"],
@@ -249,7 +250,7 @@ def test_no_part_of_a_run_has_more_threads_than_are_given(monkeypatch, function,
     assert pools == {3}
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_fewer_threads_than_devices_leave_devices_idle():
     given = STOCHASTIC | {"ensemble": {"paths": 3 * LEAF, "chunk": LEAF, "devices": 3}}
     used = {n: simkit.run(given, overrides={"ensemble.threads": n}).attrs["devices"] for n in (1, 2, 5)}

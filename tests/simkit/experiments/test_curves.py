@@ -76,7 +76,7 @@ def test_a_solver_with_a_memory_starts_afresh_after_a_jump():
     assert 2.7 < math.log2(errors[0] / errors[1]) < 3.4
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_adaptive_steps_end_at_the_points():
     tolerances = Tolerances(1e-8, 1e-8)
     model = scheduled(CurveDecay(1.0), {"k": Curve(NODES + 2020.3, RATES, "previous")})

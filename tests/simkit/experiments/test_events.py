@@ -87,7 +87,9 @@ def adaptive(k, dose):
 
 @pytest.mark.more
 @pytest.mark.parametrize(
-    ("run", "close"), [(on_steps, 1e-10), (adaptive, 1e-6)], ids=["equal steps", "adaptive"]
+    ("run", "close"),
+    [(on_steps, 1e-10), pytest.param(adaptive, 1e-6, marks=pytest.mark.slow)],
+    ids=["equal steps", "adaptive"],
 )
 def test_doses_superpose(run, close):
     """Values at every row, those of the doses among them, and derivatives in both modes."""
@@ -102,7 +104,7 @@ def test_doses_superpose(run, close):
         np.testing.assert_allclose(jax.jit(derivative(total(run), (0, 1)))(0.7, 100.0), exact, rtol=close)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_steps_from_stop_to_stop_count_together():
     """A run out of steps has failed from there on, though no part of it took as many."""
 
@@ -119,7 +121,7 @@ def test_steps_from_stop_to_stop_count_together():
     assert np.isnan(short.rows["A"][-1])
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_solver_with_a_memory_starts_afresh_after_an_event():
     """Kvaerno5 carries the slope at the end of a step, which a dose changes."""
     exact = superposed(0.7, 100.0, jnp.linspace(0.0, 4.0, 9))
@@ -139,7 +141,7 @@ EVENTS = {
 }
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_what_rows_and_path_functionals_see():
     """Right-hand sides see the state before; the first event of the file is first; `every` ends before t1."""
     result = simkit.run(EVENTS)
@@ -173,7 +175,7 @@ def test_a_change_without_a_derivative_elsewhere_leaves_derivatives_finite():
         assert float(jax.jit(derivative(end))(2.0)) == pytest.approx(-1 + 1)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_saved_times_and_company_change_no_bit():
     event = Event(Dose(5.0), np.array([3.0, 7.0]) / 16)
     model = scheduled(
@@ -193,8 +195,8 @@ def test_saved_times_and_company_change_no_bit():
     np.testing.assert_array_equal(few, ends(2, 128)[:64])
 
 
-@pytest.mark.more
-@pytest.mark.parametrize("method", ["DirectMethod", "NextReaction"])
+@pytest.mark.slow
+@pytest.mark.parametrize("method", [pytest.param("DirectMethod", marks=pytest.mark.slow), "NextReaction"])
 def test_doses_and_jumping_rates_of_a_jump_process(method):
     """Molecules die independently: a binomial number of each dose lives, in addition to a Poisson number.
 
@@ -233,7 +235,8 @@ def test_doses_and_jumping_rates_of_a_jump_process(method):
 def test_counts_stay_whole():
     network = scheduled(ImmigrationDeath(alpha=10.0, mu=1.0), events=(Event(Dose(0.5), np.array([1.0])),))
     start, noise = ImmigrationDeath.State(X=5), JumpNoise.of(seed_key(0), jnp.uint32(0))
-    run = integrate_jumps(network, make_solver("DirectMethod"), start, JumpGrid(0.0, 2.0), noise, States())
+    method, grid = make_solver("DirectMethod"), JumpGrid(0.0, 2.0)
+    run = jax.jit(lambda: integrate_jumps(network, method, start, grid, noise, States()))()
     assert "an event sets a count that is not a whole number" in REASONS[int(run.status)]
     assert float(run.reached) == 1
     assert np.isnan(float(run.rows["X"][-1]))

@@ -113,7 +113,7 @@ def test_events_are_counted_and_shown():
 
 
 @pytest.mark.user_code
-@pytest.mark.more
+@pytest.mark.slow
 def test_the_same_bits_however_cut():
     """On two devices in small chunks as on one in a large one."""
     simulation = dataclasses.replace(load(ARRIVALS), paths=2 * LEAF + 5)
@@ -326,7 +326,7 @@ def test_a_path_that_fails_is_named_with_time_and_reason(equation, propensity, s
         simkit.run(experiment)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_langevin_equation_of_small_counts_that_fails_names_the_direct_method():
     epidemic = {
         "model": {"type": "SIR", "beta": 0.3, "gamma": 0.1, "N": 1000},

@@ -18,7 +18,8 @@ MERTON = {
 }
 
 
-@pytest.mark.parametrize("solver", ["EulerMaruyama", "ExactSampling"])
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", ["EulerMaruyama", pytest.param("ExactSampling", marks=pytest.mark.slow)])
 def test_a_curve_leaves_jumps_where_they_were(solver):
     plain = simkit.run(MERTON | {"solver": solver})
     curved = MERTON | {"curves": {"rate": STEADY}, "model": MERTON["model"] | {"mu": "rate"}}
@@ -27,6 +28,7 @@ def test_a_curve_leaves_jumps_where_they_were(solver):
     assert ("S_bias" in result) == ("S_bias" in plain) == (solver == "EulerMaruyama")
 
 
+@pytest.mark.slow
 def test_rates_of_jumps_may_change_with_time():
     """A rate that grows in proportion to time: paths without jumps are all at one place."""
     growing = {"times": [0.0, 1.0], "values": [0.0, 4.0]}
@@ -57,6 +59,7 @@ def test_a_barrier_crossed_by_an_event_is_touched():
     np.testing.assert_array_equal(result["alive_mean"][2:], 0.0)
 
 
+@pytest.mark.slow
 def test_a_barrier_is_watched_with_the_volatility_of_each_step():
     """At rest at a distance of 1, the chance of a bridge is known; the volatility jumps between steps."""
     result = simkit.run(
@@ -95,6 +98,7 @@ def test_an_event_reads_a_curve_as_it_goes_on(time):
     assert float(result["x_mean"][-1]) == 5.0
 
 
+@pytest.mark.slow
 def test_an_option_is_exercised_at_what_holds_after_its_date():
     """The policy and those who follow it see the same side of a jump of the strike, or their means part."""
     strike = {"times": [0.0, 0.5, 1.0], "values": [130.0, 90.0, 90.0], "interpolation": "previous"}
@@ -134,7 +138,9 @@ HALVED = {
 }
 
 
-@pytest.mark.parametrize(("at", "dates"), [(0.5, [[0.5, 1]]), (1.0, [[1], [0.5, 1]])], ids=str)
+@pytest.mark.parametrize(
+    ("at", "dates"), [pytest.param(0.5, [[0.5, 1]], marks=pytest.mark.slow), (1.0, [[1], [0.5, 1]])], ids=str
+)
 def test_an_option_is_exercised_before_an_event_at_its_date(at, dates):
     """A stock that splits: who may, takes it before; the rows have the half."""
     options = {
@@ -150,6 +156,7 @@ def test_an_option_is_exercised_before_an_event_at_its_date(at, dates):
     assert float(result["S_mean"][-1]) == pytest.approx(50, abs=1)
 
 
+@pytest.mark.slow
 def test_what_a_decision_sees_at_an_event():
     """The state and the path so far before it, and curves as they are from then on."""
     payments = {"x": 1, "max(x)": 1, "mean(x)": 1, "integral(x)": 0.5, "c*x": 10, "max(c*x)": 10, "t*x": 0.5}
@@ -186,6 +193,7 @@ def test_dates_of_exercise_are_times_wherever_a_run_begins():
     assert float(result["option_mean"]) == float(result["option_in_sample"]) == 2.25
 
 
+@pytest.mark.slow
 def test_an_american_call_is_exercised_just_before_dividends():
     """Two cash dividends; the exact value is of exercise on those days and at the end."""
     days = ["91/365", "274/365"]

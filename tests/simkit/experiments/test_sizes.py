@@ -220,7 +220,7 @@ def test_one_correlation_or_a_matrix_stands_for_all_pairs():
 
 
 @pytest.mark.parametrize(
-    "size", [1, pytest.param(12, marks=pytest.mark.more), pytest.param(40, marks=pytest.mark.more)]
+    "size", [1, pytest.param(12, marks=pytest.mark.more), pytest.param(40, marks=pytest.mark.slow)]
 )
 def test_many_assets_have_the_requested_correlations(size):
     """Also where their matrix is singular: the last two are one and the same."""

@@ -273,7 +273,7 @@ def test_nothing_is_written_when_one_variant_fails(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_from_the_file_to_table_dataset_and_picture(together, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "study.yaml").write_text(TEXT)

@@ -122,6 +122,7 @@ def test_the_oldest_make_room(before_jax, monkeypatch):
 EXPERIMENT = """
 model: {type: GBM, mu: 0.05, sigma: 0.2}
 initial: {S: 100.0}
+solver: ExactSampling
 time: {t1: 1.0, steps: 12}
 ensemble: {paths: 64, seed: 1}
 """

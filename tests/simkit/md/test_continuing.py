@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from md_examples import fluid
+from slow_cases import slow_but
 
 import simkit
 from simkit import InputError, read_dataset, write_dataset
@@ -43,13 +44,13 @@ def assert_same_from_the_middle(whole, half, rest) -> None:
 @pytest.mark.parametrize(
     ("solver", "cells"),
     [
-        (CHAINS, LARGE),
+        pytest.param(CHAINS, LARGE, marks=pytest.mark.slow),
         (BROWNIAN, SMALL),
         (CHAINS, SMALL),
-        (LANGEVIN, LARGE),
-        (RESCALING, LARGE),
-        ("VelocityVerlet", LARGE),
-        (BROWNIAN, LARGE),
+        pytest.param(LANGEVIN, LARGE, marks=pytest.mark.slow),
+        pytest.param(RESCALING, LARGE, marks=pytest.mark.slow),
+        pytest.param("VelocityVerlet", LARGE, marks=pytest.mark.slow),
+        pytest.param(BROWNIAN, LARGE, marks=pytest.mark.slow),
     ],
 )
 def test_two_halves_have_the_bits_of_the_whole(tmp_path, solver, cells):
@@ -60,7 +61,7 @@ def test_two_halves_have_the_bits_of_the_whole(tmp_path, solver, cells):
     assert ("neighbour lists" in whole.attrs["forces"]) == (cells == LARGE)
 
 
-@pytest.mark.parametrize("precision", ["mixed", "float32"])
+@pytest.mark.parametrize("precision", ["mixed", pytest.param("float32", marks=pytest.mark.slow)])
 def test_the_same_holds_in_other_precisions(tmp_path, precision):
     changes = {"solver": CHAINS, "observe": MOVING, "system__lattice__cells": LARGE, "precision": precision}
     assert_same_from_the_middle(*halves(tmp_path, **changes))
@@ -76,6 +77,7 @@ def test_each_replica_goes_on_from_its_own_end_in_netcdf_too(tmp_path):
         )
 
 
+@pytest.mark.slow
 def test_all_replicas_start_from_one_and_then_part(tmp_path):
     file = tmp_path / "one.zarr"
     simkit.run(fluid(time__steps=20, observe=MOVING), out=file)
@@ -85,6 +87,7 @@ def test_all_replicas_start_from_one_and_then_part(tmp_path):
     assert energies[0, -1] != energies[1, -1]
 
 
+@pytest.mark.slow
 def test_what_is_changed_is_said_and_the_rest_goes_on_to_round_off(tmp_path):
     file, changes = tmp_path / "half.zarr", {"observe": MOVING, "system__lattice__cells": LARGE}
     half = simkit.run(fluid(**changes), out=file)
@@ -103,6 +106,7 @@ def test_what_is_changed_is_said_and_the_rest_goes_on_to_round_off(tmp_path):
     assert exact.attrs["start"].endswith("exactly")
 
 
+@pytest.mark.slow
 def test_new_lists_change_a_run_by_round_off_only(tmp_path):
     """Through extended XYZ, which has all digits but no lists."""
     file, end = tmp_path / "half.zarr", tmp_path / "end.xyz"
@@ -115,6 +119,7 @@ def test_new_lists_change_a_run_by_round_off_only(tmp_path):
     np.testing.assert_allclose(new["U_path"], exact["U_path"], rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.user_code
 def test_stages_may_start_from_a_saved_state_and_observables_begin_with_the_run(tmp_path):
     file = tmp_path / "half.zarr"
@@ -169,7 +174,7 @@ SPOILT = {
 }
 
 
-@pytest.mark.parametrize("case", SPOILT)
+@pytest.mark.parametrize("case", slow_but(("nan", "a flipped byte"), SPOILT))
 def test_a_damaged_state_is_refused_and_nothing_is_written(saved, case):
     change, message = SPOILT[case]
     spoilt(saved, change)
@@ -180,6 +185,7 @@ def test_a_damaged_state_is_refused_and_nothing_is_written(saved, case):
     assert [path.name for path in saved.parent.iterdir()] == ["a.nc"]
 
 
+@pytest.mark.slow
 def test_units_of_the_earlier_run_and_other_datasets_are_refused(saved, tmp_path):
     with pytest.raises(
         InputError, match=r"system.file: is the end of a run in the units lj; write units: lj"
@@ -191,7 +197,7 @@ def test_units_of_the_earlier_run_and_other_datasets_are_refused(saved, tmp_path
         load_particles(fluid(system={"file": str(store)}))
 
 
-@pytest.mark.parametrize("precision", ["float64", "mixed"])
+@pytest.mark.parametrize("precision", ["float64", pytest.param("mixed", marks=pytest.mark.slow)])
 def test_images_of_an_earlier_run_go_on_with_new_lists_too(tmp_path, precision):
     """Positions without the box move continuously over the stop."""
     file = tmp_path / "half.zarr"

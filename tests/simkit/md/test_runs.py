@@ -74,7 +74,7 @@ def mixture(count: int = 40):
     return positions, np.arange(count) % 2, cell
 
 
-@pytest.mark.parametrize("truncation", ["plain", pytest.param("shifted", marks=pytest.mark.more)])
+@pytest.mark.parametrize("truncation", ["plain", pytest.param("shifted", marks=pytest.mark.slow)])
 def test_a_single_point_is_the_sum_over_all_pairs_and_images(tmp_path, truncation):
     positions, species, cell = mixture()
     lines = [
@@ -126,7 +126,7 @@ def test_a_single_point_is_the_sum_over_all_pairs_and_images(tmp_path, truncatio
         simkit.single_point(experiment, positions[:3])
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_an_energy_written_in_the_file_is_the_potential_of_that_name():
     named = simkit.single_point(fluid())
     text = "4*epsilon*((sigma/r)**12 - (sigma/r)**6)"
@@ -136,7 +136,7 @@ def test_an_energy_written_in_the_file_is_the_potential_of_that_name():
     np.testing.assert_allclose(own.pressure, named.pressure, rtol=1e-10)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_argon_is_the_same_in_four_systems_of_units():
     """A temperature of 2 epsilon/k, in units whose sizes are those of the CODATA constants."""
     mass, epsilon, sigma = 39.948, 120.0, 3.4  # g/mol, kelvin, angstrom
@@ -182,7 +182,9 @@ WITH_MORE = {
 }
 
 
-@pytest.mark.parametrize("more", [{}, pytest.param(WITH_MORE, marks=pytest.mark.more)])
+@pytest.mark.parametrize(
+    "more", [pytest.param({}, marks=pytest.mark.slow), pytest.param(WITH_MORE, marks=pytest.mark.more)]
+)
 @pytest.mark.more
 def test_a_run_has_the_same_bits_in_chunks_of_any_length(monkeypatch, more):
     whole = simkit.run(CHUNKED | more)
@@ -195,7 +197,7 @@ def test_a_run_has_the_same_bits_in_chunks_of_any_length(monkeypatch, more):
 
 
 @needs_processor
-@pytest.mark.more
+@pytest.mark.slow
 def test_threads_share_one_large_system_and_change_it_by_round_off_only(monkeypatch):
     monkeypatch.setattr(preparation, "CHUNKS_EACH", 2)
     experiment = fluid(system__lattice__cells=10, time__steps=20, observe=WITH_MORE["observe"])
@@ -288,7 +290,7 @@ def test_a_stage_that_minimises_is_followed_by_motion_at_the_temperature():
     assert float(run["U_path"].max()) < 0 < float(start["U_mean"])
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_the_time_of_a_curve_begins_with_its_stage():
     """The bath is hot as long as the second stage lasts, and cold after that."""
     baths = {"cold": 0.7, "hot": "bath"}
@@ -368,7 +370,7 @@ def test_the_command_writes_dataset_picture_and_trajectory_and_prints_json(folde
     assert kinetic == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_process_without_64_bit_types_of_its_own_computes_in_float64(folder):
     """As the command does: jax warns where a number loses digits, and a warning ends the process."""
     words = ["run", "a.yaml", "--json", "--no-plot", "--set", "observe.P=pressure"]
@@ -431,7 +433,7 @@ def test_a_dry_run_and_a_check_run_nothing(folder):
     assert names_in(folder) == {"a.yaml"}
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_set_reaches_into_a_solver_that_is_a_name(folder):
     friction = ["--set", "solver.type=BAOAB", "--set", "solver.temperature=2.0", "--set", "solver.friction=1"]
     result = command("run", "a.yaml", "--json", *friction, "--set", "save.trajectory=null", "--no-plot")

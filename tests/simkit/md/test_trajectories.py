@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import xarray as xr
 import yaml
+from command import HEEDFUL
 from md_examples import fluid
 
 import simkit
@@ -78,6 +79,7 @@ def test_dcd_is_in_angstroms_and_in_its_unit_of_time(tmp_path, units, angstrom, 
     assert frames.trajectory.dt == pytest.approx(0.04)  # ps, between frames
 
 
+@pytest.mark.slow
 def test_velocities_that_mean_nothing_are_in_no_file(tmp_path):
     end = tmp_path / "end.data"
     dataset = run_with(tmp_path, "xyz", "zarr", solver=BROWNIAN, save__end=str(end))
@@ -172,6 +174,7 @@ def test_a_drift_that_comes_from_rounding_stays(tmp_path):
     assert "start" not in again.attrs
 
 
+@pytest.mark.slow
 def test_a_box_that_is_given_replaces_that_of_the_file(tmp_path):
     experiment = drifting(tmp_path / "a.xyz")
     run = simkit.run(experiment, overrides={"system.box": {"sides": [5, 6, 7], "tilts": [1, 0, 0]}})
@@ -182,13 +185,10 @@ def test_a_box_that_is_given_replaces_that_of_the_file(tmp_path):
         simkit.run(experiment, overrides={"system.box": {"sides": [3, 5, 5]}})
 
 
-HEEDFUL = (
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "  # a background job ignores it
-    "from simkit.cli import main; main()"
+@pytest.mark.parametrize(
+    ("suffix", "number"),
+    [pytest.param("xyz", signal.SIGINT, marks=pytest.mark.slow), ("zarr", signal.SIGTERM)],
 )
-
-
-@pytest.mark.parametrize(("suffix", "number"), [("xyz", signal.SIGINT), ("zarr", signal.SIGTERM)])
 def test_a_signal_while_frames_are_written_leaves_none(tmp_path, suffix, number):
     """Threads write them, which do not see the end of the process."""
     frames = {"file": str(tmp_path / f"a.{suffix}"), "every": 20}

@@ -197,6 +197,7 @@ def test_variants_whose_results_do_not_fit_are_refused(changes, reason):
     assert line == f"variant b: {reason}; give both the same, or make files of them"
 
 
+@pytest.mark.slow
 def test_steps_of_other_lengths_are_measured_at_the_same_times():
     """Lengths of steps may differ where the measurements are at the same times."""
     halved = {"time": {"dt": 0.002, "steps": 80}, "save": {"every": 20}}
@@ -241,6 +242,7 @@ def test_what_is_wrong_names_the_variant_and_its_place(tmp_path):
         simkit.run(fluid() | {"variants": cold})
 
 
+@pytest.mark.slow
 def test_a_single_point_is_of_one_variant():
     experiment = fluid(time={"steps": 0}) | {"variants": {"a": None, "b": {"potential.epsilon": 2.0}}}
     with pytest.raises(InputError, match="choose --variant of a, b"):

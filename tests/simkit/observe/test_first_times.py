@@ -136,7 +136,15 @@ def test_first_times_have_their_distribution_and_keep_their_dates_on_more_steps(
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("wrt", ["initial.x", "vol", "r", "B"])
+@pytest.mark.parametrize(
+    "wrt",
+    [
+        pytest.param("initial.x", marks=pytest.mark.slow),
+        pytest.param("vol", marks=pytest.mark.slow),
+        pytest.param("r", marks=pytest.mark.slow),
+        "B",
+    ],
+)
 def test_derivatives_of_first_times(wrt):
     """They jump with the path: never the derivative along it, which is 0 for two of them."""
     name = wrt.removeprefix("initial.").replace("x", "start")
@@ -151,7 +159,7 @@ def test_derivatives_of_first_times(wrt):
         assert error < 0.15 * abs(wanted)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_what_is_made_of_a_first_time_jumps_with_it_too():
     """A difference that compares it is no place to smooth at."""
     late = {**WATCHED, "observe": {"late": "hitting_time(x > B) > 0.6"}}
@@ -161,7 +169,7 @@ def test_what_is_made_of_a_first_time_jumps_with_it_too():
     assert abs(estimate - wanted) < LIMIT * error < 0.2 * wanted
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_start_below_the_level_moves_a_first_time_by_the_noise_alone():
     """So its score is known: of no path does the first time move at once with where it begins."""
     late = {**WATCHED, "observe": {"late": "hitting_time(x > B) > 0.6"}}
@@ -288,8 +296,8 @@ def test_paths_that_still_wait_at_the_end_are_counted():
     assert row in file.getvalue()
 
 
-@pytest.mark.more
-@pytest.mark.parametrize("devices", [1, pytest.param(2, marks=pytest.mark.more)])
+@pytest.mark.slow
+@pytest.mark.parametrize("devices", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_paths_that_fail_are_not_waiting(devices):
     """Nor do lanes beyond the last path count; of adaptive steps, with a condition that some meet."""
     failing = {
@@ -305,7 +313,7 @@ def test_paths_that_fail_are_not_waiting(devices):
     assert float(result["when_censored"]) == pytest.approx(1 - float(result["met_mean"]), abs=1e-12)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_that_all_paths_wait_has_an_error_where_others_could():
     never = {"observe": {"when": "hitting_time(x > 9)"}, "ensemble": {"paths": 64, "devices": 1}}
     result = simkit.run(WATCHED | never)

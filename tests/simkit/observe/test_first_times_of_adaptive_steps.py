@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from derivative_examples import LIMIT, last
+from slow_cases import slow_but
 
 import simkit
 from simkit import sensitivity
@@ -35,7 +36,8 @@ EXACT = {
 
 
 @pytest.mark.parametrize(
-    "solver", ["Tsit5", *(pytest.param(s, marks=pytest.mark.more) for s in ("Dopri8", "Kvaerno5", "Rodas5P"))]
+    "solver",
+    ["Tsit5", pytest.param("Rodas5P", marks=pytest.mark.more), *slow_but((), ("Dopri8", "Kvaerno5"))],
 )
 def test_first_times_of_an_oscillator_are_as_good_as_what_is_said_of_them(solver):
     """The error by other tolerances holds for times too. Dense output of Rodas5P is of a lower order."""
@@ -57,7 +59,7 @@ def test_a_condition_that_holds_within_a_step_is_seen():
     assert float(result.top_mean) == pytest.approx(math.asin(0.97), abs=5e-3)
 
 
-@pytest.mark.parametrize("solver", ["Tsit5", pytest.param("Rodas5P", marks=pytest.mark.more)])
+@pytest.mark.parametrize("solver", ["Tsit5", pytest.param("Rodas5P", marks=pytest.mark.slow)])
 def test_events_are_seen_before_and_after(solver):
     """A row, and what is saved anyway, come at the time of an event too."""
     result = simkit.run(
@@ -86,7 +88,7 @@ def test_events_are_seen_before_and_after(solver):
     assert {n: float(result[f"{n}_mean"]) for n in wanted} == pytest.approx(wanted, rel=1e-9)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_derivatives_of_times_and_of_values_at_times():
     """x = sin(w t): it passes 1/2 at asin(1/2)/w, and its slope by w is t cos(w t)."""
     observe = {"rising": "hitting_time(x > 0.5)", "then": "at(x, 0.3)"}

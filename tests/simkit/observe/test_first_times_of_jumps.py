@@ -158,7 +158,7 @@ def test_what_is_watched_changes_no_path():
 
 @pytest.mark.user_code
 @pytest.mark.more
-@pytest.mark.parametrize("solver", ["NextReaction", "TauLeaping"])
+@pytest.mark.parametrize("solver", ["NextReaction", pytest.param("TauLeaping", marks=pytest.mark.slow)])
 def test_first_times_have_the_same_bits_however_they_are_cut(solver):
     observe = {"tau": "hitting_time(X >= 30)", "half": "at(X, 1.1)", "most": "max(X)", "area": "integral(X)"}
     births = network(("0 -> X", 20.0), ("X -> 0", 0.3), solver=solver, observe=observe)
@@ -169,7 +169,7 @@ def test_first_times_have_the_same_bits_however_they_are_cut(solver):
             assert float(one[f"{name}_{key}"]) == float(other[f"{name}_{key}"])
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_leaps_are_seen_at_their_ends_and_say_by_how_much_they_are_late():
     """A constant rate bounds no leap: without a limit of their length the first would be the last."""
     fast = network(
@@ -239,7 +239,7 @@ def test_events_have_no_steps_to_count():
         load({**POISSON, "observe": observe})
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_path_functional_leaves_the_weak_derivative_of_another_observable_as_it_is():
     """E[X²] of births at b X and deaths at d X has closed moments."""
     case = {

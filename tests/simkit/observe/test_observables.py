@@ -135,7 +135,7 @@ def test_float32_sums_hold_over_a_million_steps(kind):
     np.testing.assert_allclose(value, 0.1, rtol=3e-7)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_derivative_in_a_parameter_reaches_dynamics_and_observable():
     built = simulation({"q": "a*mean(x)"})
 

@@ -137,7 +137,7 @@ def test_two_quantities_never_share_a_result():
 ODD = ("max", "e", "t", "lambda", "time", "variant", "quantity", "path", "n", "K", "sigma", "parameter")
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_observables_may_be_called_what_they_like(tmp_path):
     """No expression refers to them: functions, words of Python and labels of the dataset will do."""
     experiment = {

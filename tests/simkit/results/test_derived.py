@@ -61,7 +61,7 @@ def test_errors_are_honest_over_seeds():
     assert 0.3 < np.mean(square[:, 0] ** 2) / np.mean(square[:, 1] ** 2) < 1.5
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_the_error_is_that_of_the_delta_method():
     result = simkit.run(MARKET)
     vega = simkit.CLOSED_FORMS["black_scholes_vega"](S=100, K=105, r=0.05, sigma=float(result.vol_value), T=1)
@@ -103,7 +103,7 @@ def test_errors_of_step_biases_are_added_whatever_the_signs_of_the_slopes():
     assert float(result.difference_bias_stderr) == pytest.approx(added, rel=1e-12)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_without_an_estimate_of_a_mean_there_is_none():
     """Steps that are too long for X: a bound in place of a bias, and a mark."""
     stiff = {

@@ -35,7 +35,16 @@ def ending(dataset, name, edges, counts, n):
     return copy
 
 
-@pytest.mark.parametrize("fraction", [0.001, 0.05, 0.15, 0.3, 1.0])
+@pytest.mark.parametrize(
+    "fraction",
+    [
+        0.001,
+        pytest.param(0.05, marks=pytest.mark.slow),
+        pytest.param(0.15, marks=pytest.mark.slow),
+        0.3,
+        pytest.param(1.0, marks=pytest.mark.slow),
+    ],
+)
 def test_no_bar_next_to_a_row_is_thinner_than_two_pixels(fraction):
     plain = gbm_dataset()
     bottom, top = plot_dataset(plain).axes[0].get_ylim()
@@ -72,7 +81,7 @@ def test_no_bar_is_thinner_where_the_mean_lies_far_outside_the_bins():
 
 
 @pytest.mark.parametrize(("mean", "exact"), [(0.5, 0.5), (0.0, 1.0), (0.3, 0.7), (0.6, -0.5)])
-@pytest.mark.parametrize("peak", [0, 24])
+@pytest.mark.parametrize("peak", [pytest.param(0, marks=pytest.mark.slow), 24])
 def test_no_mean_crosses_the_number_of_a_bar_that_is_cut_off(mean, exact, peak):
     """Means in it, at its edges and below, in fractions of its height."""
     dataset = gbm_dataset()

@@ -59,7 +59,7 @@ def test_variants_are_a_column(tmp_path):
     assert float(lines[10]["difference_stderr"]) == float(result.call_difference_stderr[1])
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_sensitivities_and_studies_are_tables_too(tmp_path):
     dataset = sensitivity(
         {**RUN, "sensitivity": {"wrt": ["model.sigma", "initial.S"], "of": ["call", "square"]}}

@@ -165,7 +165,7 @@ def test_scores_give_the_derivatives_of_immigration_and_death(method):
             assert (np.asarray(error)[1:] < plain.std(0)[1:] / PATHS**0.5).all()  # than without centring
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_one_event_more_gives_the_derivatives_of_immigration_and_death():
     result = paths_of("weak", "DirectMethod")
     by_alpha, by_mu = exact()[1]
@@ -302,7 +302,7 @@ def planned_direction(values=(0.0, 0.0), times=(0.0, 0.0), size=0.0, when=0.0, m
     )
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_scores_of_rates_that_jump():
     """The mean by the rate after its jump, and by the rate of loss, doses among what is lost."""
     ids = jnp.arange(PATHS, dtype=jnp.uint32)

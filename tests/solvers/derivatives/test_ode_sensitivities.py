@@ -2,7 +2,7 @@
 
 import functools
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import diffrax
 import jax
@@ -38,27 +38,23 @@ from simkit_solvers import (
     stationary_derivative,
 )
 from simkit_solvers.derivatives.ode_gradient import RETURNS_WITHIN
+from solver_problems import PairState
 from user_code import user_jit
 
 KEY = seed_key(2)
 
 
-class SwingState(NamedTuple):
-    x: Scalar
-    v: Scalar
-
-
 class Swing(AbstractODE):
     """A damped oscillator, under which a pendulum where it swings far."""
 
-    State = SwingState
+    State = PairState
     stiffness: Scalar = parameter("1/time^2", "of the spring")
     friction: Scalar = parameter("1/time", "of the damper")
     pendulum: Scalar = parameter("1", "fraction of the sine in the force", at_least=0)
 
     def drift(self, t, y):
         force = self.pendulum * jnp.sin(y.x) + (1 - self.pendulum) * y.x
-        return SwingState(x=y.v, v=-self.stiffness * force - self.friction * y.v)
+        return PairState(x=y.v, v=-self.stiffness * force - self.friction * y.v)
 
 
 class Energy(States):
@@ -88,12 +84,12 @@ def test_forward_sensitivities_of_an_oscillator_are_exact():
     directions = (
         Direction(swing(1.0, 0.0)),
         Direction(swing(0.0, 1.0)),
-        Direction(y0=SwingState(jnp.asarray(1.0), jnp.asarray(0.0))),
+        Direction(y0=PairState(jnp.asarray(1.0), jnp.asarray(0.0))),
     )
 
     @user_jit
     def run(rtol):
-        start = SwingState(jnp.asarray(1.0), jnp.asarray(0.5))
+        start = PairState(jnp.asarray(1.0), jnp.asarray(0.5))
         return forward_sensitivities(swing(), diffrax.Tsit5(), start, grid(4.0, rtol), Energy(), directions)
 
     given, t, h = [2.0, 0.3, 1.0, 0.5], np.array([0.0, 2.0, 4.0]), 1e-5
@@ -115,7 +111,7 @@ def backwards():
 
     @user_jit
     def run(friction, end):
-        start = SwingState(jnp.asarray(1.0), jnp.asarray(0.5))
+        start = PairState(jnp.asarray(1.0), jnp.asarray(0.5))
         whole = AdaptiveGrid(0.0, end, Tolerances(1e-7, 1e-9), points=1, max_steps=1024)
         return ode_gradient(
             swing(friction=friction), diffrax.Tsit5(), start, whole, lambda y: y.x[-1], "backsolve"
@@ -140,7 +136,7 @@ def test_backsolve_is_right_or_refused():
 
 @pytest.mark.slow
 def test_gradients_in_reverse_are_those_forward():
-    start = SwingState(jnp.asarray(1.0), jnp.asarray(0.5))
+    start = PairState(jnp.asarray(1.0), jnp.asarray(0.5))
     whole = grid(4.0)
     back = ode_gradient(swing(), diffrax.Tsit5(), start, whole, lambda y: y.x[-1])
     direction = Direction(swing(1.0, 0.0))
@@ -164,7 +160,7 @@ def passes_below(problem, t, y):
 
 
 def quarter_period(amplitude, stiffness, rtol, end) -> Crossing:
-    start = SwingState(amplitude, jnp.zeros_like(amplitude))
+    start = PairState(amplitude, jnp.zeros_like(amplitude))
     whole = AdaptiveGrid(0.0, end, Tolerances(rtol, rtol), max_steps=1024)
     return crossing(swing(stiffness, 0.0, 1.0), diffrax.Tsit5(), start, whole, passes_below, upwards=False)
 
@@ -202,11 +198,11 @@ def test_a_period_has_its_derivative_in_reverse():
 
 
 class Falling(AbstractODE):
-    State = SwingState
+    State = PairState
     gravity: Scalar = parameter("length/time^2", "downwards")
 
     def drift(self, t, y):
-        return SwingState(x=y.v, v=-self.gravity + 0.0 * y.x)
+        return PairState(x=y.v, v=-self.gravity + 0.0 * y.x)
 
 
 @pytest.mark.slow
@@ -215,11 +211,11 @@ def test_bounces_of_a_ball():
 
     @user_jit
     def third(gravity, height, kept):
-        t, y = jnp.zeros_like(height), SwingState(height, jnp.zeros_like(height))
+        t, y = jnp.zeros_like(height), PairState(height, jnp.zeros_like(height))
         for _ in range(3):
             whole = AdaptiveGrid(t, t + 10.0, Tolerances(1e-8, 1e-8), max_steps=256)
             result = crossing(Falling(gravity), diffrax.Tsit5(), y, whole, passes_below, upwards=False)
-            t, y = result.time, SwingState(1e-12 + 0.0 * result.state.x, -kept * result.state.v)
+            t, y = result.time, PairState(1e-12 + 0.0 * result.state.x, -kept * result.state.v)
         return t
 
     def exact(gravity, height, kept):
@@ -262,14 +258,14 @@ def test_a_stiff_problem_s_sensitivities(solver):
 
 def test_a_scheduled_problem_is_refused():
     problem = scheduled(swing())
-    start = SwingState(jnp.asarray(1.0), jnp.asarray(0.0))
+    start = PairState(jnp.asarray(1.0), jnp.asarray(0.0))
     with pytest.raises(ValueError, match="scheduled"):
         forward_sensitivities(problem, diffrax.Tsit5(), start, grid(1.0), States(), ())
     with pytest.raises(ValueError, match="scheduled"):
         ode_gradient(problem, diffrax.Tsit5(), start, grid(1.0), lambda y: y.x[-1])
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_stationary_mean_of_an_autoregression():
     """x' = a x + b + e, e standard normal: by b the mean changes by 1/(1 - a), and a window of w steps
     leaves out a^w of it."""

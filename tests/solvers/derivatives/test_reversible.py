@@ -1,7 +1,6 @@
 """States found again by stepping back: the gradients of the run that keeps them, in constant memory."""
 
 import functools
-from typing import NamedTuple
 
 import diffrax
 import jax
@@ -24,24 +23,20 @@ from simkit_solvers import (
     parameter,
     seed_key,
 )
+from solver_problems import PairState
 from user_code import user_jit
 
 START = HenonHeiles.State(*map(jnp.asarray, (0.1, -0.2, 0.3, 0.1)))
 
 
-class DrivenState(NamedTuple):
-    x: Scalar
-    v: Scalar
-
-
 class DrivenVanDerPol(AbstractODE):
     """Van der Pol's oscillator under a force that changes with time."""
 
-    State = DrivenState
+    State = PairState
     mu: Scalar = parameter("1", "strength of the feedback")
 
     def drift(self, t, y):
-        return DrivenState(y.v, self.mu * (1 - y.x**2) * y.v - y.x + jnp.cos(3 * t))
+        return PairState(y.v, self.mu * (1 - y.x**2) * y.v - y.x + jnp.cos(3 * t))
 
 
 def ends(solver, steps):
@@ -94,7 +89,7 @@ def test_memory_is_the_same_for_any_number_of_steps():
     [
         # An odd number of steps, of which two share a block of noise.
         (lambda *x: in_calculus(GBM(*x), "stratonovich"), GBM.State(1.2), (0.3, 0.4), 101),
-        (DrivenVanDerPol, DrivenState(1.0, 0.5), (1.5,), 200),
+        (DrivenVanDerPol, PairState(1.0, 0.5), (1.5,), 200),
     ],
     ids=["stochastic", "ordinary"],
 )

@@ -22,14 +22,15 @@ from simkit_solvers import (
     solution,
 )
 from simkit_solvers.methods.solver_check import check_adaptive
-from solver_problems import Driven, PairState, Relaxing
+from slow_cases import slow_but
+from solver_problems import Driven, Level, PairState, Relaxing
 
 ESTIMATING = [
     name
     for name, info in SOLVERS.items()
     if "ode" in info.problem and issubclass(info.cls, diffrax.AbstractAdaptiveSolver)
 ]
-QUICK = ("ReversibleHeun", "Bosh3", "Tsit5", "Kvaerno5")
+QUICK = ("Tsit5", "Kvaerno5")
 START = PairState(0.5, 0.1)
 T0, T1, POINTS = 0.3, 3.3, 6
 
@@ -76,7 +77,7 @@ def test_every_saved_row_is_as_accurate_as_the_tolerances_ask(name, exact):
         assert result.accepted >= POINTS / 2
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_solver_without_dense_output_of_its_order_steps_to_the_only_time_between_the_ends():
     """There it is where a run that ends there is; a line between two steps would be off by 7e-6."""
 
@@ -90,19 +91,15 @@ def test_a_solver_without_dense_output_of_its_order_steps_to_the_only_time_betwe
     np.testing.assert_allclose(rows(T1, 2)["x"][1], rows(middle, 1)["x"][1], rtol=1e-12)
 
 
-class JoltedState(NamedTuple):
-    x: Scalar
-
-
 class Jolted(AbstractODE):
     """A slope that jumps."""
 
-    State = JoltedState
+    State = Level
 
     size: Scalar
 
     def drift(self, t, y):
-        return JoltedState(x=jnp.where(t > 0.7, self.size, jnp.zeros_like(self.size)))
+        return Level(x=jnp.where(t > 0.7, self.size, jnp.zeros_like(self.size)))
 
 
 @pytest.mark.more
@@ -114,7 +111,7 @@ def test_a_step_that_fails_and_cannot_be_shortened_ends_the_run():
     @jax.vmap
     def jolted(size):
         result = integrate_adaptive(
-            Jolted(size), diffrax.Tsit5(), JoltedState(jnp.zeros_like(size)), grid, States()
+            Jolted(size), diffrax.Tsit5(), Level(jnp.zeros_like(size)), grid, States()
         )
         return result.accepted + result.rejected, result.rows["x"][-1]
 
@@ -146,14 +143,7 @@ def test_times_tolerances_and_parameters_compile_nothing():
     assert int(other.accepted) > int(first.accepted)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "Tsit5",
-        pytest.param("Kvaerno3", marks=pytest.mark.more),
-        pytest.param("KenCarp3", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("name", ["Tsit5", *slow_but((), ("Kvaerno3", "KenCarp3"))])
 def test_float32_keeps_its_type_and_a_late_start_its_steps(name):
     """At t = 2e6 float32 times differ by an eighth at least; the steps need less."""
     late = 2.0**21
@@ -214,7 +204,7 @@ class Exploding(AbstractODE):
         return PairState(x=y.x**self.power, v=jnp.sqrt(y.v) - jnp.sqrt(y.v))
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_a_failed_path_is_nan_from_the_first_time_it_did_not_reach():
     """One towards infinity, one without a slope, one that is well, one out of steps; each by itself."""
     grid = AdaptiveGrid(0.0, 1.0, Tolerances(1e-8, 1e-8), points=4)
@@ -256,7 +246,7 @@ def test_derivatives_agree_in_both_modes_and_with_differences(name):
     assert float(reverse(1.3, 1e-6)) == pytest.approx(float(forward(1.3, 1e-6)), rel=1e-12)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_dense_output_and_events_are_diffrax_own():
     """The pendulum's first passage of zero, on the clock that counts from t0."""
     grid = AdaptiveGrid(T0, T1, Tolerances(1e-10, 1e-10), max_steps=512)
@@ -285,7 +275,7 @@ def test_a_stochastic_problem_is_refused():
         check_adaptive(diffrax.Tsit5(), GBM(mu=0.1, sigma=0.2))
 
 
-@pytest.mark.more
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["Kvaerno3", pytest.param("KenCarp4", marks=pytest.mark.slow)])
 def test_an_implicit_solver_takes_as_many_steps_in_any_unit_of_time(name):
     @jax.jit

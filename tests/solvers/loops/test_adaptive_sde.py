@@ -8,23 +8,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import simkit_solvers.random.brownian_tree
+from brownian_trees import ensemble, leaves, tree_of
 from scipy import stats
 from simkit_solvers import (
     SOLVERS,
     AbstractSDE,
     AdaptiveGrid,
-    BrownianTree,
-    CoarsenedNoise,
-    Draw,
     Grid,
     Scalar,
     States,
     Tolerances,
-    in_calculus,
     integrate,
     integrate_adaptive_sde,
     make_solver,
-    seed_key,
     stepper_for,
 )
 from simkit_solvers.loops.adaptive_sde import _error, _integrate, _run_of
@@ -44,7 +40,6 @@ from solver_problems import (
 )
 from user_code import user_jit
 
-GROUP = 8
 KINDS = {
     "additive": Additive,
     "scalar": ScalarNoise,
@@ -52,92 +47,6 @@ KINDS = {
     "commutative": Commutative,
     "general": General,
 }
-
-
-def tree_of(path, seed=3, float64_normals=False):
-    return BrownianTree.of(seed_key(seed), path, float64_normals)
-
-
-def ensemble(one):
-    """A program that gives `one(path, *numbers)` of the first path ids, in groups as an ensemble is run."""
-
-    def run(paths, *numbers):
-        ids = jnp.arange(paths, dtype=jnp.uint32).reshape(-1, GROUP)
-        result = jax.lax.map(jax.vmap(lambda path: one(path, *numbers)), ids)
-        return jax.tree.map(lambda x: x.reshape(paths, *x.shape[2:]), result)
-
-    compiled = user_jit(run, static_argnums=0)
-    return lambda paths, *numbers: jax.tree.map(np.asarray, compiled(paths, *numbers))
-
-
-def leaves(tree, components, areas, level):
-    """The normals of all intervals on one level of the first coarse interval: (kind, place, component)."""
-    root = jax.tree.map(lambda z: z.astype(float), tree.root(components, areas, jnp.uint32(0)))
-
-    def leaf(place):
-        def down(n, whole):
-            rest = jnp.uint32(level) - n.astype(jnp.uint32)
-            left, right = tree.halves(whole, jnp.uint32(0), n.astype(jnp.uint32), place >> rest)
-            side = (place >> (rest - jnp.uint32(1))) & jnp.uint32(1)
-            return jax.tree.map(lambda x, y: jnp.where(side == 0, x, y), left, right)
-
-        return jax.lax.fori_loop(0, level, down, root)
-
-    normals = jax.vmap(leaf)(jnp.arange(2**level, dtype=jnp.uint32))
-    return jnp.stack([jnp.stack(kind, 1) for kind in normals if kind])
-
-
-# The tree
-
-
-@pytest.mark.parametrize(("components", "areas"), [(1, 0), (2, 1), (1, 2), (2, 2)])
-def test_the_leaves_of_a_tree_join_to_its_root(components, areas):
-    tree = tree_of(jnp.uint32(7))
-    result = leaves(tree, components, areas, 4)
-    coarse = CoarsenedNoise(Given(result), 16).draws(components, areas, jnp.uint32(0), 1)
-    whole = tree.roots.draws(components, areas, jnp.uint32(0), 1)
-    np.testing.assert_allclose(jax.tree.leaves(coarse), jax.tree.leaves(whole), rtol=0, atol=1e-13)
-
-
-@pytest.mark.parametrize("float64_normals", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_leaves_are_independent_standard_normals(float64_normals):
-    """All three kinds on level 3 with two components: 48 numbers of each path."""
-    paths = jnp.arange(2**14, dtype=jnp.uint32)
-    result = user_jit(jax.vmap(lambda path: leaves(tree_of(path, 1, float64_normals), 2, 2, 3)))(paths)
-    z = np.asarray(result, float).reshape(len(paths), -1)
-    assert stats.kstest(z.ravel(), "norm").pvalue > 1e-6
-    for array in (z, z**2 - 1):
-        second = array.T @ array / np.sqrt(len(z)) / np.mean(array**2)
-        off = second - np.diag(np.diag(second))
-        assert np.abs(off).max() < 6
-    assert np.abs(np.mean(z**2, axis=0) - 1).max() < 6 * np.sqrt(2 / len(z))
-
-
-@pytest.mark.parametrize(
-    ("components", "areas", "float64_normals"), [(1, 0, False), (3, 1, False), (2, 2, True)]
-)
-def test_no_two_places_share_a_counter(components, areas, float64_normals, monkeypatch):
-    tree, used = tree_of(jnp.uint32(0), float64_normals=float64_normals), []
-
-    def block(key, interval, counter):
-        used.append((int(interval), int(counter)))
-        return tree.bridge
-
-    monkeypatch.setattr(simkit_solvers.random.brownian_tree, "block", block)
-    whole = Draw(*((jnp.zeros(()),) * (components if kind <= areas else 0) for kind in range(3)))
-    last = tree.levels(components, areas) - 1
-    deep = [(last, 0), (last, 2**last - 1)]
-    for interval in (0, 1, 2**32 - 1):
-        for level, index in [(n, i) for n in range(4) for i in range(2**n)] + deep:
-            tree.halves(whole, jnp.uint32(interval), jnp.uint32(level), jnp.uint32(index))
-    assert len(set(used)) == len(used)
-    per_word = 1 if float64_normals else 2
-    assert len(used) == 3 * 17 * -(-components * (areas + 1) // per_word)
-
-
-def test_too_many_components_are_refused():
-    with pytest.raises(ValueError, match="noise: 20000 components leave a tree of 18 levels, fewer than 20"):
-        tree_of(jnp.uint32(0), float64_normals=False).levels(20000, 0)
 
 
 # The distribution of the path
@@ -260,120 +169,6 @@ def test_euler_maruyama_has_a_wrong_limit():
     assert tight.mean() > 20 * tight.std() / np.sqrt(len(tight))
 
 
-LEVEL = 11  # of the fixed grid that is compared with
-
-
-@functools.cache
-def generally(solver, calculus):
-    """Programs of the adaptive paths at a tolerance, and of those on a fixed grid."""
-    problem, method = in_calculus(General(calculus="ito", loud=1.5), calculus), make_solver(solver)
-    y0, t0, t1 = problem.State(jnp.asarray(0.4), jnp.asarray(-0.9)), 0.1, 0.6
-
-    def adaptive(path, atol):
-        grid = AdaptiveGrid(t0, t1, Tolerances(0.0, atol))
-        rows = _integrate(problem, method, y0, grid, tree_of(path), States()).rows
-        return jnp.stack([x[-1] for x in rows.values()])
-
-    def fixed(path):
-        normals = leaves(tree_of(path), 2, stepper_for(method).areas, LEVEL)
-        grid = Grid(t0, (t1 - t0) / 2**LEVEL, 2**LEVEL, 2**LEVEL)
-        rows = integrate(problem, method, y0, grid, Given(normals), States())
-        return jnp.stack([x[-1] for x in rows.values()])
-
-    return ensemble(adaptive), ensemble(fixed)
-
-
-@pytest.mark.more
-@pytest.mark.parametrize("solver", ["EulerHeun", pytest.param("SPaRK", marks=pytest.mark.slow)])
-def test_noise_that_does_not_commute_has_the_right_limit(solver):
-    """That of a fine fixed grid on the same Brownian path."""
-    adaptive, fixed = generally(solver, "stratonovich")
-    loose, tight = (adaptive(512, atol) - fixed(512) for atol in (1e-2, 3e-4))
-    assert np.mean(tight**2) < np.mean(loose**2) / 9
-    assert np.abs(np.mean(tight, 0)).max() < 0.0015
-
-
-@pytest.mark.more
-def test_noise_that_does_not_commute_leads_euler_maruyama_astray():
-    """Its mean error does not become smaller; that of the other methods is a twentieth of it."""
-    exact = generally("EulerHeun", "stratonovich")[1](512)
-    loose, tight = (generally("EulerMaruyama", "ito")[0](512, atol) - exact for atol in (1e-2, 3e-4))
-    assert np.abs(np.mean(tight, 0)).max() > 0.02
-    assert np.abs(np.mean(tight, 0)).max() > 0.8 * np.abs(np.mean(loose, 0)).max()
-
-
-# Which solvers
-
-
-class HeisenbergState(NamedTuple):
-    x: Scalar
-    y: Scalar
-    area: Scalar
-
-
-class Heisenberg(AbstractSDE):
-    """Two Brownian motions and their Lévy area."""
-
-    State = HeisenbergState
-    Noise = PairNoise
-    calculus = "stratonovich"
-    noise_kind = "general"
-
-    def drift(self, t, y):
-        return HeisenbergState(0.0, 0.0, 0.0)
-
-    def noise(self, t, y, dW):
-        return HeisenbergState(dW.W1, dW.W2, 0.5 * (y.x * dW.W2 - y.y * dW.W1))
-
-
-@pytest.mark.parametrize(
-    "name",
-    [n for n, info in SOLVERS.items() if "general" in info.noise_kinds and info.calculus == "stratonovich"],
-)
-def test_the_record_knows_whose_area_is_unbiased(name):
-    """A step's area is its mean given W, which is zero, or given W and H, which is H1 W2 - W1 H2."""
-    stepper, h = stepper_for(make_solver(name)), jnp.asarray(0.3)
-    w, a = (0.7, -1.1), (0.4, 0.9)
-    draw = Draw(*(tuple(map(jnp.asarray, kind)) for kind in (w, a)[: stepper.areas + 1]))
-    y, t = HeisenbergState(*map(jnp.asarray, (0.0, 0.0, 0.0))), jnp.asarray(0.0)
-    y1, _ = stepper.step(Heisenberg(), t, h, y, draw, stepper.init(Heisenberg(), t, h, y))
-    mean = h * H_SCALE * (a[0] * w[1] - w[0] * a[1]) if stepper.areas else 0.0
-    assert bool(jnp.abs(y1.area - mean) < 1e-12) == SOLVERS[name].unbiased_area
-
-
-@pytest.mark.parametrize(
-    ("solver", "problem", "message"),
-    [
-        (
-            "EulerMaruyama",
-            Diagonal(),
-            "can make EulerMaruyama converge to a wrong limit on diagonal noise .*; use Milstein, or",
-        ),
-        (
-            "PlatenWeak2",
-            General(),
-            "PlatenWeak2 converge .* general noise .* use SPaRK with convert: true, or",
-        ),
-        ("SlowRK", General(calculus="stratonovich"), "can make SlowRK .* general noise .* SPaRK or Heun, or"),
-        ("LeimkuhlerMatthews", Additive(), "can make LeimkuhlerMatthews converge to a wrong limit"),
-        (
-            "ReversibleHeun",
-            General(calculus="stratonovich"),
-            "ReversibleHeun carries more than the state .*; use SPaRK or Heun, or give steps",
-        ),
-        (
-            "Milstein",
-            General(),
-            "is for additive, scalar, diagonal or commutative noise, .*; use SPaRK with convert: true",
-        ),
-        ("Heun", Diagonal(), "solver Heun converges to the Stratonovich solution"),
-    ],
-)
-def test_a_solver_with_a_wrong_limit_is_refused(solver, problem, message):
-    with pytest.raises(ValueError, match=message):
-        check_adaptive_sde(make_solver(solver), problem)
-
-
 def fitting():
     """Every solver that fits some noise, with the most general one that it fits."""
     for name, info in SOLVERS.items():
@@ -393,7 +188,7 @@ def fitting():
 QUICK = ("BAOAB",)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
@@ -448,7 +243,7 @@ def test_times_tolerances_and_parameters_compile_nothing():
 
 
 @pytest.mark.user_code
-@pytest.mark.more
+@pytest.mark.slow
 def test_the_first_step_is_the_longest():
     """Where every trial is accepted, coarse intervals are all there is, also where they do not divide."""
     for first_step, intervals in ((0.05, 5), (0.15, 2), (1.0, 1)):
@@ -500,7 +295,7 @@ def test_steps_are_at_their_times():
     np.testing.assert_allclose(result.rows["x"], (np.sin(5 * grid.times) - np.sin(1.5)) / 5, atol=1e-5)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_float32_keeps_its_type_and_a_late_start_its_steps():
     """At t = 2^21 float32 times differ by an eighth at least; the steps need less."""
 
@@ -560,7 +355,7 @@ def test_a_failed_path_is_nan_from_the_first_time_it_did_not_reach():
     np.testing.assert_array_equal(well.rows["x"][0], result.rows["x"][2])
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_no_half_is_taken_below_the_last_level(monkeypatch):
     """However large the error above it: the tree ends there, and what would wait below has no place."""
     monkeypatch.setattr(simkit_solvers.random.brownian_tree, "MOST_LEVELS", 3)
@@ -612,7 +407,9 @@ class SquareRoot(AbstractSDE):
 
 
 @pytest.mark.more
-@pytest.mark.parametrize(("float64_normals", "rounding"), [(True, 1e-12), (False, 1e-6)])
+@pytest.mark.parametrize(
+    ("float64_normals", "rounding"), [(True, 1e-12), pytest.param(False, 1e-6, marks=pytest.mark.slow)]
+)
 def test_derivatives_agree_in_both_modes_and_with_differences(float64_normals, rounding):
     """Also where trials were rejected for not being a number.
 
@@ -670,7 +467,7 @@ class Whole(AbstractSDE):
         return self._with(lambda y: Diagonal().noise(t, y, dW), y)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_variables_may_be_arrays():
     """They take the steps of scalars, where numbers that rest have their weight in the mean of the errors."""
     y0, tolerances = PairState(jnp.asarray(0.4), jnp.asarray(-0.9)), np.array([1e-2, 1e-3])

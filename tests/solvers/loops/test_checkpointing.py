@@ -161,7 +161,7 @@ def temporary(call, problem) -> int:
     return user_jit(jax.value_and_grad(call)).lower(problem).compile().memory_analysis().temp_size_in_bytes
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_the_compiler_uses_the_planned_memory():
     """Heston, 10^5 steps of 10 240 paths: a few per cent of the 4 GB of all carries, predicted to 10 MB."""
     call, problem, plan = reverse(heston(10**5), 2**28)

@@ -91,7 +91,10 @@ def stopped():
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("make", [draining, tangled, stopped])
+@pytest.mark.parametrize(
+    "make",
+    [draining, pytest.param(tangled, marks=pytest.mark.slow), pytest.param(stopped, marks=pytest.mark.slow)],
+)
 def test_leaps_as_long_as_the_method_says_have_its_distribution(make):
     network, y0, end = make()
     method = TauLeaping(epsilon=0.9, critical=2)
@@ -103,7 +106,7 @@ def test_leaps_as_long_as_the_method_says_have_its_distribution(make):
         assert same_law(result.ends[name][:, 1], x) > 1e-5, name
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_longer_leaps_are_those_of_a_larger_epsilon_where_counts_are_large():
     """Molecules that leave: a leap is the time in which the part epsilon of them does."""
     network, _, _ = draining()
@@ -114,8 +117,8 @@ def test_longer_leaps_are_those_of_a_larger_epsilon_where_counts_are_large():
     assert same_law(result.ends["C"][:, 0], rows["C"]) < 1e-9
 
 
-@pytest.mark.more
-@pytest.mark.parametrize("make", [draining, stopped])
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [pytest.param(draining, marks=pytest.mark.slow), stopped])
 def test_scores_of_coupled_paths_are_those_of_the_method(make):
     """Their mean is 0, and their covariance with the ends a derivative; longer leaps have nearly the same."""
     network, y0, end = make()

@@ -1,7 +1,5 @@
 """States in float32 over many steps: rounding neither adds up nor eats what is small."""
 
-from typing import NamedTuple
-
 import diffrax
 import jax
 import jax.numpy as jnp
@@ -29,7 +27,8 @@ from simkit_solvers.grids.grid import LONG
 from simkit_solvers.loops.blocks import method_of
 from simkit_solvers.loops.compensated import AbstractCompensatedStep, can_compensate
 from simkit_solvers.methods.model_solver import AbstractModelSolver
-from solver_problems import Level, OneNoise
+from slow_cases import slow_but
+from solver_problems import Level, OneNoise, PairState
 
 import simkit
 from simkit import InputError, load
@@ -41,11 +40,6 @@ ULP = 2.0**-23
 
 def ran(simulation):
     return simulation, run_ensemble(simulation)
-
-
-class Motion(NamedTuple):
-    x: Scalar
-    v: Scalar
 
 
 class UnitSlope(AbstractODE):
@@ -68,25 +62,25 @@ class LinearDecay(AbstractODE):
 class Pushed(AbstractSDE):
     """Noise reaches x through v alone."""
 
-    State = Motion
+    State = PairState
     Noise = OneNoise
     calculus = "any"
     noise_kind = "additive"
 
     def drift(self, t, y):
-        return Motion(x=y.v, v=-y.v)
+        return PairState(x=y.v, v=-y.v)
 
     def noise(self, t, y, dW):
-        return Motion(x=0.0, v=0.5 * dW.W)
+        return PairState(x=0.0, v=0.5 * dW.W)
 
 
 class ForcedOscillator(AbstractODE):
     """Separable, and solvable by hand: x'' = 1 - x/4."""
 
-    State = Motion
+    State = PairState
 
     def drift(self, t, y):
-        return Motion(x=y.v, v=1.0 - 0.25 * y.x)
+        return PairState(x=y.v, v=1.0 - 0.25 * y.x)
 
 
 class Reverting(AbstractSDE):
@@ -110,7 +104,7 @@ def case_of(info):
         return OrnsteinUhlenbeck(0.5, 2.0, 0.1), OrnsteinUhlenbeck.State(1.0)
     if info.name == "AndersenQE":
         return Heston(0.05, 1.5, 0.04, 0.3, -0.5), Heston.State(1.0, 0.04)
-    return (Reverting(), Level(0.0)) if "sde" in info.problem else (ForcedOscillator(), Motion(0.0, 0.0))
+    return (Reverting(), Level(0.0)) if "sde" in info.problem else (ForcedOscillator(), PairState(0.0, 0.0))
 
 
 def ends(problem, solver, y0, steps, dtype, paths=1):
@@ -161,8 +155,17 @@ def test_a_solver_of_states_keeps_them_whether_it_is_registered_or_not():
         ends(LinearDecay(), Doubling(), Level(1.0), LONG + 1, "float32")
 
 
+# A solver of each kind of step, and one that refuses.
+FEW = (
+    *("EulerMaruyama", "ImplicitMilstein", "ReversibleHeun", "Tsit5", "SRA1"),
+    *("Yoshida4", "BAOAB", "Rosenbrock23", "ExactSampling", "AndersenQE"),
+)
+
+
 @pytest.mark.more
-@pytest.mark.parametrize("name", [name for name, info in SOLVERS.items() if "jump" not in info.problem])
+@pytest.mark.parametrize(
+    "name", slow_but(FEW, [name for name, info in SOLVERS.items() if "jump" not in info.problem])
+)
 def test_every_solver_is_right_after_many_steps_or_refuses(name):
     problem, y0 = case_of(SOLVERS[name])
     solver, steps = make_solver(name, {}), 10**5
@@ -220,11 +223,11 @@ def test_times_between_events_may_be_shorter_than_the_clock_resolves(name):
             DoubleWellLangevin(1.0, 1.0, 1.0, 1.0),
             diffrax.QUICSORT(),
             DoubleWellLangevin.State(0.5, 1.0),
-            marks=pytest.mark.more,
+            marks=pytest.mark.slow,
         ),
         (GBM(0.05, 1e-4), EulerMaruyama(), GBM.State(100.0)),
         (GBM(0.05, 0.2), diffrax.SlowRK(), GBM.State(100.0)),
-        pytest.param(Pushed(), diffrax.SRA1(), Motion(1.0, 1.0), marks=pytest.mark.more),
+        pytest.param(Pushed(), diffrax.SRA1(), PairState(1.0, 1.0), marks=pytest.mark.more),
     ],
     ids=lambda x: type(x).__name__,
 )
@@ -287,8 +290,8 @@ def test_value_and_step_bias_of_a_run_are_right_to_rounding():
     assert abs(float(result["x_bias"].values.ravel()[-1])) <= 4 * ULP
 
 
-@pytest.mark.more
-@pytest.mark.parametrize("noise", [1e-9, 0.1])
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", [1e-9, pytest.param(0.1, marks=pytest.mark.slow)])
 def test_adaptive_steps_of_a_stochastic_equation_lose_nothing(noise):
     """x' = 1 with noise that hides no rounding, and with some: 4000 steps."""
     experiment = {
@@ -305,8 +308,8 @@ def test_adaptive_steps_of_a_stochastic_equation_lose_nothing(noise):
     assert results[0] == pytest.approx(results[1], abs=4 * ULP)
 
 
-@pytest.mark.more
-@pytest.mark.parametrize(("noise", "most"), [(1e-7, 1e-3), pytest.param(1e-3, 2e-4, marks=pytest.mark.more)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("noise", "most"), [(1e-7, 1e-3), pytest.param(1e-3, 2e-4, marks=pytest.mark.slow)])
 def test_an_error_covers_roundings_that_no_noise_makes_random(noise, most):
     """x' = 0.1 from 1, over steps too few to be compensated: up to 23 of the errors of random roundings."""
     simulation = load(
@@ -330,7 +333,7 @@ def test_an_error_covers_roundings_that_no_noise_makes_random(noise, most):
     assert np.nanmax(z) < 3
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_adaptive_steps_of_an_ordinary_equation_know_what_they_lose():
     """Steps end at 5000 saved times: diffrax adds each to the state, and x' = 1 goes wrong to one side."""
     result = simkit.run(

@@ -265,7 +265,7 @@ test_traced_steps_change_no_bit = pytest.mark.more(saving_cases(check_traced_ste
 test_traced_steps_change_no_bit_in_many_cases = pytest.mark.slow(saving_cases(check_traced_steps, 40))
 
 
-@pytest.mark.more
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [pytest.param("float32", marks=pytest.mark.slow), "float64"])
 def test_a_path_is_the_same_in_any_company(dtype):
     """Per-path bits of both precisions and both states in 64, 1000 and 2048 lanes."""
@@ -372,7 +372,7 @@ def by_a_loop_written_out(cls, steps, every):
     ("cls", "steps", "every"),
     [
         pytest.param(Bridge, 3, 1, marks=pytest.mark.slow),
-        (Bridge, 9, 3),
+        pytest.param(Bridge, 9, 3, marks=pytest.mark.slow),
         (Fading, 5, 5),
         (Chased, 20, 5),
     ],

@@ -211,7 +211,7 @@ def priced(model, parameters, initial, exact, at, **more):
     )
 
 
-@pytest.mark.more
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["ExactSampling", "EulerMaruyama"])
 def test_merton_has_the_price_that_quantlib_gives(solver):
     """Where a quarter of the variance 0.25^2 is that of jumps: Merton76 of QuantLib, and a series besides."""

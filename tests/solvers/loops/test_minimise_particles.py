@@ -11,7 +11,9 @@ CLUSTERS = {13: icosahedron(1), 38: truncated_octahedron(), 55: icosahedron(2)}
 ENERGIES = {13: -44.3268014195, 38: -173.9284265906, 55: -279.2484704630}
 
 
-@pytest.mark.parametrize("atoms", [13, *(pytest.param(n, marks=pytest.mark.more) for n in (38, 55))])
+@pytest.mark.parametrize(
+    "atoms", [13, pytest.param(38, marks=pytest.mark.more), pytest.param(55, marks=pytest.mark.slow)]
+)
 def test_perturbed_clusters_find_their_minimum(atoms):
     rows = CLUSTERS[atoms]
     assert len(rows) == atoms

@@ -15,6 +15,7 @@ from simkit_solvers import (
     scheduled_steps,
     simulate_particles,
 )
+from slow_cases import slow_but
 
 pytestmark = pytest.mark.more
 
@@ -49,10 +50,7 @@ METHODS = {
 }
 
 
-MORE = [pytest.param(name, marks=pytest.mark.more) for name in ("BAOAB", "NoseHooverChains")]
-
-
-@pytest.mark.parametrize("name", ["VelocityVerlet", *MORE])
+@pytest.mark.parametrize("name", slow_but(("BAOAB",), METHODS))
 def test_forward_and_reverse_derivatives_agree_with_differences(name):
     method, at = METHODS[name], (jnp.asarray(1.5), jnp.asarray(0.01), jnp.asarray(1.0))
     reverse = jax.jit(jax.grad(lambda p: energy_after(p, scheduled, method)))(at)
@@ -77,6 +75,7 @@ def run_on_schedule(setting, state):
     return scheduled_steps(setting, state, STEPS, 6, OBSERVER, OBSERVER.init(state.particles))
 
 
+@pytest.mark.slow
 def test_both_loops_take_the_same_steps():
     setting = dynamics(listed_soft_spheres(), ParticleBAOAB(1.0, 0.5), 0.01)
     start = setting.start(spheres())

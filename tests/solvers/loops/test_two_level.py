@@ -147,7 +147,7 @@ def test_an_observer_sees_each_due_step_once_and_whole():
     np.testing.assert_allclose(rows[3], rows_of(after(10, method=BAOAB)), atol=1e-12)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_no_steps_give_the_forces_and_totals_at_the_start():
     forces = soft_spheres()
     setting = dynamics(forces, BAOAB, 0.01)
@@ -169,7 +169,7 @@ def test_the_order_of_particles_does_not_change_their_noise():
     assert abs(rows_of(shuffled.state) - rows_of(plain.state)).max() < 1e-11
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_replicas_in_lanes_are_the_runs_of_their_paths():
     starts = [spheres(seed) for seed in range(3)]
     together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
@@ -214,7 +214,7 @@ def test_one_program_serves_all_lengths_steps_and_temperatures():
     assert len(TRACES) <= 3  # of a single program
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_donated_states_are_used_up_and_others_stay():
     setting = dynamics(listed_soft_spheres(), NoseHooverChains(1.0, 0.3), 0.01)
     particles = spheres()

@@ -12,6 +12,7 @@ import pytest
 from scipy.integrate import solve_ivp
 from simkit_solvers import SOLVERS, AbstractODE, Grid, Scalar, States, integrate, make_solver
 from simkit_solvers.problems.terms import takes_halves
+from slow_cases import slow_but
 from solver_problems import Driven, PairState, Relaxing
 
 ODE_SOLVERS = [name for name, info in SOLVERS.items() if "ode" in info.problem]
@@ -86,8 +87,12 @@ def by_diffeqsolve(name):
     return np.asarray(ends(y0))
 
 
+# Explicit, reversible, implicit, of two parts, semi-implicit, and one of our own.
+FEW = ("Tsit5", "ReversibleHeun", "Kvaerno3", "KenCarp3", "SemiImplicitEuler", "Rodas5P")
+
+
 @pytest.mark.more
-@pytest.mark.parametrize("name", ODE_SOLVERS)
+@pytest.mark.parametrize("name", slow_but(FEW, ODE_SOLVERS))
 def test_agrees_with_diffeqsolve(name):
     tolerance = 1e-10 if name in IMPLICIT else 1e-12
     np.testing.assert_allclose(runs(name)[AGREE, 0], by_diffeqsolve(name), rtol=0, atol=tolerance)
@@ -161,8 +166,8 @@ def test_implicit_equations_are_solved_in_any_unit_of_time(name):
             np.testing.assert_allclose(other[key], value, rtol=1e-8)
 
 
-@pytest.mark.more
-@pytest.mark.parametrize("name", ["ImplicitEuler", "Kvaerno3"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ImplicitEuler", pytest.param("Kvaerno3", marks=pytest.mark.slow)])
 def test_roots_are_found_to_what_the_precision_allows(name):
     """With tolerances left open: as those asked for."""
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from simkit_solvers import SOLVERS, Grid, States, integrate, make_solver, stepper_for
 from simkit_solvers.methods.root_finder import with_tolerances
+from slow_cases import slow_but
 from solver_problems import (
     Additive,
     Commutative,
@@ -87,8 +88,12 @@ def langevin_terms(problem, path):
     )
 
 
+# Of one normal a step, a Stratonovich method, of areas, implicit, and of Langevin's equation.
+FEW = ("EulerMaruyama", "Heun", "SRIW1", "SlowRK", "ImplicitMilstein", "QUICSORT")
+
+
 @pytest.mark.more
-@pytest.mark.parametrize("name", SDE_SOLVERS)
+@pytest.mark.parametrize("name", slow_but(FEW, SDE_SOLVERS))
 def test_agrees_with_diffeqsolve(name):
     implicit = issubclass(SOLVERS[name].cls, diffrax.AbstractImplicitSolver)
     problem, solver = (

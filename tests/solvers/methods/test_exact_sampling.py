@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from grids import factors
+from jump_examples import random_words, some_words
 from scipy import stats
 from simkit_physics import CIR, MODELS, Heston, MultiAssetGBM, OrnsteinUhlenbeck
 from simkit_solvers import (
@@ -20,9 +21,7 @@ from simkit_solvers import (
     ExactSampling,
     Grid,
     States,
-    StepWords,
     SwitchedSolver,
-    Words,
     integrate,
     mean_decay,
     seed_key,
@@ -45,16 +44,6 @@ GAUSSIAN = [
     and not issubclass(model, AbstractJumpDiffusion)
     and name != "CIR"
 ]
-
-
-def random_words(count, seed=0):
-    zeros = jnp.zeros(count, jnp.uint32)
-    key = jnp.asarray(np.random.default_rng(seed).integers(2**32, size=(2, count), dtype=np.uint32))
-    return StepWords(Words(*key), zeros, zeros)
-
-
-def some_words():
-    return StepWords(Words(*jnp.uint32([1, 2])), jnp.uint32(0), jnp.uint32(0))
 
 
 @pytest.mark.parametrize("name", GAUSSIAN)
@@ -241,7 +230,7 @@ def trapezoid(steps, f):
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("steps", [16, pytest.param(10, marks=pytest.mark.more), 1])
+@pytest.mark.parametrize("steps", [16, pytest.param(10, marks=pytest.mark.slow), 1])
 def test_the_error_of_an_integral_over_exact_states_covers_a_known_one(steps):
     """By the run's own path, or where its steps cannot be joined by one with shorter steps; an end has none.
 
@@ -262,7 +251,7 @@ def test_the_error_of_an_integral_over_exact_states_covers_a_known_one(steps):
     assert set(results[0]) == {"area", "both"}
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_bridges_between_exact_states_have_a_step_error():
     """The volatility of a square root process changes between them."""
     observe = {"safe": "no_touch(r - 0.02, sigma*sqrt(r))"}
@@ -288,7 +277,7 @@ def test_bridges_between_exact_states_have_a_step_error():
     assert abs(off) < LIMIT * np.linalg.norm([coarse[1], coarse[3], fine[1], fine[3]])
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_derivatives_of_an_integral_over_exact_states_have_a_step_error():
     """d/dmu of the trapezoid of exp(mu t); that of the end has none."""
     given = experiment("GBM", {"S": 1.0}, "ExactSampling", 16, observe={"area": "integral(S)", "end": "S"})
@@ -303,9 +292,9 @@ def test_derivatives_of_an_integral_over_exact_states_have_a_step_error():
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("method", ["auto", pytest.param("finite_differences", marks=pytest.mark.more)])
+@pytest.mark.parametrize("method", ["auto", pytest.param("finite_differences", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
-    "steps", [pytest.param(2, marks=pytest.mark.more), 3, pytest.param(5, marks=pytest.mark.more)]
+    "steps", [pytest.param(2, marks=pytest.mark.slow), 3, pytest.param(5, marks=pytest.mark.slow)]
 )
 def test_derivatives_over_a_few_exact_steps_are_right_less_their_bias(steps, method):
     """No steps can be left out here, so that other paths of the same distribution show the error."""
@@ -328,8 +317,8 @@ def test_derivatives_over_a_few_exact_steps_are_right_less_their_bias(steps, met
     assert abs(area["bias"]) > 0.5 * exact_bias
 
 
-@pytest.mark.parametrize("method", ["auto", pytest.param("finite_differences", marks=pytest.mark.more)])
-@pytest.mark.more
+@pytest.mark.parametrize("method", ["auto", pytest.param("finite_differences", marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_where_fewer_exact_states_say_little_a_derivative_is_compared_on_more(method):
     """d/dtheta of the trapezoid of exp(-theta t), where four steps at once are too long for any order."""
     given = experiment("OrnsteinUhlenbeck", {"X": 1.0}, "ExactSampling", 16, observe={"area": "integral(X)"})

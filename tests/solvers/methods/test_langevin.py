@@ -253,8 +253,8 @@ def excess(name, model, h):
     [
         ("BAOAB", DoubleWellLangevin, 0.2, 0.08 * 0.2**2),
         pytest.param("BAOAB", DoubleWellLangevin, 0.3, 0.08 * 0.3**2, marks=pytest.mark.slow),
-        ("LeimkuhlerMatthews", DoubleWell, 0.08, 0.5 * 0.08**2),
-        ("EulerMaruyama", DoubleWell, 0.04, 0.55 * 0.04),
+        pytest.param("LeimkuhlerMatthews", DoubleWell, 0.08, 0.5 * 0.08**2, marks=pytest.mark.slow),
+        pytest.param("EulerMaruyama", DoubleWell, 0.04, 0.55 * 0.04, marks=pytest.mark.slow),
         pytest.param("EulerMaruyama", DoubleWellLangevin, 0.05, 0.25 * 0.05, marks=pytest.mark.slow),
     ],
 )
@@ -276,7 +276,7 @@ def test_the_distribution_in_a_double_well(name, model, h):
     assert (np.abs(estimates[1:]) < 2e-3 + 5 * errors[1:]).all()
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_order_of_the_averages():
     """Euler–Maruyama's bias goes as the step; BAOAB's as its square; the limit's is far below Euler's."""
     euler = [excess("EulerMaruyama", DoubleWell, h) for h in (0.08, 0.04)]

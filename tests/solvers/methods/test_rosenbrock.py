@@ -130,7 +130,7 @@ def forced_van_der_pol(t, y, mu):
     return OscillatorState(y.v, mu * ((1 - y.x * y.x) * y.v - y.x + t * t))
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_agrees_with_radau():
     """On a driven relaxation oscillator, at saved times between the steps."""
     times, y0 = jnp.linspace(0.0, 2.0, 9), state(OscillatorState, (2, 0))
@@ -248,7 +248,7 @@ def test_an_impossible_step_is_tried_again_shorter(solver):
     assert result == pytest.approx(np.tan(np.arctan(2) - 0.5) ** 2, rel=1e-4)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "adjoint",
     [diffrax.ForwardMode(), pytest.param(diffrax.RecursiveCheckpointAdjoint(), marks=pytest.mark.slow)],
@@ -267,7 +267,7 @@ def test_derivatives_through_adaptive_steps(adjoint):
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("names", ["abc", "abcdefghi"])
+@pytest.mark.parametrize("names", [pytest.param("abc", marks=pytest.mark.slow), "abcdefghi"])
 def test_stages_in_a_loop_are_those_written_out(names):
     """Copies of a system, too many numbers to write out, or to invert, take the steps of one."""
 

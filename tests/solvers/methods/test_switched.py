@@ -62,7 +62,7 @@ def test_each_path_is_that_of_its_solver(solvers, problem):
     assert min(np.abs(ends[i] - ends[j]).max() for i, j in ((0, 1), (0, 2), (1, 2))) > 1e-6
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_another_choice_compiles_nothing():
     traces = []
 
@@ -133,7 +133,9 @@ class Beyond(eqx.Module):
 
 @pytest.mark.more
 @pytest.mark.parametrize(
-    ("criterion", "dtype"), [(None, jnp.float64), (Beyond, jnp.float32)], ids=["number", "function"]
+    ("criterion", "dtype"),
+    [(None, jnp.float64), pytest.param(Beyond, jnp.float32, marks=pytest.mark.slow)],
+    ids=["number", "function"],
 )
 def test_derivatives_agree(criterion, dtype):
     def end(a):

@@ -4,19 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jump_examples import some_words
+from jump_examples import random_words, some_words
 from scipy import stats
-from simkit_solvers import DoubleExponentialMarks, NormalMarks, StepWords, Words
+from simkit_solvers import DoubleExponentialMarks, NormalMarks
 from simkit_solvers.problems.marks import jump_count
 from user_code import user_jit
 
 LIMIT = 5  # in standard errors: once in a million
-
-
-def random_words(count, seed=0):
-    zeros = jnp.zeros(count, jnp.uint32)
-    key = jnp.asarray(np.random.default_rng(seed).integers(2**32, size=(2, count), dtype=np.uint32))
-    return StepWords(Words(*key), zeros, zeros)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

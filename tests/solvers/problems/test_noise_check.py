@@ -66,53 +66,38 @@ def test_noise_of_its_kind_is_taken(kind, how):
     check_noise(Noisy(kind, how), PairState(1.5, 0.0))
 
 
+def not_a_sum(of: str, value: str) -> str:
+    return rf"noise: must be a sum of increments .* that of {of} is {value} where .* one of dW\.W1"
+
+
+def not_linear(of: str) -> str:
+    return rf"noise: must be linear in the increments, and that of {of} is not: for inc"
+
+
+def of_another_kind(of: str, other: str, rule: str) -> str:
+    return rf"noise_kind: the noise of {of} depends on {other}, but {rule}"
+
+
+NEEDS_A_SIGNATURE = r"it is noise\(self, t, y, dW\), with the var"
+NOT_OF_JAX = r"noise: numpy, math and float\(\) need a concrete value; use the jax\.numpy function"
+
+
 @pytest.mark.parametrize(
     ("kind", "how", "reason"),
     [
-        (
-            "general",
-            "forgotten",
-            r"noise: must be a sum of increments .* of x is 0\.3 where .* one of dW\.W1",
-        ),
-        ("general", "in part forgotten", r"noise: must be a sum of increments .* that of x is -0\.3 where"),
-        ("additive", "forgotten constant", r"noise: must be a sum of increments .* that of v is 0\.2 where"),
-        (
-            "general",
-            "squared",
-            r"noise: must be linear in the increments, and that of x is not: for inc",
-        ),
-        ("general", "a product", r"noise: must be linear in the increments, and that of v is not"),
-        ("general", "a size", r"noise: must be linear in the increments, and that of v is not"),
-        ("general", "one side", r"noise: must be linear in the increments, and that of x is not"),
-        ("additive", "own", r"noise_kind: the noise of x depends on x, but additive noise depends on no"),
-        (
-            "diagonal",
-            "exchanged",
-            r"noise_kind: the noise of x depends on dW\.W2, but diagonal noise has one",
-        ),
-        ("diagonal", "of the other", r"noise_kind: the noise of x depends on v, but diagonal noise has one"),
+        ("general", "forgotten", not_a_sum("x", r"0\.3")),
+        ("general", "in part forgotten", not_a_sum("x", r"-0\.3")),
+        ("additive", "forgotten constant", not_a_sum("v", r"0\.2")),
+        *(("general", how, not_linear("x")) for how in ("squared", "one side")),
+        *(("general", how, not_linear("v")) for how in ("a product", "a size")),
+        ("additive", "own", of_another_kind("x", "x", "additive noise depends on no")),
+        ("diagonal", "exchanged", of_another_kind("x", r"dW\.W2", "diagonal noise has one")),
+        ("diagonal", "of the other", of_another_kind("x", "v", "diagonal noise has one")),
         ("scalar", "steady", r"noise_kind: scalar noise has one component, Noisy has 2 \(W1, W2\); say comm"),
-        (
-            "general",
-            "whole",
-            r"noise: TypeError: .*; it is noise\(self, t, y, dW\), with the variables y\.x, ",
-        ),
-        ("general", "absent", r"noise: AttributeError: .* 'W3'; it is noise\(self, t, y, dW\), with the var"),
-        (
-            "general",
-            "branching",
-            r"noise: `if`, `and`, `or` and `not` need a concrete value; write jnp\.where\(",
-        ),
-        (
-            "general",
-            "of numpy",
-            r"noise: numpy, math and float\(\) need a concrete value; use the jax\.numpy function",
-        ),
-        (
-            "general",
-            "of math",
-            r"noise: numpy, math and float\(\) need a concrete value; use the jax\.numpy function",
-        ),
+        ("general", "whole", rf"noise: TypeError: .*; {NEEDS_A_SIGNATURE}iables y\.x, "),
+        ("general", "absent", rf"noise: AttributeError: .* 'W3'; {NEEDS_A_SIGNATURE}"),
+        ("general", "branching", r"noise: `if`, .* need a concrete value; write jnp\.where\("),
+        *(("general", how, NOT_OF_JAX) for how in ("of numpy", "of math")),
     ],
 )
 def test_other_noise_is_refused_with_the_reason(kind, how, reason):

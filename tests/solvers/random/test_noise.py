@@ -134,7 +134,7 @@ def test_halves_of_increments_are_a_brownian_bridge():
     np.testing.assert_allclose([left.W[0], right.W[0]], expected, rtol=0, atol=1e-14)
 
 
-@pytest.mark.parametrize("areas", [0, pytest.param(2, marks=pytest.mark.more)])
+@pytest.mark.parametrize("areas", [0, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("noise_of", [HalvedNoise.of, HalvedNoise.twice])
 def test_halves_are_standard_normal_and_independent(noise_of, areas):
     samples = table(lambda path: noise_of(seed_key(1), path), 2, areas, np.arange(2**15), 8)
@@ -413,7 +413,7 @@ def test_joined_areas_are_the_integrals_that_define_them(n):
     np.testing.assert_allclose(join(parts), expected, rtol=0, atol=1e-12)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_areas_have_the_signs_of_diffrax():
     tree = diffrax.VirtualBrownianTree(
         0.0, 1.0, tol=2**-6, shape=(), key=jax.random.key(0), levy_area=diffrax.SpaceTimeTimeLevyArea

@@ -220,7 +220,7 @@ def test_large_contraction():
     np.testing.assert_allclose(jax.grad(square)(p, Picard(1e-11, 1e-11)), quotient, rtol=1e-6)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_derivatives_of_many_unknowns_by_gmres():
     """More than are factorised, against the dense solution of the implicit function theorem."""
     solver, p, one = Picard(1e-13, 1e-13), jnp.asarray(0.8), jnp.ones(())

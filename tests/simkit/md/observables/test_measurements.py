@@ -85,6 +85,7 @@ def test_velocities_without_memory_have_an_honest_correlation_and_diffusion():
     assert 0.5 < np.std(z) < 1.6
 
 
+@pytest.mark.slow
 def test_velocities_that_are_still_correlated_at_the_last_lag_give_no_diffusion_and_say_so():
     """An Ornstein-Uhlenbeck process that forgets in ten steps."""
     steps, decay = 6000, np.exp(-1 / 10)
@@ -102,7 +103,7 @@ def test_velocities_that_are_still_correlated_at_the_last_lag_give_no_diffusion_
     assert "still correlated at the last lag, t = 9" in result.note
 
 
-@pytest.mark.parametrize("replicas", [1, 3])
+@pytest.mark.parametrize("replicas", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_brownian_particles_diffuse_as_they_should(replicas):
     """6 D t, unwrapped across a small box, with errors that cover D over 30 seeds."""
     D, dt, steps, count, side, seeds = 0.3, 0.1, 4000, 8, 2.0, 30
@@ -181,6 +182,7 @@ def test_a_slope_is_doubted_where_the_power_differs_from_one_by_a_tenth_and_thre
     assert (_note(growth, (1.0, 2.0)) is not None) == noted
 
 
+@pytest.mark.slow
 def test_only_some_particles_are_followed_and_those_of_each_species():
     species = np.arange(100) % 2
     rows = np.cumsum(np.where(species == 0, 1.0, 2.0)[None, :, None] * np.ones((60, 100, 3)), axis=0)
@@ -193,6 +195,7 @@ def test_only_some_particles_are_followed_and_those_of_each_species():
     np.testing.assert_allclose(result.displacement.value, result.time[:, None] ** 2 * [3, 12], atol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_structure_factor_of_an_ideal_gas_has_honest_errors():
     motion = uniform_motion(999, 25, 4.0)
     observer = StructureFactor.of(cube(4.0), largest=5.0, every=1)
@@ -209,6 +212,7 @@ def ideal_gas(steps: int, count: int, temperature: float, seed: int):
     return table_motion(np.zeros_like(momenta), momenta)
 
 
+@pytest.mark.slow
 def test_at_constant_temperature_an_ideal_gas_has_its_heat_capacity():
     count, steps, boltzmann, seeds = 10, 1500, 2.0, 30
     z = []

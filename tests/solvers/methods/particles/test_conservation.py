@@ -26,6 +26,7 @@ from simkit_solvers import (
     simulate_particles,
     total_momentum,
 )
+from slow_cases import slow_but
 
 ROWS = 401  # of all runs, so that one program serves them
 
@@ -77,7 +78,7 @@ def test_momentum_is_conserved_to_rounding(method):
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("name", THERMOSTATS)
+@pytest.mark.parametrize("name", slow_but(("NoseHooverChains",), THERMOSTATS))
 def test_the_conserved_quantity_of_a_thermostat_fluctuates_with_the_square_of_the_step(name):
     """The energy itself changes by much more; from step to half the step a fourth is left."""
     deviations = []
@@ -89,8 +90,8 @@ def test_the_conserved_quantity_of_a_thermostat_fluctuates_with_the_square_of_th
     assert 3 < deviations[0] / deviations[1] < 5.5
 
 
-@pytest.mark.more
-@pytest.mark.parametrize("substeps", [2, 3])
+@pytest.mark.slow
+@pytest.mark.parametrize("substeps", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_substeps_of_a_chain_change_a_run_with_the_fourth_power_of_the_step(substeps):
     """That is the order of the weights with which its thermostats take turns."""
     differences = []

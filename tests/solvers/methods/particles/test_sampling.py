@@ -21,6 +21,7 @@ from simkit_solvers import (
     seed_key,
     simulate_particles,
 )
+from slow_cases import slow_but
 
 pytestmark = pytest.mark.more
 
@@ -87,7 +88,7 @@ THERMOSTATS = {
 }
 
 
-@pytest.mark.parametrize("name", THERMOSTATS)
+@pytest.mark.parametrize("name", slow_but(("NoseHooverChains", "StochasticVelocityRescaling"), THERMOSTATS))
 def test_kinetic_energy_follows_the_chi_square_law_and_configurations_have_the_same_temperature(name):
     method = THERMOSTATS[name]
     f = 3 * COUNT if name == "BAOAB" else 3 * COUNT - 3
@@ -106,6 +107,7 @@ def temperature_errors(method, f, dt) -> np.ndarray:
     return np.array([(x.mean(), x.std(ddof=1) / np.sqrt(MANY)) for x in both])
 
 
+@pytest.mark.slow
 @pytest.mark.user_code
 @pytest.mark.parametrize("name", THERMOSTATS)
 def test_temperatures_extrapolate_to_that_of_the_bath_with_the_square_of_the_step(name):
@@ -149,6 +151,7 @@ def spring_scores(method, dt=0.5) -> list[float]:
     return [z_score(x[:, i] ** 2, 1 / strength[i]) for i in range(3)]
 
 
+@pytest.mark.slow
 def test_momenta_of_baoab_on_springs_are_off_by_the_square_of_the_step():
     r"""$\langle p^2 \rangle = m k_B T (1 - (h\omega)^2/4)$."""
     strength, dt = np.array([0.5, 1.0, 2.0]), 0.5
@@ -219,7 +222,7 @@ def oscillator_means(method, replicas=32, steps=20_000):
     return jax.vmap(replica)(jnp.linspace(0, 2 * jnp.pi, replicas, endpoint=False)) / (steps // 2 + 1)
 
 
-@pytest.mark.more
+@pytest.mark.slow
 def test_nose_hoover_chains_sample_one_harmonic_oscillator_and_a_single_thermostat_does_not():
     means = np.asarray(oscillator_means(OneOscillator(1.0, 1.0, substeps=2)))
     scores = [z_score(mean, expected) for mean, expected in zip(means.T, (1, 3, 1, 3), strict=True)]
@@ -252,6 +255,7 @@ def rescaled_energies(method, replicas=1024):
     return jax.vmap(replica)(jnp.arange(replicas, dtype=jnp.uint32))
 
 
+@pytest.mark.slow
 def test_stochastic_rescaling_relaxes_the_kinetic_energy_at_its_rate():
     r"""Its mean and variance are those of $dK = (\bar K - K)\,dt/\tau + 2\sqrt{K \bar K/f\tau}\,dW$."""
     tau, f, first = 1.3, 3 * COUNT - 3, 0.5 * 12.0 * COUNT
@@ -263,6 +267,7 @@ def test_stochastic_rescaling_relaxes_the_kinetic_energy_at_its_rate():
     assert abs(z_score((energies - mean) ** 2, variance)) < FAR
 
 
+@pytest.mark.slow
 def test_a_temperature_may_change_with_time():
     """Free particles: the kinetic energy follows the temperature at the rate of the friction."""
     dt, steps, friction = 0.05, 60, 2.0
