@@ -120,7 +120,7 @@ class ParticleDynamics(eqx.Module):
         return ParticleState(
             particles=jax.tree.map(jnp.copy, particles),
             force=particles.position.times(0.0),
-            memory=self.method.init(particles, self.units),
+            memory=jax.tree.map(jnp.copy, self.method.init(particles, self.units)),
             listed=_no_list(self.forces, particles),
             step=jnp.uint32(step),
             known=no(),
