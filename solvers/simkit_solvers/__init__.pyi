@@ -126,6 +126,7 @@ from .problems.observe import States as States
 from .problems.particle_observer import AbstractParticleObserver as AbstractParticleObserver
 from .problems.particle_observer import TotalsSeries as TotalsSeries
 from .problems.particles import AbstractForces as AbstractForces
+from .problems.particles import Course as Course
 from .problems.particles import PairTotals as PairTotals
 from .problems.particles import Particles as Particles
 from .problems.particles import Tensor as Tensor

@@ -20,7 +20,7 @@ COMPONENTS = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
 class AbstractPlainForces(AbstractForces):
     """Forces as the gradient of an energy of an array (particles, 3); no list."""
 
-    def arranged(self, particles):
+    def arranged(self, particles, course=None):
         return particles, ()
 
     def serves(self, listed, position):
@@ -105,7 +105,7 @@ class ListedSoftSpheres(AbstractForces):
     skin: jax.Array
     capacity: int
 
-    def arranged(self, particles):
+    def arranged(self, particles, course=None):
         turns = [jnp.floor(c / self.side) for c in particles.position]
         inside = (c - self.side * t for c, t in zip(particles.position, turns, strict=True))
         images = (i + t.astype(i.dtype) for i, t in zip(particles.image, turns, strict=True))

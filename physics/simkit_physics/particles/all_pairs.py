@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Bool
-from simkit_solvers import PairTotals, Particles, Tensor, Vector
+from simkit_solvers import Course, PairTotals, Particles, Tensor, Vector
 
 from simkit_physics.particles.boxes import AbstractBox, AbstractPeriodicBox
 from simkit_physics.particles.listed_forces import FAR, Precision
@@ -59,7 +59,7 @@ class AllPairs(AbstractPairForces):
             "positions": "fixed point" if self.fixed_point else "floating point",
         }
 
-    def arranged(self, particles: Particles) -> tuple[Particles, EveryPair]:
+    def arranged(self, particles: Particles, course: Course | None = None) -> tuple[Particles, EveryPair]:
         """The particles in the order they have, wrapped into the box."""
         position, turns = self.box.wrapped(particles.position)
         image = Vector(*(a + b for a, b in zip(particles.image, turns, strict=True)))

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.typing import DTypeLike
 from jaxtyping import Array, Bool
-from simkit_solvers import PairTotals, Particles, Vector, over_shared_parts
+from simkit_solvers import Course, PairTotals, Particles, Vector, over_shared_parts
 
 from simkit_physics.particles.boxes import AbstractBox, AbstractPeriodicBox
 from simkit_physics.particles.clusters import LANES, MEMBERS, ClusterGrid, sorted_places
@@ -20,6 +20,9 @@ from simkit_physics.particles.pair_rules import AbstractPairForces, Places
 from simkit_physics.particles.pair_sums import Group, Pairs, PairSums, sum_groups
 
 FAR = 1e4  # in cutoffs: where an empty place is
+# In half skins: how far a list may be ahead of a particle. With 0.95, lists of a melt serve hardly longer,
+# and one of a skin of 0.6 served two steps.
+AHEAD = 0.85
 
 Precision = Literal["float64", "mixed", "float32"]
 
@@ -27,9 +30,10 @@ Precision = Literal["float64", "mixed", "float32"]
 class ListedForces(AbstractPairForces):
     r"""Forces $F_i = -\sum_j \nabla_i u(|x_i - x_j|)$ over the neighbours of each particle.
 
-    `potential` acts below `cutoff`, which is less than half the least width of the box. A list holds the
-    pairs nearer than cutoff + `skin` and serves until a particle has moved half the skin, so that no pair is
-    ever missed. `grid` and `capacities` are shapes; `enlarged` makes larger ones where a list is not
+    `potential` acts below `cutoff`, which is less than half the least width of the box. A list is made for
+    positions near the present ones, where particles are going, and holds the pairs nearer there than cutoff +
+    `skin`. It serves while no particle is further than half the skin from where it is listed, so that no pair
+    is ever missed. `grid` and `capacities` are shapes; `enlarged` makes larger ones where a list is not
     complete. `forces_for` chooses all.
 
     Pair arithmetic is in float32 if `precision` is "mixed"; positions, sums over groups of eight neighbours,
@@ -69,19 +73,19 @@ class ListedForces(AbstractPairForces):
             "nearest_image": "of each pair" if self.each_pair else "of each cluster",
         }
 
-    def arranged(self, particles: Particles) -> tuple[Particles, NeighbourList]:
+    def arranged(self, particles: Particles, course: Course | None = None) -> tuple[Particles, NeighbourList]:
         """The particles in the order of the clusters, wrapped into the box, with empty places, and their
         list."""
         particles = particles.padded(self.grid.places)
         position, turns = self.box.wrapped(particles.position)
         image = Vector(*(a + b for a, b in zip(particles.image, turns, strict=True)))
         particles = eqx.tree_at(lambda p: (p.position, p.image), particles, (position, image))
-        box = lax.stop_gradient(self.box)
-        coordinates = box.search_coordinates(lax.stop_gradient(position))
-        particles = particles.in_order(sorted_places(self.grid, coordinates, particles.real))
+        box, skin, position, course = lax.stop_gradient((self.box, self.skin, position, course))
+        origin = position if course is None else position.plus(1, _way_ahead(course, AHEAD * skin / 2))
+        order = sorted_places(self.grid, box.search_coordinates(origin), particles.real)
+        particles, origin = particles.in_order(order), Vector(*(c[order] for c in origin))
         search = NeighbourSearch(self.grid, self.capacities, box, self.each_pair)
-        reach = lax.stop_gradient(self.cutoff + self.skin)
-        return particles, search.near(lax.stop_gradient(particles.position), particles.real, reach)
+        return particles, search.near(origin, particles.real, lax.stop_gradient(self.cutoff) + skin)
 
     def serves(self, listed: NeighbourList, position: Vector) -> Bool[Array, ""]:
         moved = position.plus(-1, listed.origin)
@@ -233,6 +237,20 @@ class ListedForces(AbstractPairForces):
             return Vector(*(c.astype(dtype) for c in self.box.nearest(difference)))
 
         return relative
+
+
+def _way_ahead(course: Course, furthest: jax.Array) -> Vector:
+    """The way to where a list is best made, which is nowhere longer than `furthest`.
+
+    It ends halfway to where a particle will be after twice the time in which the fastest one goes that far.
+    So the particles pass from one side of where they are listed to the other, and a list serves longer than
+    if they only left where they are.
+    """
+    v, a, lasts = course
+    tiny = jnp.finfo(furthest.dtype).tiny
+    time = jnp.minimum(lasts, furthest / jnp.maximum(jnp.sqrt(jnp.max(v.dot(v))), tiny))
+    way = v.plus(time, a).times(time)
+    return way.times(jnp.minimum(1, furthest / jnp.maximum(jnp.sqrt(way.dot(way)), tiny)))
 
 
 def itself() -> Bool[Array, "neighbour member 1"]:

@@ -55,7 +55,7 @@ def scheduled_steps(
     def with_new_list(carry):
         """The second part of a step and what is observed, at a renewal."""
         state, accumulator, valid = carry
-        state = renew_list(dynamics.forces, state)
+        state = renew_list(dynamics, state)
         force, pairs = dynamics.pair_totals(state.particles, state.listed)
         valid = valid & state.complete & state.bounded
         state = end_step(dynamics, state, force)

@@ -60,9 +60,10 @@ class Renewals(NamedTuple):
 class ParticleState(eqx.Module):
     """A run at step number `step`, which is also its clock; all of it is arrays.
 
-    `force` is that at the positions where `known`. The momenta are `inside` a step where its second part is
-    still to come: only where a chunk stopped early. `listed` is the list of neighbours, which `serves` these
-    positions or is not read. `complete` and `bounded` say whether the last chunk came to its end.
+    `force` is that at the positions where `known`, else that of the step before or 0. The momenta are
+    `inside` a step where its second part is still to come: only where a chunk stopped early. `listed` is the
+    list of neighbours, which `serves` these positions or is not read. `complete` and `bounded` say whether
+    the last chunk came to its end.
     """
 
     particles: Particles
@@ -80,7 +81,8 @@ class ParticleState(eqx.Module):
     def with_forces(self, forces: AbstractForces, particles: Particles | None = None) -> "ParticleState":
         """This state with forces whose lists may be larger, and particles in as many places as they need."""
         particles = self.particles if particles is None else particles
-        force = self.force
+        # Where a list has overflowed, the particles are in another order than their forces.
+        force = Vector(*(jnp.where(self.known, c, 0) for c in self.force))
         if particles.places != self.particles.places:
             force = particles.position.times(0.0)
         return dataclasses.replace(
@@ -197,9 +199,8 @@ class _ChunkLoop(NamedTuple):
         """A list that serves, and steps for as long as it does, the last of them with the observer."""
         state, accumulator = carry
         state = begin_step(self.dynamics, state, state.known & (state.step < self.end))
-        forces = self.dynamics.forces
         state = jax.lax.while_loop(
-            lambda s: ~s.serves & s.complete & s.bounded, lambda s: renew_list(forces, s), state
+            lambda s: ~s.serves & s.complete & s.bounded, lambda s: renew_list(self.dynamics, s), state
         )
         listed, state = state.listed, dataclasses.replace(state, listed=None)
         state = jax.lax.while_loop(
@@ -235,9 +236,11 @@ def _no_list(forces: AbstractForces, particles: Particles) -> Any:
     return zeros(jax.eval_shape(lambda p: forces.arranged(p)[1], particles))
 
 
-def renew_list(forces: AbstractForces, state: ParticleState) -> ParticleState:
+def renew_list(dynamics: ParticleDynamics, state: ParticleState) -> ParticleState:
     """The particles in the order of a new list, and that list."""
-    particles, listed = forces.arranged(state.particles)
+    forces, step = dynamics.forces, dynamics.at(state.step, state.particles)
+    course = dynamics.method.course(state.particles, state.force, step)
+    particles, listed = forces.arranged(state.particles, course)
     count, last, fewest = state.renewals
     later = (count > 0) & (state.step != last)  # not a list that overflowed and is made again
     since = jnp.where(later, state.step - last, jnp.uint32(NO_STEP))

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.particles import PairTotals, Particles, Tensor, Vector
+from simkit_solvers.problems.particles import Course, PairTotals, Particles, Tensor, Vector
 
 
 class MotionUnits(NamedTuple):
@@ -56,6 +56,15 @@ def inverse_mass(particles: Particles) -> Float[Array, " places"]:
 def velocity(particles: Particles) -> Vector:
     """Momentum over mass."""
     return particles.momentum.times(inverse_mass(particles))
+
+
+def newtonian_course(particles: Particles, force: Vector, units: MotionUnits) -> Course:
+    """Where Newton's equations lead, until forces have turned velocities: root mean square velocity over
+    acceleration."""
+    v = velocity(particles)
+    a = force.times(inverse_mass(particles) / units.kinetic)
+    squares = jnp.sum(a.dot(a))
+    return Course(v, a, jnp.sqrt(jnp.sum(v.dot(v)) / jnp.maximum(squares, jnp.finfo(squares.dtype).tiny)))
 
 
 def kinetic_energy(particles: Particles, units: MotionUnits = REDUCED) -> Float[Array, ""]:

@@ -158,6 +158,14 @@ class PairTotals(NamedTuple):
     changes: "PairTotals | tuple[()]" = ()
 
 
+class Course(NamedTuple):
+    """How particles move at present, which says for a time `lasts` where they are going."""
+
+    velocity: Vector
+    acceleration: Vector
+    lasts: jax.Array
+
+
 class AbstractForces(eqx.Module):
     """The forces of a system: an equinox module, whose leaves are the parameters of the potentials.
 
@@ -166,8 +174,11 @@ class AbstractForces(eqx.Module):
     """
 
     @abc.abstractmethod
-    def arranged(self, particles: Particles) -> tuple[Particles, Any]:
-        """The particles in the order that the forces want, wrapped into the box, and their list."""
+    def arranged(self, particles: Particles, course: Course | None = None) -> tuple[Particles, Any]:
+        """The particles in the order that the forces want, wrapped into the box, and their list.
+
+        It serves the positions of the particles, and longer if it is made for where their `course` leads.
+        """
 
     @abc.abstractmethod
     def serves(self, listed: Any, position: Vector) -> Bool[Array, ""]:

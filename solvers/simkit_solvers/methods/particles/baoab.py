@@ -15,8 +15,8 @@ from simkit_solvers.methods.particles.particle_method import (
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.numerics.square_root import sqrt_positive
 from simkit_solvers.problems.curve import AbstractTimeFunction
-from simkit_solvers.problems.motion import MotionUnits, kinetic_energy
-from simkit_solvers.problems.particles import Particles, Vector
+from simkit_solvers.problems.motion import MotionUnits, kinetic_energy, newtonian_course
+from simkit_solvers.problems.particles import Course, Particles, Vector
 
 
 class ParticleBAOAB(AbstractParticleMethod):
@@ -74,6 +74,12 @@ class ParticleBAOAB(AbstractParticleMethod):
 
     def degrees_of_freedom(self, count: int) -> int:
         return 3 * count
+
+    def course(self, particles: Particles, force: Vector, step: ParticleStep) -> Course:
+        """That of Newton's equations until friction has stopped the particles."""
+        course = newtonian_course(particles, force, step.units)
+        friction = jnp.maximum(step.middle(self.friction), jnp.finfo(step.dt.dtype).tiny)
+        return course._replace(lasts=jnp.minimum(course.lasts, 1 / friction))
 
     def given_energy(self, particles: Particles, memory: PyTree, step: ParticleStep) -> Float[Array, ""]:
         return -memory

@@ -55,3 +55,6 @@ class BrownianDynamics(AbstractParticleMethod):
 
     def degrees_of_freedom(self, count: int) -> int:
         return 0
+
+    def course(self, particles: Particles, force: Vector, step: ParticleStep) -> None:
+        return None  # momenta mean nothing

@@ -82,6 +82,9 @@ class FIRE(AbstractParticleMethod):
     def degrees_of_freedom(self, count: int) -> int:
         return 0
 
+    def course(self, particles: Particles, force: Vector, step: ParticleStep) -> None:
+        return None  # momenta mean nothing
+
     def for_cutoff(self, cutoff: float) -> "FIRE":
         """`furthest` is a twentieth of the cutoff, unless it was given."""
         if not math.isinf(float(self.furthest)):

@@ -12,8 +12,8 @@ from simkit_solvers.grids.grid import NO_STEP
 from simkit_solvers.numerics.kernels import by_itself, zeros
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.problems.curve import AbstractTimeFunction
-from simkit_solvers.problems.motion import MotionUnits, velocity
-from simkit_solvers.problems.particles import Particles, Vector
+from simkit_solvers.problems.motion import MotionUnits, newtonian_course, velocity
+from simkit_solvers.problems.particles import Course, Particles, Vector
 from simkit_solvers.problems.problem import Parameter
 from simkit_solvers.random.generator import Words
 from simkit_solvers.random.particle_noise import ParticleNoise
@@ -106,6 +106,10 @@ class AbstractParticleMethod(eqx.Module):
     def given_energy(self, particles: Particles, memory: PyTree, step: ParticleStep) -> jax.Array:
         """What has to be added to the energy to make the conserved quantity; 0 where that is the energy."""
         return jnp.zeros((), particles.position.x.dtype)
+
+    def course(self, particles: Particles, force: Vector, step: ParticleStep) -> Course | None:
+        """Where particles are going, if that can be told from their momenta and forces."""
+        return newtonian_course(particles, force, step.units)
 
     def for_cutoff(self, cutoff: float) -> "AbstractParticleMethod":
         """The method for forces that end at a cutoff, where that decides options that were not given."""
