@@ -47,7 +47,7 @@ def test_a_run_is_the_same_on_several_processors(devices, precision, error, plac
     ]
     enlarged_on_the_way = runs[0].dynamics.forces.capacities != forces.capacities
     assert enlarged_on_the_way == (places is not None)
-    assert int(runs[0].state.renewals.count) > 2
+    assert int(runs[0].state.renewals.count) > 1  # also on the way
     one, several = ((run.state, run.accumulator) for run in runs)
     for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(several), strict=True):
         np.testing.assert_allclose(a, b, rtol=error, atol=error)
