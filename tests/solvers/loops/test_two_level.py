@@ -112,6 +112,19 @@ def test_no_step_is_taken_with_a_list_that_is_not_complete():
     assert int(run(state).step) == 0
 
 
+def test_forces_that_belong_to_another_order_are_forgotten():
+    """An overflow in the middle of a run leaves those of the step before, in the order of the old list."""
+    _, listed = listed_soft_spheres().arranged(spheres())
+    setting = dynamics(listed_soft_spheres(capacity=int(jnp.max(listed[2]))), BAOAB, 0.01)
+    run = eqx.filter_jit(lambda state, steps: run_chunk(setting, state, steps)[0])
+    states = [run(setting.start(spheres()), jnp.uint32(steps)) for steps in (3, 200)]
+    assert [bool(state.known) for state in states] == [True, False]
+    assert all(np.asarray(state.force).any() for state in states)
+    roomy = [state.with_forces(listed_soft_spheres()).force for state in states]
+    np.testing.assert_array_equal(roomy[0], states[0].force)
+    assert not np.asarray(roomy[1]).any()
+
+
 def test_lists_that_never_become_large_enough_end_in_an_error():
     with pytest.raises(ListOverflowError, match="after it was enlarged"):
         after(10, capacity=2, enlarge=lambda forces, particles, listed: (forces, particles))

@@ -14,6 +14,7 @@ from simkit_solvers import (
     parameters_of,
     run_chunk,
 )
+from simkit_solvers.problems.motion import newtonian_course
 
 FALLING = Curve(np.array([0.0, 1.0]), np.array([1.0, 0.0]))
 NEEDED = {"temperature": 0.8, "friction": 1.0, "relaxation_time": 0.5}
@@ -64,6 +65,34 @@ def test_every_method_says_what_it_is(name):
 def test_what_is_wrong_with_a_method_is_said(name, options, message):
     with pytest.raises(ValueError, match=message):
         make_particle_method(name, options)
+
+
+@pytest.mark.parametrize("name", PARTICLE_METHODS)
+def test_particles_have_a_course_where_momenta_mean_something(name):
+    """Newton's, which friction ends."""
+    cls = PARTICLE_METHODS[name]
+    method = make_particle_method(name, {key: NEEDED[key] for key in parameters_of(cls) if key in NEEDED})
+    particles, force = spheres(), spheres(1).momentum
+    step = dynamics(no_forces(), method, 0.1, units=MotionUnits(kinetic=0.5)).at(jnp.uint32(0), particles)
+    course = method.course(particles, force, step)
+    if method.ensemble in ("configurations", "none"):
+        assert course is None
+        return
+    expected = newtonian_course(particles, force, step.units)
+    for ours, newtonian in zip(course.velocity + course.acceleration, expected[0] + expected[1], strict=True):
+        np.testing.assert_array_equal(ours, newtonian)
+    assert 0 < float(course.lasts) <= float(expected.lasts)
+
+
+def test_a_course_ends_where_friction_has_stopped_the_particles():
+    particles, force = spheres(), spheres(1).momentum
+    falling = Curve(np.array([0.0, 1.0]), np.array([40.0, 0.0]))  # 38 in the middle of the step
+    for friction, most in ((0.0, np.inf), (20.0, 1 / 20), (falling, 1 / 38)):
+        method = ParticleBAOAB(1.0, friction)
+        step = dynamics(no_forces(), method, 0.1).at(jnp.uint32(0), particles)
+        turned = float(newtonian_course(particles, force, step.units).lasts)
+        assert 0.1 < turned < np.inf
+        assert float(method.course(particles, force, step).lasts) == pytest.approx(min(turned, most))
 
 
 def test_a_random_method_without_noise_is_refused():
