@@ -35,7 +35,7 @@ def map_large_arrays() -> None:
     """Let arrays above 32 MiB go back to the system when they are freed, for runs of a few large arrays.
 
     A larger list of neighbours does not fit where a smaller one was: with what was kept, a million particles
-    took 2.0 to 2.4 GB at most, otherwise 1.65 GB. To clear the pages takes 2 % of the shortest chunks.
+    took 2.0 to 2.4 GB at most, otherwise 1.65 GB. This holds for the process from then on.
     """
     library = _glibc()
     if library is not None:
