@@ -244,12 +244,15 @@ def _way_ahead(course: Course, furthest: jax.Array) -> Vector:
 
     It ends halfway to where a particle will be after twice the time in which the fastest one goes that far.
     So the particles pass from one side of where they are listed to the other, and a list serves longer than
-    if they only left where they are.
+    if they only left where they are. If velocities do not last until then, as in a cold crystal, only
+    accelerations count: particles that vibrate with angular frequency 1 / `lasts` do so about the end of that
+    way, and may never leave its surroundings.
     """
     v, a, lasts = course
     tiny = jnp.finfo(furthest.dtype).tiny
-    time = jnp.minimum(lasts, furthest / jnp.maximum(jnp.sqrt(jnp.max(v.dot(v))), tiny))
-    way = v.plus(time, a).times(time)
+    until = furthest / jnp.maximum(jnp.sqrt(jnp.max(v.dot(v))), tiny)
+    time = jnp.minimum(lasts, until)
+    way = v.times(jnp.where(until < lasts, 1.0, 0.0)).plus(time, a).times(time)
     return way.times(jnp.minimum(1, furthest / jnp.maximum(jnp.sqrt(way.dot(way)), tiny)))
 
 

@@ -17,8 +17,9 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 from simkit_solvers import Vector, on_accelerator, over_shares
 
+from simkit_physics.particles.bounding_boxes import Bounds, gap2, of_blocks, of_clusters
 from simkit_physics.particles.boxes import AbstractBox
-from simkit_physics.particles.clusters import LANES, MEMBERS, ClusterGrid, by_cluster
+from simkit_physics.particles.clusters import LANES, MEMBERS, ClusterGrid
 
 GROUP = 8  # neighbours that a pair kernel takes at a time
 FOUR = 4  # members of a cluster that a search takes at a time, as bits below the place of the first
@@ -51,16 +52,6 @@ class NeighbourList(eqx.Module):
     origin: Vector
 
 
-class Bounds(NamedTuple):
-    """Bounding boxes in search coordinates; those without particles are nowhere."""
-
-    centre: Vector
-    half: Vector
-
-    def at(self, index: jax.Array) -> "Bounds":
-        return jax.tree.map(lambda a: a[index], self)
-
-
 class NeighbourSearch(NamedTuple):
     """A search for the particles within `reach` of a member of each cluster.
 
@@ -78,8 +69,8 @@ class NeighbourSearch(NamedTuple):
         position32 = Vector(*(c.astype(jnp.float32) for c in position))
         box = jax.tree.map(lambda a: jnp.asarray(a).astype(jnp.float32), self.box)
         search = box.search_coordinates(position32)
-        clusters = _bounds(search, real)
-        blocks = _joined(clusters)
+        clusters = of_clusters(search, real)
+        blocks = of_blocks(clusters)
         reach2 = _with_rounding(reach, position, real)
 
         def in_chunks(own: _Chunks) -> tuple:
@@ -106,7 +97,7 @@ class NeighbourSearch(NamedTuple):
         count = self.grid.blocks
 
         def test(j):
-            near = _gap2(box, own, blocks.at(jnp.minimum(j, count - 1))) < reach2
+            near = gap2(box, own, blocks.at(jnp.minimum(j, count - 1))) < reach2
             return jnp.where(near, j, count)
 
         return compact(count, len(own.half.x), self.capacities.blocks, count, test)
@@ -117,7 +108,7 @@ class NeighbourSearch(NamedTuple):
         def test(k):
             block = near[k // 8]
             j = jnp.minimum(block * 8 + k % 8, 8 * count - 1)
-            return jnp.where((block < count) & (_gap2(box, own, clusters.at(j)) < reach2), j, 8 * count)
+            return jnp.where((block < count) & (gap2(box, own, clusters.at(j)) < reach2), j, 8 * count)
 
         most = 8 * jnp.minimum(counts.max(), self.capacities.blocks)
         return compact(most, len(counts), self.capacities.block_clusters, 8 * count, test)
@@ -130,7 +121,7 @@ class NeighbourSearch(NamedTuple):
             j = jnp.broadcast_to(near[k][:, None], (len(counts), 8)).ravel()
             other = clusters.at(jnp.minimum(j, count - 1))
             # A cluster's own pairs have a kernel of their own.
-            return jnp.where((j != number) & (_gap2(box, bounds, other) < reach2), j, count)
+            return jnp.where((j != number) & (gap2(box, bounds, other) < reach2), j, count)
 
         most = jnp.minimum(counts.max(), self.capacities.block_clusters)
         return compact(most, len(number), self.capacities.clusters, count, test)
@@ -139,7 +130,7 @@ class NeighbourSearch(NamedTuple):
         count = 8 * self.grid.blocks
         position_of = [Vector(*(_member(c, m) for c in own.position)) for m in range(MEMBERS)]
         inside = [_member(own.real, m) for m in range(MEMBERS)]
-        around = [box.nearest(_minus(each, position_of[0])) for each in position_of]
+        around = [box.nearest(each.plus(-1, position_of[0])) for each in position_of]
         count_inside = jnp.maximum(sum(each.astype(jnp.float32) for each in inside), 1)
         mean = Vector(
             *(
@@ -159,7 +150,8 @@ class NeighbourSearch(NamedTuple):
         everyone = Vector(*(jnp.where(real, c, jnp.nan) for c in position))
 
         def square(one, other):
-            difference = box.nearest(_minus(one, other)) if self.each_pair else _minus(one, other)
+            difference = one.plus(-1, other)
+            difference = box.nearest(difference) if self.each_pair else difference
             return difference.dot(difference)
 
         def test(k):
@@ -170,7 +162,7 @@ class NeighbourSearch(NamedTuple):
             for member in range(FOUR):
                 j = jnp.minimum(first_of_four + member * LANES, self.grid.places - 1)
                 there = Vector(*(c.at[j].get(mode="promise_in_bounds") for c in everyone))
-                other = box.nearest(_minus(there, centre))
+                other = box.nearest(there.plus(-1, centre))
                 near_one = square(members[0], other) < reach2
                 for each in members[1:]:
                     near_one |= square(each, other) < reach2
@@ -267,40 +259,6 @@ def _first_place(cluster: jax.Array) -> jax.Array:
 def _member(chunks: jax.Array, m: int) -> jax.Array:
     """Member m of each cluster."""
     return chunks[:, m * LANES : (m + 1) * LANES].ravel()
-
-
-def _minus(a: Vector, b: Vector) -> Vector:
-    return a.plus(-1, b)
-
-
-def _bounds(search: Vector, real: jax.Array) -> Bounds:
-    """The bounding box of each cluster."""
-    inside = by_cluster(real)
-    low = Vector(*(jnp.where(inside, by_cluster(c), jnp.inf).min(1) for c in search))
-    high = Vector(*(jnp.where(inside, by_cluster(c), -jnp.inf).max(1) for c in search))
-    return _box_between(low, high)
-
-
-def _joined(clusters: Bounds) -> Bounds:
-    """The bounding box of each block."""
-    low = Vector(*((c - h).reshape(-1, 8).min(1) for c, h in zip(*clusters, strict=True)))
-    high = Vector(*((c + h).reshape(-1, 8).max(1) for c, h in zip(*clusters, strict=True)))
-    return _box_between(low, high)
-
-
-def _box_between(low: Vector, high: Vector) -> Bounds:
-    """An empty one has a half width of minus infinity, so that its gaps are infinite."""
-    some = [h >= l for l, h in zip(low, high, strict=True)]
-    centre = Vector(*(jnp.where(s, (l + h) / 2, 0) for s, l, h in zip(some, low, high, strict=True)))
-    half = Vector(*(jnp.where(s, (h - l) / 2, -jnp.inf) for s, l, h in zip(some, low, high, strict=True)))
-    return Bounds(centre, half)
-
-
-def _gap2(box: AbstractBox, a: Bounds, b: Bounds) -> jax.Array:
-    """A lower bound of the squared distance between particles of two bounding boxes."""
-    difference = box.nearest_gap(_minus(a.centre, b.centre))
-    pieces = zip(difference, a.half, b.half, strict=True)
-    return box.least_square(Vector(*(jnp.maximum(jnp.abs(d) - (h + k), 0) for d, h, k in pieces)))
 
 
 def _with_rounding(reach: jax.Array, position: Vector, real: jax.Array) -> jax.Array:

@@ -125,11 +125,11 @@ class Aimless(VelocityVerlet):
         return None
 
 
-def melt(method, runs=(50, 250), momenta=1.0):
+def melt(method, runs=(50, 250), momenta=1.0, density=0.8442, skin=None):
     """The states after runs of a melting crystal with lists, one after the other."""
-    particles, box = lattice("fcc", (6,) * 3, density=0.8442)
+    particles, box = lattice("fcc", (6,) * 3, density=density)
     rows = momenta * np.random.default_rng(0).standard_normal((particles.count, 3))
-    forces, particles = forces_for(particles.pushed(Vector.of(rows - rows.mean(0))), box, one_species())
+    forces, particles = forces_for(particles.pushed(Vector.of(rows - rows.mean(0))), box, one_species(), skin=skin)
     assert isinstance(forces, ListedForces)
     setting, states = dynamics(forces, method, 0.005), []
     state = setting.start(particles)
@@ -147,6 +147,13 @@ def test_a_melt_needs_fewer_lists_for_the_same_path():
     assert abs(unwrapped(ahead[0], side) - unwrapped(here[0], side)).max() < 1e-10
     assert 5 < int(ahead[1].renewals.count) < 0.8 * int(here[1].renewals.count)
     assert int(ahead[1].renewals.fewest) > int(here[1].renewals.fewest)
+
+
+@pytest.mark.more
+def test_lists_of_a_cold_crystal_serve_for_ever():
+    """Particles that oscillate by less than half the skin are listed where they oscillate about."""
+    early, late = melt(VelocityVerlet(), runs=(100, 400), momenta=0.45, density=1.05, skin=0.3)
+    assert int(late.renewals.count) == int(early.renewals.count)
 
 
 @pytest.mark.more
