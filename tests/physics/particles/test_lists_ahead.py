@@ -129,7 +129,8 @@ def melt(method, runs=(50, 250), momenta=1.0, density=0.8442, skin=None):
     """The states after runs of a melting crystal with lists, one after the other."""
     particles, box = lattice("fcc", (6,) * 3, density=density)
     rows = momenta * np.random.default_rng(0).standard_normal((particles.count, 3))
-    forces, particles = forces_for(particles.pushed(Vector.of(rows - rows.mean(0))), box, one_species(), skin=skin)
+    particles = particles.pushed(Vector.of(rows - rows.mean(0)))
+    forces, particles = forces_for(particles, box, one_species(), skin=skin)
     assert isinstance(forces, ListedForces)
     setting, states = dynamics(forces, method, 0.005), []
     state = setting.start(particles)
