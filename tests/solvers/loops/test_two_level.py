@@ -57,6 +57,17 @@ def test_how_often_the_list_is_renewed_changes_rounding_only():
     assert 1 <= int(states[0].renewals.fewest) < int(states[1].renewals.fewest)
 
 
+def test_the_fewest_steps_between_two_lists_are_counted():
+    setting = dynamics(listed_soft_spheres(skin=0.05), VERLET, 0.01)
+    state, made = setting.start(spheres()), []
+    for _ in range(60):
+        state = simulate_particles(setting, state, 1).state
+        made.append(int(state.renewals.last))
+    between = np.diff(np.unique(made))
+    assert len({*between}) > 1
+    assert int(state.renewals.fewest) == min(between)
+
+
 def test_lists_and_all_pairs_move_particles_alike():
     listed, plain = after(100), after(100, forces=soft_spheres())
     assert abs(unwrapped(listed) - unwrapped(plain)).max() < 1e-10
@@ -227,7 +238,7 @@ def test_one_program_serves_all_lengths_steps_and_temperatures():
     assert len(TRACES) <= 3  # of a single program
 
 
-@pytest.mark.slow
+@pytest.mark.more
 def test_donated_states_are_used_up_and_others_stay():
     setting = dynamics(listed_soft_spheres(), NoseHooverChains(1.0, 0.3), 0.01)
     particles = spheres()
