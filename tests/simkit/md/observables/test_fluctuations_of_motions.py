@@ -56,9 +56,10 @@ def test_at_constant_temperature_the_heat_capacity_is_that_of_the_total_energy()
 
 @pytest.mark.parametrize("ensemble", ["NVE", "NVT"])
 def test_a_compressibility_is_that_of_the_pressure_of_kinetic_energy_and_virial(ensemble):
-    """Of particles too far apart for a hypervirial."""
+    """Which vary together; of particles too far apart for a hypervirial."""
     f, steps, side = 30, 2000, 20.0
-    kinetic, virial = np.random.default_rng(1).gamma((f / 2, 15.0), (1.0, 2.0), size=(steps + 1, 2)).T
+    kinetic, own = np.random.default_rng(1).gamma(f / 2, size=(2, steps + 1))
+    virial = 2 * own + kinetic
     rows = np.zeros((steps + 1, 5, 3)) + 4.0 * np.arange(5)[:, None] * np.array([1.0, 0, 0])
     motion = table_motion(
         rows,
