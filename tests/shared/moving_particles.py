@@ -9,7 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
+from simkit_physics import OrthorhombicBox
 from simkit_solvers import Particles, ParticleTotals, Tensor, Vector, kinetic_tensor
+
+
+def cube(side: float) -> OrthorhombicBox:
+    return OrthorhombicBox(Vector(*(jnp.asarray(float(side)),) * 3))
 
 
 def no_totals(particles: Particles, potential=0.0, virial=0.0) -> ParticleTotals:

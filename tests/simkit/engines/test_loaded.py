@@ -32,15 +32,21 @@ def experiment(kind) -> dict:
 
 
 def test_progress_of_variants_is_that_of_one_run(experiment, kind):
-    loaded = load_each(experiment | {"variants": {"a": {}, "b": {}}})
+    loaded = load_each(experiment | {"variants": {"a": {}, "b": {}, "c": {}}})
     work = [loaded.engine.work(simulation) for simulation in loaded.each.values()]
     seen: list[tuple[int, int]] = []
     loaded.run(lambda *counts: seen.append(counts))
     done = [each for each, _ in seen]
     assert {total for _, total in seen} == {sum(work)}
     assert done == sorted(done)
-    assert work[0] in done
+    assert {work[0], work[0] + work[1]} <= {*done}
     assert done[-1] == sum(work)
+
+
+def test_means_that_are_no_result_are_kept_silently_only_where_all_variants_say_so():
+    keep = {"ensemble.unresolved": "keep"}
+    for variants, kept in (({"a": keep, "b": keep}, True), ({"a": keep, "b": {}}, False)):
+        assert load_each(PATHS | {"variants": variants}).keeps_unresolved is kept
 
 
 def test_a_run_without_variants_has_no_such_dimension(experiment):
@@ -53,6 +59,10 @@ def test_what_is_wrong_with_derivatives_of_a_variant_names_it():
     second = {"a": {}, "b": {"sensitivity.wrt": ["x0"], "constants.x0": 1.0, "initial.x": "x0"}}
     with pytest.raises(InputError, match=r"^variant b: has sensitivity\.wrt: \['x0'\], and a has \['a'\]"):
         load_each(PATHS | {"variants": second}).differentiate()
+    for key, own in (("of", ["x"]), ("second", ["a"]), ("check", True)):
+        other = {"a": {}, "b": {f"sensitivity.{key}": own}}
+        with pytest.raises(InputError, match=rf"^variant b: has sensitivity\.{key}: "):
+            load_each(PATHS | {"variants": other}).differentiate()
     wrong = {"a": {"sensitivity.method": "pathwise"}, "b": {}}
     with pytest.raises(InputError, match=r"^variant a: sensitivity\.method: "):
         load_each(PATHS | {"observe": {"end": "x > 0.5"}, "variants": wrong}).differentiate()

@@ -154,6 +154,14 @@ def test_the_last_used_are_kept(monkeypatch):
     assert times(2.0, x=(0.0, 0.0))[0] is not first
 
 
+def test_a_program_that_uses_up_its_arguments_is_another_one():
+    requests = [programs.Request(Times(8.0), (np.float32(3.0),), donated=each) for each in ((), (0,))]
+    keeping, using_up = programs.compiled(*requests)[0]
+    given = jax.numpy.float32(3.0)
+    assert keeping(given) == using_up(given) == 24.0
+    assert given.is_deleted()
+
+
 def test_several_are_compiled_at_once_each_its_own():
     result = times(5.0, 6.0, 5.0, 7.0)
     assert [each(np.float32(1.0)) for each in result] == [5.0, 6.0, 5.0, 7.0]

@@ -88,12 +88,13 @@ def test_a_stored_program_is_not_traced_and_gives_the_same_bits(kept, monkeypatc
 
 
 def test_another_request_has_another_file(kept, monkeypatch):
-    """Of another type, to be made another way, or by jax or XLA with another setting."""
+    """Of another type, made another way, using up arguments, or by jax or XLA with another setting."""
     request = first_request()
     floats = jax.tree.map(
         lambda x: jnp.asarray(x, jnp.float32) if jnp.result_type(x) == jnp.float64 else x, request.arguments
     )
-    others = [request, request._replace(quick=True), request._replace(arguments=floats)]
+    changes = ({}, {"quick": True}, {"arguments": floats}, {"donated": (0,)})
+    others = [request._replace(**each) for each in changes]
     files = [stored_programs.file_of(each) for each in others]
     jax.config.update("jax_default_matmul_precision", "highest")
     try:

@@ -10,6 +10,7 @@ from simkit_solvers import ParticleTotals, Tensor
 from simkit import InputError
 from simkit.md.experiment import load_particles
 from simkit.md.functions import FluctuationFunctions, RadialFunction
+from simkit.md.functions.fluctuations import FluctuationResult
 from simkit.md.functions.radial import RadialResult
 from simkit.md.result import ParticleResult, ReplicaResult
 from simkit.md.saved_state import SavedState
@@ -101,6 +102,19 @@ def test_a_compressibility_needs_continuous_forces_no_tail_and_a_box_of_two_cuto
     assert (function.measurement(system, system.particles).box is None) == (reason is not None)
     if reason is not None:
         assert function.missing.startswith(f"no compressibility: {reason}")
+
+
+def test_a_compressibility_has_the_unit_of_one_over_the_pressure():
+    """In a system of units whose pressure is not energy over volume."""
+    changes = {"system__units": "real", "system__species": {"A": {"mass": 40.0}}}
+    simulation = load_particles(fluid(observe=FLUCTUATIONS, potential__truncation="shifted_force", **changes))
+    one = Estimate(*map(np.asarray, (2.0, 0.1, 0.5, 0.1, 10.0)), samples=100)
+    function, system = simulation.functions["c"], simulation.system
+    variables = function.labelled(system, FluctuationResult(one, one)).variables
+    value, error = (variables[f"c_compressibility{end}"] for end in ("", "_stderr"))
+    assert value[2]["units"] == "1/atm"
+    assert float(value[1]) * system.units.pressure == pytest.approx(2.0)
+    assert float(error[1]) * system.units.pressure == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize("type", ["BAOAB", "NoseHooverChains", "StochasticVelocityRescaling"])

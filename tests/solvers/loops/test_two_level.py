@@ -57,6 +57,35 @@ def test_how_often_the_list_is_renewed_changes_rounding_only():
     assert 1 <= int(states[0].renewals.fewest) < int(states[1].renewals.fewest)
 
 
+class Clock(VelocityVerlet):
+    """Remembers the times of both parts of its steps."""
+
+    def init(self, particles, units):
+        return jnp.zeros(2)
+
+    def first(self, particles, force, memory, step):
+        return super().first(particles, force, memory, step)[0], memory.at[0].add(step.t)
+
+    def second(self, particles, force, memory, step):
+        return super().second(particles, force, memory, step)[0], memory.at[1].add(step.t)
+
+
+def test_both_parts_of_a_step_have_the_time_at_which_it_begins():
+    setting = dynamics(listed_soft_spheres(), Clock(), 0.01, t0=3.0)
+    state = simulate_particles(setting, setting.start(spheres(), step=5), 4).state
+    np.testing.assert_allclose(state.memory, [4 * 3.0 + 0.01 * (5 + 6 + 7 + 8)] * 2, rtol=1e-12)
+
+
+def test_the_fewest_steps_between_two_lists_are_counted():
+    setting = dynamics(listed_soft_spheres(skin=0.05), VERLET, 0.01)
+    state, made = setting.start(spheres()), []
+    for _ in range(60):
+        state = simulate_particles(setting, state, 1).state
+        made.append(int(state.renewals.last))
+    between = np.diff(np.unique(made))
+    assert int(state.renewals.fewest) == min(between) < max(between)
+
+
 def test_lists_and_all_pairs_move_particles_alike():
     listed, plain = after(100), after(100, forces=soft_spheres())
     assert abs(unwrapped(listed) - unwrapped(plain)).max() < 1e-10
@@ -227,7 +256,7 @@ def test_one_program_serves_all_lengths_steps_and_temperatures():
     assert len(TRACES) <= 3  # of a single program
 
 
-@pytest.mark.slow
+@pytest.mark.more
 def test_donated_states_are_used_up_and_others_stay():
     setting = dynamics(listed_soft_spheres(), NoseHooverChains(1.0, 0.3), 0.01)
     particles = spheres()

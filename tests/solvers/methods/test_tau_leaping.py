@@ -95,6 +95,12 @@ def test_a_leap_is_as_long_as_its_paper_says(text, relative):
     assert leap_of(network, y) == pytest.approx(min(bounds), rel=1e-9)
 
 
+def test_where_gains_balance_losses_a_leap_is_short_compared_with_the_life_of_a_molecule():
+    """Twice epsilon of it; by the bounds of the paper alone it would be 150 times as long."""
+    network = ImmigrationDeath(1000.0, 0.05)
+    assert leap_of(network, network.State(jnp.int32(20_000))) == pytest.approx(2 * 0.03 / 0.05, rel=1e-9)
+
+
 def test_copies_leap_as_far_as_the_shorter_of_their_own_leaps():
     """However close they are: what one fires alone is a small difference, and changes by much of itself."""
     networks = [ImmigrationDeath(alpha, mu) for alpha, mu in ((1000.0, 0.1), (1001.0, 0.1 + 1e-6))]

@@ -1,11 +1,11 @@
-"""Where Newton's equations lead."""
+"""Where Newton's equations lead, and the kinetic energy by direction."""
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from particle_examples import dynamics, rows_of, springs
 from simkit_solvers import MotionUnits, Particles, VelocityVerlet, simulate_particles
-from simkit_solvers.problems.motion import newtonian_course
+from simkit_solvers.problems.motion import kinetic_energy, kinetic_tensor, newtonian_course
 
 
 def test_newtonian_course_is_the_way_that_two_steps_go():
@@ -33,3 +33,15 @@ def test_empty_places_and_particles_at_rest_have_a_course():
     np.testing.assert_array_equal(course.acceleration.x, [1, 1, 1, 0, 0])
     assert float(course.lasts) == 0
     assert np.isfinite(newtonian_course(particles, particles.momentum, MotionUnits()).lasts)
+
+
+def test_the_kinetic_tensor_has_a_product_of_velocities_in_each_place():
+    mass, units = np.array([0.5, 1.0, 2.0, 7.0]), MotionUnits(kinetic=0.3)
+    velocity = np.random.default_rng(1).standard_normal((4, 3))
+    particles = Particles.of(np.zeros((4, 3)), mass[:, None] * velocity, mass).padded(6)
+    tensor = kinetic_tensor(particles, units)
+    expected = 0.3 * np.einsum("i,ia,ib", mass, velocity, velocity)
+    for name, value in tensor._asdict().items():
+        a, b = ("xyz".index(axis) for axis in name)
+        assert float(value) == pytest.approx(expected[a, b], rel=1e-12)
+    assert float(tensor.trace) == pytest.approx(2 * float(kinetic_energy(particles, units)), rel=1e-12)

@@ -255,7 +255,6 @@ def rescaled_energies(method, replicas=1024):
     return jax.vmap(replica)(jnp.arange(replicas, dtype=jnp.uint32))
 
 
-@pytest.mark.slow
 def test_stochastic_rescaling_relaxes_the_kinetic_energy_at_its_rate():
     r"""Its mean and variance are those of $dK = (\bar K - K)\,dt/\tau + 2\sqrt{K \bar K/f\tau}\,dW$."""
     tau, f, first = 1.3, 3 * COUNT - 3, 0.5 * 12.0 * COUNT
@@ -267,7 +266,6 @@ def test_stochastic_rescaling_relaxes_the_kinetic_energy_at_its_rate():
     assert abs(z_score((energies - mean) ** 2, variance)) < FAR
 
 
-@pytest.mark.slow
 def test_a_temperature_may_change_with_time():
     """Free particles: the kinetic energy follows the temperature at the rate of the friction."""
     dt, steps, friction = 0.05, 60, 2.0
