@@ -16,7 +16,7 @@ from simkit.derivatives.moments import Averages
 from simkit.ensemble.programs import Request, compiled
 
 Errors = dict["Selection", np.ndarray]
-Targets = tuple[int, ...]  # two of a second derivative
+Targets = tuple[int, ...]  # two for a second derivative
 
 
 @dataclasses.dataclass(frozen=True)

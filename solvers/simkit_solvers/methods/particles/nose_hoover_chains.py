@@ -42,7 +42,7 @@ class NoseHooverChains(AbstractParticleMethod):
     The chain moves for half a step, then the particles by velocity Verlet for a step, then the chain again;
     order 2, reversible, one force a step. Samples NVT with $f = 3N - 3$, where `momentum_is_conserved`, else
     $f = 3N$. Conserves $H + \sum_j Q_j \xi_j^2/2 + k_B T (f \eta_1 + \sum_{j>1} \eta_j)$ up to $O(h^2)$, at
-    constant temperature. Take away a drift of the whole system before; `relaxation_time` is the period of the
+    constant temperature. Remove any drift of the whole system first; `relaxation_time` is the period of the
     thermostat over $2\pi$, 20 steps or more.
     Reference: Martyna, Tuckerman, Tobias & Klein (1996), Explicit reversible integrators for extended systems
     dynamics, doi:10.1080/00268979600100761.

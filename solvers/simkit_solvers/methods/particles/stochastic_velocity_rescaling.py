@@ -33,7 +33,7 @@ class StochasticVelocityRescaling(AbstractParticleMethod):
     an exact step of $dK = (\bar K - K)\,dt/\tau + 2\sqrt{K \bar K/f\tau}\,dW$. The $R_i$ are standard normal.
     Samples NVT with $f = 3N - 3$ degrees of freedom, where `momentum_is_conserved`, else $f = 3N$; order 2,
     one force a step. Conserves, up to $O(h^2)$, the energy less what the rescaling has given. Momenta that
-    are all zero stay so. Take away a drift of the whole system before.
+    are all zero stay so. Remove any drift of the whole system first.
     Reference: Bussi, Donadio & Parrinello (2007), Canonical sampling through velocity rescaling,
     doi:10.1063/1.2408420; the sign of $\alpha$: Bussi & Parrinello (2008), doi:10.1016/j.cpc.2008.01.006.
     """
