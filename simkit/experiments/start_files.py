@@ -95,12 +95,17 @@ class _Result:
 
 
 def _read_result(path: Path, name: str, variant: str | None) -> _Result:
-    from simkit.results.storage import read_dataset
+    from simkit.results.storage import contents, read_dataset
 
     try:
         dataset: Any = read_dataset(path)
     except OutputError as error:
         raise ValueError(str(error).replace(str(path), name, 1)) from None
+    if "simkit_kind" in dataset.attrs:
+        raise ValueError(
+            f"{name} holds {contents(dataset)}, not paths of a model; give the dataset under `output` of a "
+            "run with a model"
+        )
     names = [str(x) for x in dataset["variant"].values] if "variant" in dataset.dims else []
     if variant is not None and variant not in names:
         hint = did_you_mean(variant, names) if names else "; it is the result of a run without variants"

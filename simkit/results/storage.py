@@ -14,14 +14,23 @@ if TYPE_CHECKING:  # a second to import, and checking a path needs none of it
     import xarray as xr
 
 FRAMES = "trajectory"  # the kind of a dataset of positions along a run
-ZARR_MARKS = ("zarr.json", ".zgroup")
+ZARR_ATTRIBUTES = ("zarr.json", ".zattrs")
+NETCDF_BEGINS = (b"\x89HDF", b"CDF")
+
+
+CONTENTS = {"particles": "molecular dynamics", "sensitivity": "derivatives", "uncertainty": "a study"}
+
+
+def contents(dataset: "xr.Dataset") -> str:
+    """What a dataset of simkit holds, in words."""
+    return CONTENTS.get(dataset.attrs.get("simkit_kind", ""), "paths of a model")
 
 
 def check_output(path: str | os.PathLike, overwrite: bool) -> None:
     """Raise `OutputError` unless a dataset can be written at `path`.
 
     It must end in .zarr, .nc or .csv, or an `InputError` is raised.
-    What exists is only replaced with `overwrite`, and a directory only if it is a Zarr group.
+    What exists is only replaced with `overwrite`, a .zarr only if simkit wrote it, a .nc only if NetCDF.
     """
     path = Path(path)
     check_place(path)
@@ -31,12 +40,24 @@ def check_output(path: str | os.PathLike, overwrite: bool) -> None:
         raise OutputError(
             f"{path}: exists already; to replace it use --overwrite, from Python overwrite=True"
         )
-    if path.suffix == ".zarr" and not any((path / mark).is_file() for mark in ZARR_MARKS):
-        raise OutputError(
-            f"{path}: is not a Zarr store, so it is left alone; remove it or choose another name"
-        )
-    if path.suffix in (".nc", ".csv") and path.is_dir():
-        raise OutputError(f"{path}: is a directory, so it is left alone; remove it or choose another name")
+    what = ""
+    if path.suffix == ".zarr" and not any(_names_simkit(path / file) for file in ZARR_ATTRIBUTES):
+        what = "is not a Zarr store of simkit"
+    elif path.suffix != ".zarr" and path.is_dir():
+        what = "is a directory"
+    elif path.suffix == ".nc" and path.is_file() and not _is_netcdf(path):
+        what = "is not a NetCDF file"
+    if what:
+        raise OutputError(f"{path}: {what}, so it is left alone; remove it or choose another name")
+
+
+def _names_simkit(file: Path) -> bool:
+    return file.is_file() and b'"simkit_format"' in file.read_bytes()
+
+
+def _is_netcdf(file: Path) -> bool:
+    with file.open("rb") as stream:
+        return stream.read(4).startswith(NETCDF_BEGINS)
 
 
 def check_place(path: Path) -> None:

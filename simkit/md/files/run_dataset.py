@@ -9,7 +9,7 @@ import xarray as xr
 from simkit.errors import InputError
 from simkit.md.files.frame import Cell, Frame
 from simkit.md.saved_state import DamagedStateError, SavedState
-from simkit.results.storage import read_dataset
+from simkit.results.storage import contents, read_dataset
 from simkit.results.variables import Variables, variable
 from simkit.results.variants import VARIANT
 
@@ -68,7 +68,7 @@ def read_run(path: Path) -> RunEnd:
             "file of its own and give its dataset"
         )
     if kind != KIND or "end_position" not in dataset:
-        what = f"it is one of {kind}" if kind != KIND else "it was written without"
+        what = f"it holds {contents(dataset)}" if kind != KIND else "it was written without"
         raise InputError(
             f"{path}: this dataset does not hold the end of a run of molecular dynamics ({what}); give the "
             "dataset under `output` of such a run"

@@ -5,6 +5,7 @@ import hashlib
 import jax.monitoring
 import numpy as np
 import pytest
+import xarray as xr
 
 import simkit
 from simkit import InputError, load
@@ -187,6 +188,18 @@ def test_a_run_without_stored_paths_is_no_start():
     simkit.run({**STILL, "initial": {"file": "start.csv"}, "save": {"paths": 0}}, out="bare.nc")
     with pytest.raises(InputError, match=r"bare\.nc holds no paths of x; .*paths: all"):
         load({**STILL, "initial": {"file": "bare.nc"}})
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [("particles", "molecular dynamics"), ("sensitivity", "derivatives"), ("uncertainty", "a study")],
+)
+def test_other_datasets_are_no_start(kind, content):
+    xr.Dataset(attrs={"simkit_format": 1, "simkit_kind": kind}).to_netcdf("other.nc")
+    with pytest.raises(
+        InputError, match=rf"other\.nc holds {content}, not paths of a model; give the dataset"
+    ):
+        load({**STILL, "initial": {"file": "other.nc"}})
 
 
 def test_some_of_a_run_s_paths_are_not_taken_for_all():

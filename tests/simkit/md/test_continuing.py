@@ -165,16 +165,25 @@ def with_a_flipped_byte(dataset: xr.Dataset) -> xr.Dataset:
     return dataset
 
 
+def without_kind(dataset: xr.Dataset) -> xr.Dataset:
+    del dataset.attrs["simkit_kind"]
+    return dataset
+
+
 SPOILT = {
     "nan": (with_nan, "the position of particle 7 of replica 0 is not finite: it is damaged"),
     "a flipped byte": (with_a_flipped_byte, "its variable state is damaged"),
     "cut off": (lambda d: d.isel(byte=slice(0, 1000)), "its variable state is damaged"),
+    "no particles": (
+        without_kind,
+        "(it holds paths of a model); give the dataset under `output` of such a run",
+    ),
     "no end": (lambda d: d.drop_vars("end_position"), "does not hold the end of a run of molecular dynamics"),
     "outside": (lambda d: d.assign(end_position=d["end_position"] + 3), "is outside the box with the sides"),
 }
 
 
-@pytest.mark.parametrize("case", slow_but(("nan", "a flipped byte"), SPOILT))
+@pytest.mark.parametrize("case", slow_but(("nan", "a flipped byte", "no particles"), SPOILT))
 def test_a_damaged_state_is_refused_and_nothing_is_written(saved, case):
     change, message = SPOILT[case]
     spoilt(saved, change)

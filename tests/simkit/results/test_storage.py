@@ -185,15 +185,19 @@ def test_what_is_not_a_dataset_is_never_replaced(tmp_path):
     (folder / "thesis.tex").write_text("years of work")
     (tmp_path / "note.zarr").write_text("a note")
     (tmp_path / "folder.nc").mkdir()
+    (tmp_path / "note.nc").write_text("a note")
+    xr.Dataset(attrs={"of": "another program"}).to_zarr(tmp_path / "theirs.zarr")
     for name, reason in (
         ("mine.zarr", "is not a Zarr store"),
         ("note.zarr", "is not a Zarr store"),
+        ("note.nc", "is not a NetCDF file"),
+        ("theirs.zarr", "is not a Zarr store"),
         ("folder.nc", "is a directory"),
     ):
-        with pytest.raises(OutputError, match=f"{name}: {reason}, so it is left alone"):
+        with pytest.raises(OutputError, match=f"{name}: {reason}.*, so it is left alone"):
             write_dataset(gbm_dataset(), tmp_path / name, overwrite=True)
     assert (folder / "thesis.tex").read_text() == "years of work"
-    assert listing(tmp_path) == ["folder.nc", "mine.zarr", "note.zarr"]
+    assert listing(tmp_path) == ["folder.nc", "mine.zarr", "note.nc", "note.zarr", "theirs.zarr"]
 
 
 @pytest.mark.parametrize("ending", ENDINGS)

@@ -4,8 +4,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from particle_examples import dynamics, rows_of, springs
-from simkit_solvers import MotionUnits, Particles, VelocityVerlet, simulate_particles
-from simkit_solvers.problems.motion import kinetic_energy, kinetic_tensor, newtonian_course
+from simkit_solvers import (
+    MotionUnits,
+    Particles,
+    VelocityVerlet,
+    kinetic_energy,
+    kinetic_tensor,
+    simulate_particles,
+)
+from simkit_solvers.problems.motion import newtonian_course
 
 
 def test_newtonian_course_is_the_way_that_two_steps_go():
