@@ -80,7 +80,7 @@ def test_more_devices_than_there_are_exits_with_2(folder, option):
 def test_a_path_that_becomes_infinite_exits_with_3_and_leaves_the_old_output(folder):
     (folder / "explosion.yaml").write_text(EXPLOSION)
     (folder / "small.zarr").mkdir()
-    (folder / "small.zarr" / ".zgroup").write_text("old")
+    (folder / "small.zarr" / ".zattrs").write_text('{"simkit_format": 1}')
     before = content_of(folder)
     result = simkit_command("run", "explosion.yaml", "--overwrite", "--json")
     assert result.exit_code == 3
