@@ -16,8 +16,6 @@ if TYPE_CHECKING:  # a second to import, and checking a path needs none of it
 FRAMES = "trajectory"  # the kind of a dataset of positions along a run
 ZARR_ATTRIBUTES = ("zarr.json", ".zattrs")
 NETCDF_BEGINS = (b"\x89HDF", b"CDF")
-
-
 CONTENTS = {"particles": "molecular dynamics", "sensitivity": "derivatives", "uncertainty": "a study"}
 
 
