@@ -1,4 +1,4 @@
-"""A Lennard-Jones melt on a GPU: 100 steps of `lennard_jones.py`'s start, lists included, no pair missed.
+"""A Lennard-Jones melt on a GPU: 100 steps of `melt.py`'s start, lists included, no pair missed.
 
 The list of a cluster has some 170 particles, each of which is a pair of some 30 instructions with each of its
 eight members: by arithmetic alone an H100 could do 6.6e9 atom-steps in a second in float32, half in float64.
@@ -7,20 +7,12 @@ eight members: by arithmetic alone an H100 could do 6.6e9 atom-steps in a second
 import functools
 
 import jax
-from lennard_jones import many_systems, run_from_start
+from melt import checked, many_systems
 from report import Measurement, needs_accelerator, parse_arguments, report
 from rounds import timed, waited_for
-from simkit_solvers import simulate_particles
 
 STEPS = 100
 LIMIT = {"mixed": 6.6e9, "float64": 3.3e9}
-
-
-def melt(cells: int, precision: str):
-    """Seconds of a run from the start, whose lists are as large as it needs."""
-    particles, run = run_from_start(cells, STEPS, precision)
-    state = run.dynamics.start(particles.padded(run.state.particles.places))
-    return functools.partial(waited_for, lambda: simulate_particles(run.dynamics, state, STEPS).state)
 
 
 def main():
@@ -31,11 +23,12 @@ def main():
         for cells in (10,) if arguments.small else (20, 64):
             for precision in ("float64", "mixed"):
                 name = f"{4 * cells**3} atoms, {precision}"
-                clocks[name], work[name] = melt(cells, precision), 4 * cells**3 * STEPS
+                program = checked(cells, STEPS, precision)
+                clocks[name], work[name] = functools.partial(waited_for, program), 4 * cells**3 * STEPS
         systems = 64 if arguments.small else 4000
         name = f"{systems} systems of 256 atoms, float64"
-        run = many_systems(systems, STEPS, "float64")
-        clocks[name], work[name] = (lambda: waited_for(run)), 256 * systems * (STEPS + 1)
+        program = many_systems(systems, STEPS, "float64")
+        clocks[name], work[name] = functools.partial(waited_for, program), 256 * systems * (STEPS + 1)
         timings = timed(clocks, 2)
     findings = [
         Measurement(

@@ -41,7 +41,7 @@ from melt import (
     SKINS,
     TEMPERATURE,
     checked,
-    melt,
+    many_systems,
     run_from_start,
     unchecked,
 )
@@ -128,30 +128,6 @@ def on_processor(program):
     return functools.partial(processor_time, program)
 
 
-def many_systems(systems: int, steps: int, precision: str):
-    """Systems of 256 atoms in one program: velocity Verlet over all pairs."""
-    forces, particles = melt(4, precision)
-
-    @jax.jit
-    def run(momenta):
-        def of_one(momentum):
-            def step(_, carry):
-                particles, force = carry
-                half = particles.momentum.plus(0.5 * DT, force)
-                particles = particles.moved(particles.position.plus(DT, half))
-                force = forces.forces(particles, listed)
-                return particles.pushed(half.plus(0.5 * DT, force)), force
-
-            start, listed = forces.arranged(particles.pushed(momentum))
-            return jax.lax.fori_loop(0, steps, step, (start, forces.forces(start, listed)))[0].position
-
-        return jax.vmap(of_one)(momenta)
-
-    scale = jnp.linspace(0.9, 1.1, systems)
-    momenta = Vector(*(scale[:, None] * c for c in particles.momentum))
-    return on_processor(lambda: run(momenta))
-
-
 def main():
     arguments = parse_arguments(__doc__)
     cells, steps, rounds = (10, 40, 2) if arguments.small else (20, 100, 5)
@@ -185,7 +161,7 @@ def main():
         if jax_md is not None:
             programs["jax-md"], work["jax-md"] = jax_md, atoms * half
         systems, count = (64, 20) if arguments.small else (1000, 20)
-        programs["systems of 256 atoms, float64"] = many_systems(systems, count, "float64")
+        programs["systems of 256 atoms, float64"] = on_processor(many_systems(systems, count, "float64"))
         work["systems of 256 atoms, float64"] = systems * 256 * (count + 1)
         with tempfile.TemporaryDirectory() as folder:
             alone = forces_alone(cells, compiled("lennard_jones", Path(folder)))
