@@ -41,8 +41,9 @@ class Accumulator:
 
     def add_chunk(self, chunk: Chunk, outputs: tuple) -> None:
         """Add the results of the two programs of a chunk."""
-        values, counts, partials, broken = outputs
-        lost = np.asarray(broken).reshape(-1)
+        values, counts, partials, broken, some = outputs
+        # Most often there are none, and no flags need to leave the device.
+        lost = np.asarray(broken).reshape(-1) if some else np.zeros(broken.size, bool)
         bad = np.flatnonzero(lost)
         if len(bad) and self._simulation.failures == "stop":
             raise failed_paths(self._simulation, chunk.first + bad)

@@ -9,7 +9,10 @@ import dataclasses
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from simkit_solvers import on_accelerator
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.grids.jump_grid import JumpGrid
@@ -64,7 +67,7 @@ class Chunk:
     lanes: int
 
     @property
-    def ids(self) -> np.ndarray:
+    def ids(self) -> np.ndarray | jax.Array:
         """The path ids, `uint32` `(leaves, lanes)`; those behind the first `count` are empty lanes."""
         return path_ids(self.first, self.leaves, self.lanes)
 
@@ -98,14 +101,16 @@ class Chunks:
                 count = min(self.paths, self.total - done)
                 yield Chunk(kind, self.first + done, count, self.leaves, self.lanes)
 
-    def ids(self) -> np.ndarray:
+    def ids(self) -> np.ndarray | jax.Array:
         """The path ids of the first chunk, `uint32` `(leaves, lanes)`."""
         return path_ids(self.first, self.leaves, self.lanes)
 
 
-def path_ids(first: int, leaves: int, lanes: int) -> np.ndarray:
-    """The path ids `first`, … as `uint32` `(leaves, lanes)`."""
-    ids = np.arange(leaves * lanes, dtype=np.uint32) + np.asarray([first % 2**32], np.uint32)
+def path_ids(first: int, leaves: int, lanes: int) -> np.ndarray | jax.Array:
+    """The path ids `first`, … as `uint32` `(leaves, lanes)`; on an accelerator, to which sending takes long,
+    they are made there."""
+    where = jnp if on_accelerator() else np
+    ids = where.arange(leaves * lanes, dtype=np.uint32) + where.asarray([first % 2**32], np.uint32)
     return ids.reshape(leaves, lanes)
 
 

@@ -95,7 +95,8 @@ class Reduction:
         named = {str(place): array for place, array in enumerate(values)}
         reducers = default_reducers({str(place): count for place, count in enumerate(self.counts)})
         partials = {name: reducer.update(named, present & finite) for name, reducer in reducers.items()}
-        return partials, present & ~finite
+        lost = present & ~finite
+        return partials, lost, jnp.any(lost)
 
 
 def chunk_requests(simulation: Simulation, plan: Chunks) -> tuple[Request, Request]:

@@ -13,12 +13,11 @@ from jaxtyping import Array, Bool
 from simkit_solvers import Course, PairTotals, Particles, Tensor, Vector
 
 from simkit_physics.particles.boxes import AbstractBox, AbstractPeriodicBox
+from simkit_physics.particles.clusters import MEMBERS
 from simkit_physics.particles.listed_forces import FAR, Precision
 from simkit_physics.particles.many_systems import fills_lanes, sums_of_systems
 from simkit_physics.particles.pair_rules import AbstractPairForces, Places
 from simkit_physics.particles.pair_sums import Group, Pairs, PairSums, sum_groups
-
-MEMBERS = 8  # of a group of neighbours
 
 
 class EveryPair(NamedTuple):
@@ -103,7 +102,7 @@ class AllPairs(AbstractPairForces):
             return Vector(*(c.astype(dtype) for c in self.box.nearest(difference)))
 
         potential = jax.tree.map(lambda a: a.astype(dtype) if eqx.is_inexact_array(a) else a, self.potential)
-        return Pairs(potential, ((FAR * self.cutoff) ** 2).astype(dtype), nearest)
+        return Pairs(potential, ((FAR * self.cutoff) ** 2).astype(dtype), self.cutoff.dtype, nearest)
 
     def pair_dtype(self, whole: Any) -> Any:
         """The type of pair arithmetic where positions are of the type `whole`."""
@@ -161,7 +160,7 @@ class AllPairs(AbstractPairForces):
         return Vector(*(f[0] for f in sums.force)), sums.totals() if totals else None
 
     def _shift(self, numbers: jax.Array, image: jax.Array) -> Vector | None:
-        return self.shift(numbers[image]) if len(numbers) > 1 else None
+        return self.shift(numbers.T[:, image]) if len(numbers) > 1 else None
 
     def gradient(
         self, position: Vector, places: Places, listed: EveryPair, weights: PairTotals

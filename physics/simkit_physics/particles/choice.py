@@ -17,7 +17,7 @@ from simkit_solvers import Particles
 
 from simkit_physics.particles.all_pairs import AllPairs
 from simkit_physics.particles.boxes import AbstractBox
-from simkit_physics.particles.clusters import MEMBERS, ClusterGrid, cluster_grid
+from simkit_physics.particles.clusters import BLOCKS, MEMBERS, ClusterGrid, cluster_grid
 from simkit_physics.particles.density import Density, Snapshot
 from simkit_physics.particles.listed_forces import ListedForces, Precision
 from simkit_physics.particles.neighbours import GROUP, Capacities
@@ -27,9 +27,9 @@ FEW = 600  # particles: below, all pairs cost less than lists
 SKIN = 0.38  # mean distances of particles: list work and superfluous pairs cost least about there
 LEAST_SKIN = 0.05  # cutoffs: a thinner one is used up in no time
 COARSE = 1e-8  # cutoffs: with a coarser unit of fixed point, forces would be off by more than 1e-7
-# Of guessed capacities. The first three tables are small, and their largest counts are those of the least
+# Of guessed capacities. All tables but the last are small, and their largest counts are those of the least
 # compact of many clusters: in a crystal of 10^6 particles that fluctuates, 1.3, 1.5 and 1.2 times the guess.
-MARGINS = 1.4, 1.6, 1.4, 1.15
+MARGINS = 1.4, 1.4, 1.6, 1.4, 1.15
 MEMORY = 1.5e9  # bytes that lists may take by default
 
 
@@ -145,9 +145,11 @@ def _arranged(forces, particles):
 
 def list_bytes(grid: ClusterGrid, capacities: Capacities) -> int:
     """About how many bytes a list takes while it is made."""
-    blocks, block_clusters, clusters, particles = capacities
+    chunks, blocks, block_clusters, clusters, particles = capacities
     # Tables exist twice, with longer rows and without; that of particles also in the order of chunks.
-    return 4 * grid.blocks * (2 * blocks + 2 * block_clusters + 8 * (2 * clusters + 3 * particles))
+    return (
+        4 * grid.blocks * (chunks // 4 + 2 * blocks + 2 * block_clusters + 8 * (2 * clusters + 3 * particles))
+    )
 
 
 def kept_list_bytes(grid: ClusterGrid, capacities: Capacities) -> int:
@@ -181,7 +183,16 @@ def _guess(grid: ClusterGrid, density: float, reach: float) -> Capacities:
         return rounded * density / each
 
     # Bounding boxes are near each other where their gap is short: the cube has the edges of both.
-    most = within(4 * side, 64), within(3 * side, 8), within(1.7 * side, 8), within(0.65 * side, 1)
+    most = (
+        # Where layers are of no whole number of chunks, some chunks go from one to the next, and are long.
+        grid.chunks * (8 * side + 2 * reach) / (2 * side * grid.x)
+        if grid.z % BLOCKS
+        else within(12 * side, 512),
+        within(4 * side, 64),
+        within(3 * side, 8),
+        within(1.7 * side, 8),
+        within(0.65 * side, 1),
+    )
     return _within(
         grid, Capacities(*(math.ceil(margin * n + 16) for margin, n in zip(MARGINS, most, strict=True)))
     )
@@ -189,8 +200,9 @@ def _guess(grid: ClusterGrid, density: float, reach: float) -> Capacities:
 
 def _within(grid: ClusterGrid, capacities: Capacities) -> Capacities:
     """Capacities that are not larger than all there is."""
+    chunks = min(capacities.chunks, grid.chunks)
     blocks = min(capacities.blocks, grid.blocks)
     block_clusters = min(capacities.block_clusters, 8 * grid.blocks)
     clusters = min(capacities.clusters, 8 * grid.blocks)
     particles = -(-min(capacities.particles, grid.places) // GROUP) * GROUP
-    return Capacities(blocks, block_clusters, clusters, particles)
+    return Capacities(chunks, blocks, block_clusters, clusters, particles)

@@ -58,12 +58,13 @@ class ListedForces(AbstractPairForces):
 
     def summary(self) -> dict[str, int | float | str]:
         """What was chosen, in words and numbers."""
-        blocks, block_clusters, clusters, particles = self.capacities
+        chunks, blocks, block_clusters, clusters, particles = self.capacities
         return {
             "forces": "neighbour lists",
             "cutoff": float(self.cutoff),
             "skin": float(self.skin),
             "grid": " x ".join(map(str, self.grid)),
+            "chunks_near_chunk": chunks,
             "blocks_near_block": blocks,
             "clusters_near_block": block_clusters,
             "clusters_near_cluster": clusters,
@@ -213,7 +214,7 @@ class ListedForces(AbstractPairForces):
         potential, box = jax.tree.map(
             lambda a: a.astype(dtype) if eqx.is_inexact_array(a) else a, (self.potential, self.box)
         )
-        pairs = Pairs(potential, far**2, box.nearest if self.each_pair else None)
+        pairs = Pairs(potential, far**2, self.cutoff.dtype, box.nearest if self.each_pair else None)
         return pairs, group(position, species, real, far), group(position, species, real, -far), fetch
 
     def _centre(self, position: Vector, real: jax.Array, dtype: DTypeLike) -> Vector:

@@ -13,10 +13,10 @@ from jax import lax
 from jax.typing import DTypeLike
 from simkit_solvers import PairTotals, Tensor, Vector, on_accelerator
 
+from simkit_physics.particles.clusters import MEMBERS
 from simkit_physics.particles.pair_rules import Places
 from simkit_physics.particles.pair_sums import COMPONENTS, Group, Pairs, PairSums, sums_over
 
-MEMBERS = 8
 BUFFER = 16 * 1024  # bytes of one number for each pair of two groups: half of what is nearest to a core
 LEAST = 8  # systems: below, lanes are particles
 

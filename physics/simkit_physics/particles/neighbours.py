@@ -1,9 +1,9 @@
 """Lists of the particles near each cluster, made without a scatter of forces, a hash or a cell grid.
 
-The search descends: blocks near a block, clusters near a block, clusters near a cluster, particles near a
-cluster. The first three compare bounding boxes in the search coordinates of the box; the last compares
-distances. Every level writes into a table of fixed capacity and counts what it found, so that a table that is
-too small is noticed.
+The search descends: chunks near a chunk, blocks near a block, clusters near a block, clusters near a cluster,
+particles near a cluster. All but the last compare bounding boxes in the search coordinates of the box; the
+last compares distances. Every level writes into a table of fixed capacity and counts what it found, so that a
+table that is too small is noticed.
 """
 
 import functools
@@ -30,6 +30,7 @@ AT_ONCE = 64  # candidates that an accelerator takes at a time
 class Capacities(NamedTuple):
     """The lengths of the tables of a search."""
 
+    chunks: int  # near a chunk
     blocks: int  # near a block
     block_clusters: int  # near a block
     clusters: int  # near a cluster
@@ -47,7 +48,7 @@ class NeighbourList(eqx.Module):
 
     members: Int[Array, "chunks groups 8 64"]
     groups: Int[Array, " chunks"]
-    counts: Int[Array, "4"]
+    counts: Int[Array, "5"]
     extent: Float[Array, ""]
     origin: Vector
 
@@ -71,18 +72,20 @@ class NeighbourSearch(NamedTuple):
         search = box.search_coordinates(position32)
         clusters = of_clusters(search, real)
         blocks = of_blocks(clusters)
+        chunks = of_blocks(blocks)
         reach2 = _with_rounding(reach, position, real)
 
         def in_chunks(own: _Chunks) -> tuple:
             own_blocks = jax.tree.map(jnp.ravel, own.blocks)
-            n1, near = self._blocks(box, own_blocks, blocks, reach2)
+            n0, near = self._chunks(box, of_blocks(own_blocks), chunks, reach2)
+            n1, near = self._blocks(box, own_blocks, blocks, reach2, n0, near)
             n2, near = self._block_clusters(box, own_blocks, clusters, reach2, n1, near)
             n3, near = self._clusters(box, own, clusters, reach2, n2, near)
             n4, extent, rows = self._particles(box, own, position32, real, reach2, n3, near)
-            chunks = len(own.number)
-            members = rows.reshape(-1, GROUP, chunks, LANES).transpose(2, 0, 1, 3)
-            counts = jnp.stack([n.reshape(chunks, -1).max(1) for n in (n1, n2, n3, n4)], 1)
-            return members, counts, extent.reshape(chunks, LANES).max(1)
+            here = len(own.number)
+            members = rows.reshape(-1, GROUP, here, LANES).transpose(2, 0, 1, 3)
+            counts = jnp.stack([n.reshape(here, -1).max(1) for n in (n0, n1, n2, n3, n4)], 1)
+            return members, counts, extent.reshape(here, LANES).max(1)
 
         def by_chunk(values: jax.Array) -> jax.Array:
             return values.reshape(self.grid.chunks, -1)
@@ -90,17 +93,28 @@ class NeighbourSearch(NamedTuple):
         number = jnp.arange(8 * self.grid.blocks, dtype=jnp.int32)
         everything = _Chunks(position32, real, clusters, blocks, number)
         members, counts, extent = over_shares(in_chunks, jax.tree.map(by_chunk, everything))
-        groups = jnp.minimum(-(-counts[:, 3] // GROUP), members.shape[1])
+        groups = jnp.minimum(-(-counts[:, 4] // GROUP), members.shape[1])
         return NeighbourList(members, groups, counts.max(0), extent.max(), position)
 
-    def _blocks(self, box, own: Bounds, blocks: Bounds, reach2):
-        count = self.grid.blocks
+    def _chunks(self, box, own: Bounds, chunks: Bounds, reach2):
+        count = self.grid.chunks
 
         def test(j):
-            near = gap2(box, own, blocks.at(jnp.minimum(j, count - 1))) < reach2
+            near = gap2(box, own, chunks.at(jnp.minimum(j, count - 1))) < reach2
             return jnp.where(near, j, count)
 
-        return compact(count, len(own.half.x), self.capacities.blocks, count, test)
+        return compact(count, len(own.half.x), self.capacities.chunks, count, test)
+
+    def _blocks(self, box, own: Bounds, blocks: Bounds, reach2, counts, near):
+        count = self.grid.blocks
+
+        def test(k):
+            j = _for_each_of_eight(near[k // 8]) * 8 + k % 8
+            there = gap2(box, own, blocks.at(jnp.minimum(j, count - 1))) < reach2
+            return jnp.where((j < count) & there, j, count)
+
+        most = 8 * jnp.minimum(counts.max(), self.capacities.chunks)
+        return compact(most, len(own.half.x), self.capacities.blocks, count, test)
 
     def _block_clusters(self, box, own: Bounds, clusters: Bounds, reach2, counts, near):
         count = self.grid.blocks
@@ -118,7 +132,7 @@ class NeighbourSearch(NamedTuple):
         number, bounds = own.number.ravel(), jax.tree.map(jnp.ravel, own.clusters)
 
         def test(k):
-            j = jnp.broadcast_to(near[k][:, None], (len(counts), 8)).ravel()
+            j = _for_each_of_eight(near[k])
             other = clusters.at(jnp.minimum(j, count - 1))
             # A cluster's own pairs have a kernel of their own.
             return jnp.where((j != number) & (gap2(box, bounds, other) < reach2), j, count)
@@ -249,6 +263,11 @@ def compact(
     else:
         passed, table, _ = lax.fori_loop(0, count, body, (*start, test(jnp.int32(0))))
     return passed, table[:-1].reshape(capacity, stride)[:, :lanes]
+
+
+def _for_each_of_eight(values: jax.Array) -> jax.Array:
+    """The values of chunks for their blocks, or those of blocks for their clusters."""
+    return jnp.broadcast_to(values[:, None], (len(values), 8)).ravel()
 
 
 def _first_place(cluster: jax.Array) -> jax.Array:

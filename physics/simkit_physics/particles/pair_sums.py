@@ -10,8 +10,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
+from jax.typing import DTypeLike
 from simkit_solvers import PairTotals, Tensor, Vector, on_accelerator
+
+from simkit_physics.particles.clusters import MEMBERS
 
 # jax 0.10's XLA ignores optimization barriers on CPUs: there, a buffer must be part of the loop's carry.
 BARRIERS = jax.__version_info__ >= (0, 11)
@@ -35,6 +39,10 @@ class Group(NamedTuple):
     def moved(self, change: Vector) -> "Group":
         return self._replace(position=self.position.plus(1, change))
 
+    def mirrored(self) -> "Group":
+        """The particles on the other side of the origin."""
+        return self._replace(position=Vector(*map(jnp.negative, self.position)))
+
 
 class PairSums(NamedTuple):
     """Sums over the neighbours of each particle, in its place: the force, and if asked for energy and virial.
@@ -56,11 +64,13 @@ class PairSums(NamedTuple):
 class Pairs(NamedTuple):
     """What pairs do: a potential whose energy is 0 at the squared distance `far2`.
 
-    `nearest` moves a difference to its nearest image, where positions are not near each other already.
+    Sums over many neighbours are of the type `whole`. `nearest` moves a difference to its nearest image,
+    where positions are not near each other already.
     """
 
     potential: Any
     far2: jax.Array
+    whole: DTypeLike
     nearest: Callable[[Vector], Vector] | None = None
 
     def interact(
@@ -89,6 +99,8 @@ class Pairs(NamedTuple):
         shift: Vector | None = None,
     ) -> PairSums:
         """The sums over one group of neighbours."""
+        if on_accelerator() and not totals:
+            return PairSums(self._forces_at_once(own, other, excluded, shift))
         d, energy, strength = self.interact(own, other, excluded, shift)
         if totals and BARRIERS:  # or XLA would compute a pair again for each of the sums
             energy, strength = lax.optimization_barrier((energy, strength))
@@ -101,6 +113,22 @@ class Pairs(NamedTuple):
         else:
             virial = Tensor(*(0.5 * jnp.sum(d[a] * force[b], (0, 1)) for a, b in COMPONENTS))
         return PairSums(onto_me, 0.5 * jnp.sum(energy, 0), virial)
+
+    def _forces_at_once(
+        self, own: Group, other: Group, excluded: jax.Array | None, shift: Vector | None
+    ) -> Vector:
+        """The forces of many neighbours, in kernels that keep no number of a pair in memory.
+
+        XLA keeps the strength of each pair where more than one sum needs it. So x and y are summed as one
+        complex number, and z over the opposite differences, of which XLA does not know that they have the
+        same strengths.
+        """
+        d, _, strength = self.interact(own, other, excluded, shift)
+        in_plane = lax.complex(d.x, d.y) * lax.complex(strength, jnp.zeros_like(strength))
+        x_and_y = jnp.sum(in_plane, 0, dtype=np.result_type(self.whole, np.complex64))
+        opposite = None if shift is None else shift.times(-1)
+        d, _, strength = self.interact(own.mirrored(), other.mirrored(), excluded, opposite)
+        return Vector(x_and_y.real, x_and_y.imag, -jnp.sum(d.z * strength, 0, dtype=self.whole))
 
     def weighted(
         self,
@@ -166,12 +194,14 @@ def sum_groups(
 
 def _sum_at_once(first: PairSums, plus: Callable, fetch: Callable, count: int) -> PairSums:
     """The sums over all groups, many at a time and these one after another, so that memory is bounded."""
-    nothing = jax.tree.map(jnp.zeros_like, first)
+
+    def in_a_row(a: jax.Array) -> jax.Array:
+        """What groups have as what their neighbours have."""
+        return a.reshape(-1, *a.shape[2:]) if a.ndim > 1 else jnp.repeat(a, MEMBERS)[:, None, None]
 
     def from_group(start: jax.Array | int, groups: int, sums: PairSums) -> PairSums:
-        numbers = start + jnp.arange(groups, dtype=jnp.int32)
-        every = jax.vmap(lambda k: plus(nothing, lax.optimization_barrier(fetch(k))))(numbers)
-        return jax.tree.map(lambda a, b: a + jnp.sum(b, 0), sums, every)
+        fetched = lax.optimization_barrier(jax.vmap(fetch)(start + jnp.arange(groups, dtype=jnp.int32)))
+        return plus(sums, jax.tree.map(in_a_row, fetched))
 
     whole, rest = divmod(count, AT_ONCE)
     if whole:

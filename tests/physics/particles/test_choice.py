@@ -38,9 +38,9 @@ def test_lists_for_many_particles_and_all_pairs_for_few_or_in_small_boxes():
 @pytest.mark.parametrize(
     ("level", "small"),
     [
-        (3, 24),
+        (4, 24),
         pytest.param(None, 0, marks=pytest.mark.more),
-        *slow_but((), [(0, 3), (1, 10), (2, 10)]),
+        *slow_but((), [(0, 1), (1, 3), (2, 10), (3, 10)]),
     ],
 )
 def test_an_overflow_is_noticed_and_mended_by_larger_lists(level, small, monkeypatch):
@@ -48,7 +48,7 @@ def test_an_overflow_is_noticed_and_mended_by_larger_lists(level, small, monkeyp
     rows = scattered(800, (9, 10, 11))
     forces, particles = forces_for(Particles.of(rows), cube(11.0), one_species())
     if level is None:  # all of them, mended in several turns
-        tight = dataclasses.replace(forces, capacities=Capacities(3, 10, 10, 24))
+        tight = dataclasses.replace(forces, capacities=Capacities(2, 3, 10, 10, 24))
     else:
         capacities = [small if k == level else n for k, n in enumerate(forces.capacities)]
         tight = dataclasses.replace(forces, capacities=Capacities(*capacities))
@@ -86,7 +86,7 @@ def test_the_first_list_of_a_crystal_is_complete(cells, noise):
 def test_a_list_that_does_not_fit_into_memory_is_refused(monkeypatch):
     monkeypatch.setattr(choice, "FEW", 0)
     forces, particles = forces_for(Particles.of(scattered(800, (9, 10, 11))), cube(11.0), one_species())
-    tight = dataclasses.replace(forces, capacities=Capacities(8, 64, 64, 24))
+    tight = dataclasses.replace(forces, capacities=Capacities(2, 8, 64, 64, 24))
     _, listed = eqx.filter_jit(tight.arranged)(particles)
     with pytest.raises(
         ValueError, match=r"neighbour list: needs .* GB .* take a shorter cutoff, fewer particles"

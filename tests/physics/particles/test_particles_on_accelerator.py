@@ -110,7 +110,7 @@ def test_a_run_keeps_its_energy_and_needs_nothing_but_xla():
 def test_a_list_that_overflows_is_noticed_and_made_again():
     """Tables as small as they can be: the run enlarges them, and its forces are those over all pairs."""
     forces, particles = melt(6)
-    small = dataclasses.replace(forces, capacities=Capacities(8, 8, 8, 8))
+    small = dataclasses.replace(forces, capacities=Capacities(8, 8, 8, 8, 8))
     with as_on_accelerator():
         found = eqx.filter_jit(small.arranged)(particles)[1]
         assert not bool(small.complete(found))

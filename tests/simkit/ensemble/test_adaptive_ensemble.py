@@ -87,7 +87,9 @@ def test_the_most_steps_of_a_path_may_be_in_any_chunk():
     accumulator = Accumulator(dataclasses.replace(load(VAN_DER_POL), paths=3), {}, {}, 0)
     counts = ([4, 9], [0, 1]), ([5, 80], [2, 70])
     for chunk, (accepted, rejected) in zip(Chunks(3, 1, 2), counts, strict=True):
-        accumulator.add_chunk(chunk, ((), {"taken": accepted, "refused": rejected}, {}, [False, False]))
+        accumulator.add_chunk(
+            chunk, ((), {"taken": accepted, "refused": rejected}, {}, np.zeros(2, bool), False)
+        )
     assert accumulator.step_counts("taken", "refused") == StepCounts(18 / 3, 9, 3 / 3, 2)
 
 

@@ -14,7 +14,7 @@ from slow_cases import slow_but
 from simkit import load
 from simkit.ensemble import LEAF, run_ensemble, work
 from simkit.ensemble.accumulator import first_paths
-from simkit.ensemble.chunks import plan_chunks
+from simkit.ensemble.chunks import path_ids, plan_chunks
 from simkit.ensemble.reducers.float_bins import ALL_BINS
 from simkit.ensemble.reducers.histogram import Counted, Histogram
 from simkit.ensemble.run import chunk_plan, chunk_requests
@@ -95,6 +95,17 @@ def test_programs_need_nothing_but_xla_and_no_loop_over_groups(kind):
         assert loops(there) == loops(here) - 1
     elif kind != "exact draws":
         assert there.count("stablehlo.case") < here.count("stablehlo.case")
+
+
+@pytest.mark.parametrize("first", [0, 6000, 2**32 - 1, 2**32 + 4])
+def test_ids_made_on_an_accelerator_are_those_made_here(first):
+    expected = path_ids(first, 2, 64)
+    assert isinstance(expected, np.ndarray)
+    with as_on_accelerator(), jax.enable_x64(True):
+        result = path_ids(first, 2, 64)
+    assert isinstance(result, jax.Array)
+    np.testing.assert_array_equal(result, expected, strict=True)
+    assert expected[0, 0] == first % 2**32
 
 
 def test_of_an_accelerator_the_first_paths_are_copied():
