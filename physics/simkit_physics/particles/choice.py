@@ -28,8 +28,9 @@ SKIN = 0.38  # mean distances of particles: list work and superfluous pairs cost
 LEAST_SKIN = 0.05  # cutoffs: a thinner one is used up in no time
 COARSE = 1e-8  # cutoffs: with a coarser unit of fixed point, forces would be off by more than 1e-7
 # Of guessed capacities. All tables but the last are small, and their largest counts are those of the least
-# compact of many clusters: in a crystal of 10^6 particles that fluctuates, 1.3, 1.5 and 1.2 times the guess.
-MARGINS = 1.4, 1.4, 1.6, 1.4, 1.15
+# compact of many clusters: of 10^6 particles near a crystal, 1.6, 1.7 and 1.2 times the guess of blocks and
+# clusters. Where one of them overflows, all behind it grow, and an accelerator computes empty places too.
+MARGINS = 1.4, 1.6, 2.0, 1.4, 1.15
 MEMORY = 1.5e9  # bytes that lists may take by default
 
 
