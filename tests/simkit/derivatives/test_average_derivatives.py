@@ -235,7 +235,6 @@ def test_slopes_of_energy_and_pressure_are_those_of_single_points(precision, cou
         assert changes.virial.trace[0, i] / (3 * volume) == pytest.approx(pressure, rel=tolerance), key
 
 
-@pytest.mark.slow
 def test_tails_and_constants_add_their_explicit_terms():
     """The correction for what lies beyond the cutoff, and the constants that an observable names."""
     plain = fluid(

@@ -307,7 +307,6 @@ RARE = {
 }
 
 
-@pytest.mark.slow
 def test_what_no_path_did_has_a_limit_where_there_is_one():
     """The rule of three: an event that none of n paths met has a probability below 3/n, with 95 %."""
     result = simkit.run(RARE)

@@ -77,7 +77,7 @@ def test_every_saved_row_is_as_accurate_as_the_tolerances_ask(name, exact):
         assert result.accepted >= POINTS / 2
 
 
-@pytest.mark.slow
+@pytest.mark.more
 def test_a_solver_without_dense_output_of_its_order_steps_to_the_only_time_between_the_ends():
     """There it is where a run that ends there is; a line between two steps would be off by 7e-6."""
 
