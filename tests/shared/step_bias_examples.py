@@ -13,6 +13,7 @@ GROWTH = {
 
 
 def table(dataset) -> str:
+    """What a run prints of its result."""
     file = io.StringIO()
     print_table(dataset, file)
     return file.getvalue()
