@@ -99,7 +99,7 @@ def test_velocities_that_are_still_correlated_at_the_last_lag_give_no_diffusion_
     if lags == 80:
         assert result.note is None
     else:
-        assert "still correlated at the last lag, t = 9" in result.note
+        assert "still correlated at the last lag, t = 9" in str(result.note)
 
 
 @pytest.mark.parametrize("replicas", [1, pytest.param(3, marks=pytest.mark.slow)])
