@@ -1,4 +1,4 @@
-"""Experiments with derivatives, one derivative of an experiment, its estimator, and the programs of a study."""
+"""Experiments with derivatives, one derivative and its estimator, and the programs of a study."""
 
 import jax
 import numpy as np

@@ -204,7 +204,7 @@ class Exploding(AbstractODE):
         return PairState(x=y.x**self.power, v=jnp.sqrt(y.v) - jnp.sqrt(y.v))
 
 
-@pytest.mark.slow
+@pytest.mark.more
 def test_a_failed_path_is_nan_from_the_first_time_it_did_not_reach():
     """One towards infinity, one without a slope, one that is well, one out of steps; each by itself."""
     grid = AdaptiveGrid(0.0, 1.0, Tolerances(1e-8, 1e-8), points=4)
