@@ -2,10 +2,10 @@
 
     python tests/comparison/mutations.py [--only TEXT] [--jobs 1]
 
-The faults are those of `faults.txt`. Before any of them, the tests that they name must pass. A line for each
-fault says KILLED where a test fails, SURVIVED where none does, BROKEN where no test could run, NOT FOUND or
-AMBIGUOUS where its snippet is not in the sources exactly once: adapt it where the code was rewritten. Exits 1
-unless all are KILLED.
+The faults are those of `faults.txt`. Before any of them, the tests that they name must pass. Those marked
+`slow` are left out, as in `.ci/run`. A line for each fault says KILLED where a test fails, SURVIVED where
+none does, BROKEN where no test could run, NOT FOUND or AMBIGUOUS where its snippet is not in the sources
+exactly once: adapt it where the code was rewritten. Exits 1 unless all are KILLED.
 """
 
 import argparse
@@ -24,6 +24,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 SOURCES = ("simkit", "solvers", "physics")
 LIMIT = 900  # seconds after which the tests of one fault are ended
+UP_TO_FIRST_FAILURE = ("-x", "--tb=line")
 
 
 class Fault(NamedTuple):
@@ -65,15 +66,26 @@ def named_tests(tests: dict[Path, str], expression: str) -> dict[str, list[Path]
 
 
 def run_tests(
-    root: Path, expressions: list[str], limit: float | None = None
+    root: Path, expressions: list[str], *options: str, limit: float | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Runs the tests that one of the expressions selects, up to the first failure."""
+    """Runs the tests that one of the expressions selects, but for slow ones."""
     tests = texts(root, ("tests",), "test_*.py")
     chosen = {file for each in expressions for files in named_tests(tests, each).values() for file in files}
     selection = " or ".join(f"({each})" for each in expressions)
-    options = ["-x", "-n", "0", "-p", "no:cacheprovider", "--tb=line"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-n",
+        "0",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "not slow",
+        *options,
+    ]
     return subprocess.run(
-        [sys.executable, "-m", "pytest", *options, "-k", selection, *sorted(map(str, chosen))],
+        [*command, "-k", selection, *sorted(map(str, chosen))],
         cwd=root,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(str(root / each) for each in ("", *SOURCES[1:]))},
         stdout=subprocess.PIPE,
@@ -93,7 +105,7 @@ def outcome(root: Path, fault: Fault) -> str:
     text = sources[file]
     file.write_text(text[: match.start()] + fault.replacement + text[match.end() :], "utf-8")
     try:
-        run = run_tests(root, [fault.tests], LIMIT)
+        run = run_tests(root, [fault.tests], *UP_TO_FIRST_FAILURE, limit=LIMIT)
     except subprocess.TimeoutExpired:
         return "TIMEOUT"
     finally:
@@ -129,7 +141,9 @@ def main() -> int:
         copies: queue.Queue[Path] = queue.Queue()
         for i in range(given.jobs):
             copies.put(copy_of_checkout(Path(temporary, str(i))))
-        before = run_tests(Path(temporary, "0"), sorted({fault.tests for fault in faults}))
+        before = run_tests(
+            Path(temporary, "0"), sorted({fault.tests for fault in faults}), *UP_TO_FIRST_FAILURE
+        )
         if before.returncode != 0:
             print(f"{before.stdout[-4000:]}\nThe tests must pass without faults.")
             return 1

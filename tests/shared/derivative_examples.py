@@ -1,10 +1,13 @@
-"""Experiments with derivatives, one derivative of an experiment, and the programs of a study."""
+"""Experiments with derivatives, one derivative and its estimator, and the programs of a study."""
 
+import jax
 import numpy as np
 import pytest
 
-from simkit import sensitivity
-from simkit.derivatives import study
+from simkit import load, sensitivity
+from simkit.derivatives import find_target, study
+from simkit.derivatives.differentiated_run import DifferentiatedRun
+from simkit.derivatives.offers import first_offer, second_offer
 
 LIMIT = 4.0  # in standard errors
 EXACT = {
@@ -28,6 +31,14 @@ STEPS = {
     "observe": {"digital": "exp(-r*t) * (S > K)"},
     "sensitivity": {"wrt": ["S", "sigma", "r"], "of": ["digital"]},
 }
+ARRIVALS = {
+    "constants": {"T": 1.0, "alpha": 0.0},
+    "model": {"type": "ImmigrationDeath", "alpha": "alpha", "mu": 1.0},
+    "initial": {"X": 0},
+    "time": {"t1": "T"},
+    "ensemble": {"paths": 2**12, "seed": 1, "devices": 1},
+    "observe": {"count": "X", "many": "X > 2"},
+}
 
 
 def last(result, name):
@@ -41,6 +52,24 @@ def derivative(experiment, wrt, of, kind="derivative", **section):
     result = sensitivity({**experiment, "sensitivity": {"wrt": [wrt], "of": [of], **second, **section}})
     texts = (result[f"{of}_{kind}_{part}"].values.item() for part in ("estimator", "reason"))
     return last(result, f"{of}_{kind}"), last(result, f"{of}_{kind}_stderr"), *texts
+
+
+def run_of(experiment, wrt):
+    """The run of an experiment with one target."""
+    simulation = load({**experiment, "sensitivity": {"wrt": [wrt]}})
+    return DifferentiatedRun.of(simulation, [find_target(simulation, wrt)])
+
+
+def first_choice(experiment, wrt, quantity):
+    """The estimator of a derivative."""
+    with jax.enable_x64(True):
+        return first_offer(run_of(experiment, wrt), quantity, 0).rivals[0]
+
+
+def second_choice(experiment, wrt, quantity):
+    """The estimator of a second derivative."""
+    with jax.enable_x64(True):
+        return second_offer(run_of(experiment, wrt), quantity, (0, 0)).rivals[0]
 
 
 class InterceptedError(Exception):

@@ -1,6 +1,7 @@
 """What is chosen for a system, and what happens where it does not suffice."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -94,24 +95,51 @@ def test_a_list_that_does_not_fit_into_memory_is_refused(monkeypatch):
         enlarged(tight, particles, listed, memory=1e4)
 
 
-@pytest.mark.slow
-def test_clusters_as_wide_as_the_box_take_the_nearest_image_of_each_pair(monkeypatch):
-    """A few particles in a large box, whose clusters span it."""
-    monkeypatch.setattr(choice, "FEW", 0)
-    rows = scattered(40, (8, 8, 8))
-    box = cube(8.0)
+def wide_clusters():
+    """A few particles in a large box, whose clusters span it, and the sums over them."""
+    rows, box = scattered(40, (8, 8, 8)), cube(8.0)
     forces, particles = forces_for(Particles.of(rows), box, one_species())
     assert isinstance(forces, ListedForces)
     assert forces.each_pair
+    return forces, particles, plain_sums(rows, box, cutoff=2.5)
+
+
+def assert_sums(forces, particles, listed, expected):
+    force = particles.pushed(forces_of(forces, particles, listed)).by_identity().momentum
+    error = np.stack([np.asarray(c) for c in force], 1) - expected.force
+    assert np.abs(error).max() < 1e-11 * expected.force_terms.max()
+
+
+@pytest.mark.more
+def test_clusters_as_wide_as_the_box_take_the_nearest_image_of_each_pair(monkeypatch):
+    monkeypatch.setattr(choice, "FEW", 0)
+    forces, particles, expected = wide_clusters()
+    arranged, listed = eqx.filter_jit(forces.arranged)(particles)
+    assert bool(forces.complete(listed))
+    assert_sums(forces, arranged, listed, expected)
+
+
+@pytest.mark.slow
+def test_clusters_that_have_become_as_wide_as_the_box_take_it_from_then_on(monkeypatch):
+    monkeypatch.setattr(choice, "FEW", 0)
+    forces, particles, expected = wide_clusters()
     once = dataclasses.replace(forces, each_pair=False)
     _, listed = eqx.filter_jit(once.arranged)(particles)
     assert not bool(once.complete(listed))
     forces, arranged, listed = complete_list(once, particles)
     assert forces.each_pair
-    force = arranged.pushed(forces_of(forces, arranged, listed)).by_identity().momentum
-    expected = plain_sums(rows, box, cutoff=2.5)
-    error = np.stack([np.asarray(c) for c in force], 1) - expected.force
-    assert np.abs(error).max() < 1e-11 * expected.force_terms.max()
+    assert_sums(forces, arranged, listed, expected)
+
+
+def test_a_cluster_and_what_is_near_it_fill_half_of_the_box_at_most(monkeypatch):
+    """From its centre to the furthest member, and on by the cutoff and the skin."""
+    monkeypatch.setattr(choice, "FEW", 0)
+    forces, _, _ = wide_clusters()
+    once = dataclasses.replace(forces, each_pair=False)
+    room = 8 / 2 - float(once.cutoff + once.skin)
+    fits = [bool(once.fits(SimpleNamespace(extent=jnp.asarray(x * room)))) for x in (0.99, 1.01)]
+    assert fits == [True, False]
+    assert bool(forces.fits(SimpleNamespace(extent=jnp.asarray(4.0))))
 
 
 def test_a_box_that_shrank_below_the_cutoff_is_noticed():

@@ -176,6 +176,15 @@ def test_no_reverse_pass_scatters_or_crosses_a_loop(case):
     assert "scatter" not in str(program(case.particles.position))
 
 
+def test_derivatives_of_forces_do_not_pass_through_fixed_point():
+    case, h = Case("orthorhombic", True, "mixed"), 1e-3
+    assert case.forces.fixed_point
+    at, along = case.particles.position, case.change
+    both = jax.jit(lambda x: jax.jvp(lambda x: case.forces_at(x, case.numbers), (x,), (along,)))
+    (before, _), (_, slope), (after, _) = (both(at.plus(k * h, along)) for k in (-1, 0, 1))
+    agree(slope, after.plus(-1, before).times(0.5 / h), within=1e-3)
+
+
 @pytest.mark.slow
 def test_mixed_precision_has_the_derivatives_of_float64():
     """Also where positions are in fixed point, through which no derivative passes."""

@@ -99,6 +99,7 @@ def test_the_pressure_of_an_ideal_gas_is_proportional_to_its_temperature(gas):
 
 
 @pytest.mark.slow
+@pytest.mark.user_code  # in quick code some normals, which are float32, have another last bit
 def test_the_heat_capacity_is_the_derivative_of_the_energy():
     """By the same fluctuations, but for the temperature, which `fluctuations` takes from the velocities."""
     experiment = fluid(
@@ -235,7 +236,6 @@ def test_slopes_of_energy_and_pressure_are_those_of_single_points(precision, cou
         assert changes.virial.trace[0, i] / (3 * volume) == pytest.approx(pressure, rel=tolerance), key
 
 
-@pytest.mark.slow
 def test_tails_and_constants_add_their_explicit_terms():
     """The correction for what lies beyond the cutoff, and the constants that an observable names."""
     plain = fluid(

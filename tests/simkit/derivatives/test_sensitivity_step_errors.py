@@ -465,25 +465,36 @@ def test_where_longer_steps_say_little_shorter_ones_are_taken(method):
     assert row["bias_bound"] < 1e-9
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("points", [10, pytest.param(1, marks=pytest.mark.slow)])
-def test_steps_that_the_saved_times_limit_have_no_known_error(points):
-    """Ten steps are the same at all tolerances, and their mean is a tenth below the exact one."""
-    experiment = {
-        "model": {"type": "GBM", "mu": 2.0, "sigma": 0.2},
-        "initial": {"S": 1.0},
-        "solver": "Milstein",
-        "time": {"t1": 1.0, "rtol": 0.9 if points > 1 else 1e-2, "atol": 50 if points > 1 else 1e-2},
-        "save": {"points": points},
-        "ensemble": {"paths": 1024, "seed": 1},
-    }
-    found = simkit.sensitivity(experiment | {"sensitivity": {"wrt": ["mu"]}})
-    unknown = [bool(np.isnan(found["S_bias"]).all()), "S_derivative_step_error" not in found]
+# Ten steps are the same at all tolerances, and their mean is a tenth below the exact one.
+LIMITED = {
+    "model": {"type": "GBM", "mu": 2.0, "sigma": 0.2},
+    "initial": {"S": 1.0},
+    "solver": "Milstein",
+    "time": {"t1": 1.0, "rtol": 0.9, "atol": 50},
+    "save": {"points": 10},
+    "ensemble": {"paths": 1024, "seed": 1},
+    "sensitivity": {"wrt": ["mu"]},
+}
+
+
+@pytest.mark.more
+def test_steps_that_the_saved_times_limit_have_no_known_error():
+    found = simkit.sensitivity(LIMITED)
+    assert np.isnan(found["S_bias"]).all()
+    assert "S_derivative_step_error" not in found
     said = str(found["S_derivative_reason"].values)
-    if points > 1:
-        assert all(unknown)
-        assert np.isnan(simkit.run(experiment)["S_bias"])
-        assert "step error unknown: most steps are as long as first_step or the saved times allow" in said
-    else:
-        assert not any(unknown)
-        assert "unknown" not in said
+    assert "step error unknown: most steps are as long as first_step or the saved times allow" in said
+
+
+@pytest.mark.slow
+def test_a_mean_on_steps_that_the_saved_times_limit_has_no_known_bias():
+    assert np.isnan(simkit.run(LIMITED)["S_bias"])
+
+
+@pytest.mark.slow
+def test_steps_that_the_saved_times_do_not_limit_have_a_known_error():
+    free = {"time": {"t1": 1.0, "rtol": 1e-2, "atol": 1e-2}, "save": {"points": 1}}
+    found = simkit.sensitivity(LIMITED | free)
+    assert not np.isnan(found["S_bias"]).all()
+    assert "S_derivative_step_error" in found
+    assert "unknown" not in str(found["S_derivative_reason"].values)

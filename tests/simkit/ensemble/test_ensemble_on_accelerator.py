@@ -75,7 +75,8 @@ def test_the_same_statistics(kind):
 @pytest.mark.parametrize(
     "kind",
     slow_but(
-        ("fixed steps", "events", "exact draws"), (each for each in SOURCES if each != "adaptive steps")
+        ("fixed steps", "an ordinary equation", "events", "exact draws"),
+        (each for each in SOURCES if each != "adaptive steps"),
     ),
 )
 def test_programs_need_nothing_but_xla_and_no_loop_over_groups(kind):

@@ -242,6 +242,17 @@ def test_every_martingale_gives_a_bound_and_the_fitted_one_the_least():
     assert bounds["none"] > bounds["half"] > bounds["fitted"] < bounds["too much"]
 
 
+def test_a_policy_is_fitted_to_what_a_martingale_leaves():
+    """Where its gains are all the noise, the value of going on is found exactly."""
+    rng = np.random.default_rng(0)
+    x, gains = rng.uniform(2, 5, 3000), rng.normal(size=3000)
+    exercise = Exercise((1, 2), 2, (compile_expression("x", ["x"]),), 2, len(x))
+    values = np.stack([np.full_like(x, 1e-9), 9 + x**2 + gains])
+    fit = fit_policy("put", exercise, values, np.stack([x, x])[None], np.stack([np.zeros_like(x), gains]))
+    at = np.array([2.1, 3.3, 4.9])
+    np.testing.assert_allclose(fit.policy.continuation(0, [at]), 9 + at**2, rtol=1e-9)
+
+
 @pytest.mark.slow
 def test_a_martingale_takes_the_noise_off_the_policy():
     """What going on is worth near the boundary, from independent policies: it spreads far less."""

@@ -1,10 +1,7 @@
 """The step bias of runs: by which grids, on how many paths, and what is said where there is none."""
 
 import dataclasses
-import io
-import json
 import math
-import re
 
 import numpy as np
 import pytest
@@ -13,31 +10,25 @@ from grids import factors
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from simkit_solvers import AbstractODE
-from typer.testing import CliRunner
+from step_bias_examples import GROWTH, table
 
 import simkit
 from simkit import load
-from simkit.cli.app import app
 from simkit.ensemble import run_ensemble
 from simkit.ensemble.step_bias.coupled_steps import BIAS_PATHS, bias_run, orders
 from simkit.ensemble.step_bias.coupled_steps import step_error_of_paths as error_of_values
-from simkit.ensemble.step_bias.resolution import resolution
-from simkit.ensemble.step_bias.step_error import StepError
 from simkit.results.dataset import to_dataset
-from simkit.results.table import print_table, summary
+from simkit.results.table import summary
 
 pytestmark = pytest.mark.more
 
-GROWTH = {
-    "model": {"type": "GBM", "mu": 0.5, "sigma": 0.3},
-    "initial": {"S": 1.0},
-    "time": {"t1": 1.0, "steps": 16},
-    "ensemble": {"paths": 500, "devices": 1},
-}
+
 MEANS = {  # of one step of length h, over the state before it
     "EulerMaruyama": lambda h: 1 + 0.5 * h,
     "PlatenWeak2": lambda h: 1 + 0.5 * h + 0.125 * h * h,
 }
+
+
 STIFF = {
     "model": {"sde": {"X": {"drift": "-1000*X", "noise": {"W": 10}}}},
     "initial": {"X": 0},
@@ -46,18 +37,6 @@ STIFF = {
     "ensemble": {"paths": 2000, "devices": 1},
     "observe": {"v": {"value": "X**2", "exact": 0.05}},
 }
-UNSTABLE = {
-    "model": {"sde": {"x": {"drift": "-50*x", "noise": {"W": 0.1}}}},
-    "initial": {"x": 200.0},
-    "time": {"t1": 1.0, "steps": 22},
-    "ensemble": {"paths": 500, "devices": 1},
-}
-
-
-def table(dataset) -> str:
-    file = io.StringIO()
-    print_table(dataset, file)
-    return file.getvalue()
 
 
 @settings(max_examples=200)
@@ -290,98 +269,6 @@ def test_the_dataset_and_the_table_say_how_many_are_left_out():
     ) in table(dataset)
 
 
-RARE = {
-    "model": {"sde": {"X": {"noise": {"W": 1}}}},
-    "initial": {"X": 0},
-    "time": {"t1": 1, "steps": 4},
-    "ensemble": {"paths": 3000, "devices": 1},
-    "observe": {
-        "never": {"value": "X > 5.5", "exact": 1.9e-8},
-        "always": "X < 5.5",
-        "digital": "20*exp(-0.1*t)*(max(X) > 5.5)",
-        "bonus": "maximum(X - 5.5, 0)",
-        "capped": "minimum(maximum(X - 5.5, 0), 2)",
-        "fixed": "integral(t)",
-        "half": "X > 0",
-    },
-}
-
-
-@pytest.mark.slow
-def test_what_no_path_did_has_a_limit_where_there_is_one():
-    """The rule of three: an event that none of n paths met has a probability below 3/n, with 95 %."""
-    result = simkit.run(RARE)
-    figures = summary(result)["observables"]
-    n = 3 / 3000
-    ends = {name: (row.get("lower"), row.get("upper")) for name, row in figures.items()}
-    assert ends["never"] == (0, n)
-    assert ends["always"] == (1 - n, 1)
-    assert ends["digital"] == (0, pytest.approx(20 * n))
-    assert ends["capped"] == (0, 2 * n)
-    assert ends["bonus"] == (0, None)
-    assert ends["fixed"] == ends["half"] == (None, None)
-    text = table(result)
-    rows = {line.split()[1]: line for line in text.splitlines() if line.startswith("│")}
-    assert " 0 (below 0.001) " in rows["never"]
-    assert " 1 (above 0.999) " in rows["always"]
-    assert " 0 ± 0 " in rows["bonus"]
-    assert "%" not in rows["never"]  # the exact value is below the limit
-    assert "bonus: 0 on all 3,000 paths, so no bound on" in text
-
-
-@pytest.mark.slow
-def test_first_times_that_no_path_has_come_to_have_a_limit():
-    """Of 500 paths none reaches 6 by t = 4: fewer than 0.006 of all would, and wait between 0 and 4."""
-    result = simkit.run(
-        {
-            "model": {"type": "DoubleWell", "gamma": 1, "u": 1, "b": 2, "a": 1},
-            "initial": {"x": -1},
-            "solver": "EulerMaruyama",
-            "time": {"t1": 4.0, "steps": 400},
-            "ensemble": {"paths": 500, "devices": 1},
-            "observe": {
-                "tau": "hitting_time(x > 6)",
-                "hit": "first(2, x > 6)",
-                "missed": "1 - first(1, x < 6)",
-            },
-        }
-    )
-    assert result["tau_mean"].values.reshape(-1)[-1] == 4
-    assert result["tau_lower"].item() == pytest.approx(4 - 0.006 * 4)
-    assert result["hit_upper"].item() == pytest.approx(2 * 0.006)
-    assert result["missed_upper"].item() == pytest.approx(0.006)
-
-
-def run_command(tmp_path, experiment, *options):
-    file = tmp_path / "experiment.yaml"
-    file.write_text(json.dumps(experiment))
-    return CliRunner().invoke(app, ["run", str(file), "--no-plot", *options])
-
-
-@pytest.mark.parametrize(
-    ("claim", "part", "kind"),
-    [
-        ("estimate", 0.3, "noticeable"),
-        ("estimate", 0.6, "unresolved"),
-        ("at least", 0.1, "noticeable"),
-        ("at least", 0.3, "unresolved"),
-    ],
-)
-@pytest.mark.parametrize(("size", "spread"), [(10.0, 0.0), (0.0, 10.0)])
-def test_a_bound_leaves_less_of_a_mean_than_an_estimate(claim, part, kind, size, spread):
-    """What is only known to be off by a third may be off by all."""
-    error = StepError(10.0 * part, 0.01, 0.01, claim, 1.0)
-    judged = resolution(error, size, spread, 0.01, 100)
-    assert judged.kind == kind
-    assert judged.steps > 100
-
-
-@pytest.mark.parametrize(("bias", "kind"), [(0.99, "resolved"), (1.01, "noticeable")])
-def test_a_step_bias_is_sure_from_five_standard_errors_on(bias, kind):
-    """Errors of 0.12 and 0.16 are 0.2 together; the bias is a tenth of the mean."""
-    assert resolution(StepError(bias, 0.16, 0.16, "estimate", 1.0), 10.0, 0.0, 0.12, 100).kind == kind
-
-
 @pytest.mark.slow
 def test_the_step_bias_of_a_largest_value_at_steps_is_unknown():
     """That of requested dates is known, and of random paths the steps are the dates."""
@@ -401,151 +288,3 @@ def test_the_step_bias_of_a_largest_value_at_steps_is_unknown():
     random = wave | {"model": noisy, "initial": {"x": 0.0}, "solver": "EulerMaruyama"}
     figures = summary(simkit.run(random | {"ensemble": {"paths": 500}}))["observables"]
     assert figures["all"]["bias"] is not None
-
-
-@pytest.mark.parametrize(
-    ("noise", "stderr", "spread", "kind"),
-    [
-        (6.0, 1.0, 100.0, "unresolved"),
-        (2.0, 0.3, 100.0, "noticeable"),
-        (6.0, 2.0, 100.0, "resolved"),  # more paths would decide
-        (0.4, 0.01, 1.0, "resolved"),  # of a value of 10
-        (6.0, 0.0, 0.0, "resolved"),  # the same on all paths
-        (6.0, 1.0, 230.0, "noticeable"),  # paths so far apart that other steps make others of them
-    ],
-)
-@pytest.mark.parametrize("bias", [0.0, -0.04])
-def test_noise_that_hides_a_step_bias_counts_as_one(bias, noise, stderr, spread, kind):
-    error = StepError(bias, noise, noise, "estimate", 1.0)
-    assert resolution(error, 10.0, spread, stderr, 100).kind == kind
-
-
-@pytest.mark.slow
-def test_a_mean_made_by_rare_paths_is_no_result():
-    """At a volatility of 3 twelve steps know the step bias of the price to about its own size."""
-    wide = {
-        "model": {"type": "GBM", "mu": 0.05, "sigma": 3.0},
-        "initial": {"S": 100.0},
-        "solver": "EulerMaruyama",
-        "time": {"t1": 1.0, "steps": 12},
-        "ensemble": {"paths": 100_000, "unresolved": "keep"},
-        "observe": {"call": "exp(-0.05*t) * maximum(S - 100, 0)"},
-    }
-    result = simkit.run(wide)
-    assert summary(result)["observables"]["call"]["resolved"] is False
-    assert re.search(r"! call: no result, the step bias is known only to ± .* of the value; ", table(result))
-
-
-def test_a_mean_that_its_step_bias_makes_ends_the_command_with_3(tmp_path):
-    """Each step of -50x multiplies by -1.27: the results are there, marked, and the command fails."""
-    target = tmp_path / "x.nc"
-    shown = run_command(tmp_path, UNSTABLE, "--out", str(target))
-    assert shown.exit_code == 3
-    assert target.exists()
-    row = next(line for line in shown.stdout.splitlines() if "│ x " in line)
-    assert " ! │" in row
-    line = "! x: no result, the step bias is as large as the value; use 88 steps or more"
-    assert line in shown.stdout
-    outcome = run_command(tmp_path, UNSTABLE, "--json")
-    assert outcome.exit_code == 3
-    assert json.loads(outcome.stdout)["state"]["x"]["resolved"] is False
-    assert line in outcome.stderr
-    kept = run_command(tmp_path, UNSTABLE, "--set", "ensemble.unresolved=keep")
-    assert kept.exit_code == 0
-    assert line in kept.stdout
-    enough = run_command(tmp_path, UNSTABLE, "--set", "time.steps=88")
-    assert enough.exit_code == 0
-    assert "no result" not in enough.stdout
-
-
-def test_python_warns_of_a_mean_that_its_step_bias_makes():
-    with pytest.warns(UserWarning, match="^! x: no result"):
-        result = simkit.run(UNSTABLE)
-    assert result.attrs["unresolved"] == "x 88"
-
-
-def test_an_ordinary_equation_beyond_its_limit_is_no_result():
-    """Tsit5 at a hundred times its limit ends at 1e294, and at half the step beyond the largest number."""
-    stiff = {
-        "model": {"ode": {"x": "-1000*x"}},
-        "initial": {"x": 1.0},
-        "solver": "Tsit5",
-        "time": {"t1": 1.0, "steps": 100},
-    }
-    with pytest.warns(UserWarning, match="or Rodas5P if the problem is stiff"):
-        result = simkit.run(stiff)
-    assert result.attrs["unresolved"] == "x 400"
-
-
-@pytest.mark.parametrize(
-    "steps", [{"steps": 1000}, pytest.param({"rtol": 1e-6, "atol": 1e-6}, marks=pytest.mark.slow)]
-)
-def test_a_chaotic_solution_is_not_called_stiff(steps):
-    """Lorenz at t = 40, where no solver and no number of steps gives digits of a single path."""
-    lorenz = {
-        "model": {"type": "Lorenz63", "sigma": 10.0, "rho": 28.0, "beta": "8/3"},
-        "initial": {"x": 1.0, "y": 1.0, "z": 1.0},
-        "solver": "Tsit5",
-        "time": {"t1": 40.0, **steps},
-    }
-    with pytest.warns(UserWarning, match=r"or an earlier time\.t1 if the solution is chaotic") as caught:
-        simkit.run(lorenz)
-    assert not any("stiff" in str(each.message) for each in caught)
-
-
-CALM = [
-    # The mean is 0 by symmetry, and so is its bias.
-    {"model": {"sde": {"X": {"drift": "X - X**3", "noise": {"W": 0.5}}}}, "initial": {"X": 0}},
-    # Five paths.
-    {"ensemble": {"paths": 5, "devices": 1}},
-    # Random starts on a chaotic attractor: noise beyond a few time units.
-    {
-        "model": {"type": "Lorenz63", "sigma": 10, "rho": 28, "beta": 8 / 3},
-        "initial": {"x": {"normal": [1, 5]}, "y": {"normal": [1, 5]}, "z": {"normal": [25, 5]}},
-        "solver": "Tsit5",
-        "time": {"t1": 20.0, "steps": 1000},
-        "ensemble": {"paths": 200, "devices": 1},
-    },
-    # The largest of the path at each step: a contract of its own for each number of steps.
-    {"observe": {"top": "max(S)"}},
-]
-
-
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("changes", CALM)
-def test_noise_is_no_alarm(changes, seed):
-    experiment = GROWTH | {"time": {"t1": 2.0, "steps": 100}} | changes
-    if "model" in changes and "solver" not in changes:
-        experiment = {"ensemble": GROWTH["ensemble"], "time": {"t1": 2.0, "steps": 100}} | changes
-    experiment["ensemble"] = experiment["ensemble"] | {"seed": seed}
-    result = simkit.run(experiment)
-    assert not result.attrs.keys() & {"unresolved", "noticeable_bias"}
-    assert not [name for name in result if str(name).endswith("_bias_bound")]
-
-
-def test_what_no_path_has_met_on_any_grid_is_known_to_one_path():
-    """A constant is known but for rounding, and what has no limit is not known at all."""
-    expected = {
-        "X > 9": (1 / 500, "0.00000 ± 0.00200"),
-        "3 - 2.5*(X > 9)": (2.5 / 500, "0.00000 ± 0.00500"),
-        "maximum(X - 9, 0)": (math.inf, "0 ± inf"),
-        "1 + 0*t": (0.0, "(0.00 ± 4.44)e-16"),
-    }
-    names = [f"p{i}" for i in range(len(expected))]
-    rare = {
-        "model": {"sde": {"X": {"noise": {"W": 1}}}},
-        "initial": {"X": 0},
-        "time": {"t1": 1.0, "steps": 4},
-        "ensemble": {"paths": 500, "devices": 1},
-        "observe": {
-            name: {"value": text, "exact": 0.001} for name, text in zip(names, expected, strict=True)
-        },
-    }
-    result = simkit.run(rare)
-    for name, (error, text) in zip(names, expected.values(), strict=True):
-        assert float(result[f"{name}_bias"]) == 0
-        assert float(result[f"{name}_bias_stderr"]) == pytest.approx(error, abs=1e-12)
-        row = next(line for line in table(result).splitlines() if line.startswith(f"│ {name}"))
-        assert row.split("│")[3].strip() == text
-        assert math.isnan(float(result[f"{name}_z"]))  # no path that says how the mean varies
-        assert summary(result)["observables"][name]["resolved"]

@@ -250,7 +250,7 @@ def test_no_part_of_a_run_has_more_threads_than_are_given(monkeypatch, function,
     assert pools == {3}
 
 
-@pytest.mark.slow
+@pytest.mark.more
 def test_fewer_threads_than_devices_leave_devices_idle():
     given = STOCHASTIC | {"ensemble": {"paths": 3 * LEAF, "chunk": LEAF, "devices": 3}}
     used = {n: simkit.run(given, overrides={"ensemble.threads": n}).attrs["devices"] for n in (1, 2, 5)}

@@ -141,7 +141,7 @@ EVENTS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.more
 def test_what_rows_and_path_functionals_see():
     """Right-hand sides see the state before; the first event of the file is first; `every` ends before t1."""
     result = simkit.run(EVENTS)
@@ -195,7 +195,7 @@ def test_saved_times_and_company_change_no_bit():
     np.testing.assert_array_equal(few, ends(2, 128)[:64])
 
 
-@pytest.mark.slow
+@pytest.mark.more
 @pytest.mark.parametrize("method", [pytest.param("DirectMethod", marks=pytest.mark.slow), "NextReaction"])
 def test_doses_and_jumping_rates_of_a_jump_process(method):
     """Molecules die independently: a binomial number of each dose lives, in addition to a Poisson number.

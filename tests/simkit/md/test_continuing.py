@@ -206,7 +206,7 @@ def test_units_of_the_earlier_run_and_other_datasets_are_refused(saved, tmp_path
         load_particles(fluid(system={"file": str(store)}))
 
 
-@pytest.mark.parametrize("precision", ["float64", pytest.param("mixed", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("precision", [pytest.param("float64", marks=pytest.mark.slow), "mixed"])
 def test_images_of_an_earlier_run_go_on_with_new_lists_too(tmp_path, precision):
     """Positions without the box move continuously over the stop."""
     file = tmp_path / "half.zarr"

@@ -136,7 +136,7 @@ def test_an_energy_written_in_the_file_is_the_potential_of_that_name():
     np.testing.assert_allclose(own.pressure, named.pressure, rtol=1e-10)
 
 
-@pytest.mark.slow
+@pytest.mark.more
 def test_argon_is_the_same_in_four_systems_of_units():
     """A temperature of 2 epsilon/k, in units whose sizes are those of the CODATA constants."""
     mass, epsilon, sigma = 39.948, 120.0, 3.4  # g/mol, kelvin, angstrom
@@ -290,7 +290,7 @@ def test_a_stage_that_minimises_is_followed_by_motion_at_the_temperature():
     assert float(run["U_path"].max()) < 0 < float(start["U_mean"])
 
 
-@pytest.mark.slow
+@pytest.mark.more
 def test_the_time_of_a_curve_begins_with_its_stage():
     """The bath is hot as long as the second stage lasts, and cold after that."""
     baths = {"cold": 0.7, "hot": "bath"}

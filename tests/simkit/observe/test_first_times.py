@@ -169,7 +169,7 @@ def test_what_is_made_of_a_first_time_jumps_with_it_too():
     assert abs(estimate - wanted) < LIMIT * error < 0.2 * wanted
 
 
-@pytest.mark.slow
+@pytest.mark.more
 def test_a_start_below_the_level_moves_a_first_time_by_the_noise_alone():
     """So its score is known: of no path does the first time move at once with where it begins."""
     late = {**WATCHED, "observe": {"late": "hitting_time(x > B) > 0.6"}}

@@ -77,7 +77,7 @@ def test_every_saved_row_is_as_accurate_as_the_tolerances_ask(name, exact):
         assert result.accepted >= POINTS / 2
 
 
-@pytest.mark.slow
+@pytest.mark.more
 def test_a_solver_without_dense_output_of_its_order_steps_to_the_only_time_between_the_ends():
     """There it is where a run that ends there is; a line between two steps would be off by 7e-6."""
 
@@ -204,7 +204,7 @@ class Exploding(AbstractODE):
         return PairState(x=y.x**self.power, v=jnp.sqrt(y.v) - jnp.sqrt(y.v))
 
 
-@pytest.mark.slow
+@pytest.mark.more
 def test_a_failed_path_is_nan_from_the_first_time_it_did_not_reach():
     """One towards infinity, one without a slope, one that is well, one out of steps; each by itself."""
     grid = AdaptiveGrid(0.0, 1.0, Tolerances(1e-8, 1e-8), points=4)

@@ -90,6 +90,23 @@ def test_the_conserved_quantity_of_a_thermostat_fluctuates_with_the_square_of_th
     assert 3 < deviations[0] / deviations[1] < 5.5
 
 
+@pytest.mark.more
+def test_substeps_of_a_chain_are_steps_of_a_part_of_the_length():
+    """Where no force acts."""
+    first = spheres()
+    no_force = first.position.times(0.0)
+    ends = []
+    for substeps, dt, steps in ((3, 0.3, 1), (1, 0.1, 3)):
+        method = NoseHooverChains(1.0, 0.4, substeps=substeps)
+        setting = dynamics(soft_spheres(), method, dt)
+        step = setting.at(jnp.uint32(0), first)
+        particles, memory = first, method.init(first, step.units)
+        for _ in range(steps):
+            particles, memory = jax.jit(method.second)(particles, no_force, memory, step)
+        ends.append(np.append(particles.momentum.rows(), memory.eta))
+    np.testing.assert_allclose(*ends, rtol=1e-12)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("substeps", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_substeps_of_a_chain_change_a_run_with_the_fourth_power_of_the_step(substeps):

@@ -1,0 +1,100 @@
+"""What no path did: how likely it may be, and how well its step bias is known."""
+
+import math
+
+import pytest
+from step_bias_examples import table
+
+import simkit
+from simkit.results.table import summary
+
+pytestmark = pytest.mark.more
+
+
+RARE = {
+    "model": {"sde": {"X": {"noise": {"W": 1}}}},
+    "initial": {"X": 0},
+    "time": {"t1": 1, "steps": 4},
+    "ensemble": {"paths": 3000, "devices": 1},
+    "observe": {
+        "never": {"value": "X > 5.5", "exact": 1.9e-8},
+        "always": "X < 5.5",
+        "digital": "20*exp(-0.1*t)*(max(X) > 5.5)",
+        "bonus": "maximum(X - 5.5, 0)",
+        "capped": "minimum(maximum(X - 5.5, 0), 2)",
+        "fixed": "integral(t)",
+        "half": "X > 0",
+    },
+}
+
+
+def test_what_no_path_did_has_a_limit_where_there_is_one():
+    """The rule of three: an event that none of n paths met has a probability below 3/n, with 95 %."""
+    result = simkit.run(RARE)
+    figures = summary(result)["observables"]
+    n = 3 / 3000
+    ends = {name: (row.get("lower"), row.get("upper")) for name, row in figures.items()}
+    assert ends["never"] == (0, n)
+    assert ends["always"] == (1 - n, 1)
+    assert ends["digital"] == (0, pytest.approx(20 * n))
+    assert ends["capped"] == (0, 2 * n)
+    assert ends["bonus"] == (0, None)
+    assert ends["fixed"] == ends["half"] == (None, None)
+    text = table(result)
+    rows = {line.split()[1]: line for line in text.splitlines() if line.startswith("│")}
+    assert " 0 (below 0.001) " in rows["never"]
+    assert " 1 (above 0.999) " in rows["always"]
+    assert " 0 ± 0 " in rows["bonus"]
+    assert "%" not in rows["never"]  # the exact value is below the limit
+    assert "bonus: 0 on all 3,000 paths, so no bound on" in text
+
+
+@pytest.mark.slow
+def test_first_times_that_no_path_has_come_to_have_a_limit():
+    """Of 500 paths none reaches 6 by t = 4: fewer than 0.006 of all would, and wait between 0 and 4."""
+    result = simkit.run(
+        {
+            "model": {"type": "DoubleWell", "gamma": 1, "u": 1, "b": 2, "a": 1},
+            "initial": {"x": -1},
+            "solver": "EulerMaruyama",
+            "time": {"t1": 4.0, "steps": 400},
+            "ensemble": {"paths": 500, "devices": 1},
+            "observe": {
+                "tau": "hitting_time(x > 6)",
+                "hit": "first(2, x > 6)",
+                "missed": "1 - first(1, x < 6)",
+            },
+        }
+    )
+    assert result["tau_mean"].values.reshape(-1)[-1] == 4
+    assert result["tau_lower"].item() == pytest.approx(4 - 0.006 * 4)
+    assert result["hit_upper"].item() == pytest.approx(2 * 0.006)
+    assert result["missed_upper"].item() == pytest.approx(0.006)
+
+
+def test_what_no_path_has_met_on_any_grid_is_known_to_one_path():
+    """A constant is known but for rounding, and what has no limit is not known at all."""
+    expected = {
+        "X > 9": (1 / 500, "0.00000 ± 0.00200"),
+        "3 - 2.5*(X > 9)": (2.5 / 500, "0.00000 ± 0.00500"),
+        "maximum(X - 9, 0)": (math.inf, "0 ± inf"),
+        "1 + 0*t": (0.0, "(0.00 ± 4.44)e-16"),
+    }
+    names = [f"p{i}" for i in range(len(expected))]
+    rare = {
+        "model": {"sde": {"X": {"noise": {"W": 1}}}},
+        "initial": {"X": 0},
+        "time": {"t1": 1.0, "steps": 4},
+        "ensemble": {"paths": 500, "devices": 1},
+        "observe": {
+            name: {"value": text, "exact": 0.001} for name, text in zip(names, expected, strict=True)
+        },
+    }
+    result = simkit.run(rare)
+    for name, (error, text) in zip(names, expected.values(), strict=True):
+        assert float(result[f"{name}_bias"]) == 0
+        assert float(result[f"{name}_bias_stderr"]) == pytest.approx(error, abs=1e-12)
+        row = next(line for line in table(result).splitlines() if line.startswith(f"│ {name}"))
+        assert row.split("│")[3].strip() == text
+        assert math.isnan(float(result[f"{name}_z"]))  # no path that says how the mean varies
+        assert summary(result)["observables"][name]["resolved"]
