@@ -169,14 +169,18 @@ def test_lattice_has_the_published_energy_and_pressure():
     assert pressure == pytest.approx(-5.019707259086, rel=1e-12)
 
 
-@pytest.mark.slow
-def test_a_hundred_thousand_particles():
-    """Forces on a sample of particles of a melt."""
-    system = melt(29)
+@pytest.mark.parametrize(
+    ("cells", "cutoff"),
+    [pytest.param(10, 5.0, marks=pytest.mark.more), *slow_but((), [(29, 2.5)])],
+)
+def test_many_particles(cells, cutoff):
+    """Forces on a sample of particles of a melt. The longer cutoff reaches over a whole chunk."""
+    system, potential = melt(cells), one_species(cutoff)
     some = np.random.default_rng(5).integers(0, len(system.rows), 60)
-    forces, particles, listed = complete_list(*forces_for(system.particles, system.box, system.potential))
+    forces, particles, listed = complete_list(*forces_for(system.particles, system.box, potential))
     force = in_order(particles, forces_of(forces, particles, listed))
-    rows, expected = np.stack([np.asarray(c) for c in force], 1)[some], system.sums(some)
+    expected = plain_sums(system.rows, system.box, None, cutoff, some)
+    rows = np.stack([np.asarray(c) for c in force], 1)[some]
     assert (np.abs(rows - expected.force) <= 1e-11 * expected.force_terms).all()
 
 

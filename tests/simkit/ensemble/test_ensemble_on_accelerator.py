@@ -7,7 +7,7 @@ from unittest import mock
 import jax
 import numpy as np
 import pytest
-from accelerator import as_on_accelerator, custom_calls, loops, lowered
+from accelerator import as_on_accelerator, custom_calls, loops, lowered, needs_processor
 from ensemble_examples import gbm
 from slow_cases import slow_but
 
@@ -98,6 +98,7 @@ def test_programs_need_nothing_but_xla_and_no_loop_over_groups(kind):
         assert there.count("stablehlo.case") < here.count("stablehlo.case")
 
 
+@needs_processor
 @pytest.mark.parametrize("first", [0, 6000, 2**32 - 1, 2**32 + 4])
 def test_ids_made_on_an_accelerator_are_those_made_here(first):
     expected = path_ids(first, 2, 64)
