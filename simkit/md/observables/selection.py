@@ -7,6 +7,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 from simkit_solvers import Particles
 
+from simkit.time_series.correlator import Relation
+
 
 class ParticleSelection(eqx.Module):
     """Particles by number, those of a species one after another: every s-th of each, about `most` in all.
@@ -36,7 +38,7 @@ class ParticleSelection(eqx.Module):
         )
 
 
-def product_of(selection: ParticleSelection):
+def product_of(selection: ParticleSelection) -> Relation:
     """The scalar product of two samples, on average over each species."""
 
     def relation(now: jax.Array, then: jax.Array) -> jax.Array:
@@ -45,7 +47,7 @@ def product_of(selection: ParticleSelection):
     return relation
 
 
-def squared_distance_of(selection: ParticleSelection):
+def squared_distance_of(selection: ParticleSelection) -> Relation:
     """The squared distance of two samples, on average over each species."""
 
     def relation(now: jax.Array, then: jax.Array) -> jax.Array:
