@@ -1,5 +1,6 @@
 """The table of sensitivities, for people."""
 
+import math
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -81,7 +82,7 @@ def _derivative(row: dict[str, Any], rounding: float) -> str:
 
 def _with_error(row: dict[str, Any], value: float | None, error: float | None) -> str:
     """A figure with its error, or with a question mark where that is unknown."""
-    return f"{value:.6g} ± ?" if "stderr_unknown" in row else with_error(value, error)
+    return with_error(value, math.nan if "stderr_unknown" in row else error)
 
 
 def _step_bias(row: dict[str, Any]) -> str:
