@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MOST = 6  # quantities
 BARS = 12
-ERRORS = 1.96  # standard errors to either side, of bars and bands
+ERRORS = 2.0  # standard errors to either side, of bars and bands
 LEAST = 4  # for which there is room in each panel
 KINDS = {"derivative": "parameter", "second": "pair"}
 PLAIN = {"derivative": ("derivative", "the parameter"), "second": ("second derivative", "each parameter")}

@@ -167,7 +167,7 @@ def test_errors_that_are_unknown_say_why_and_are_no_numbers(found):
     out = io.StringIO()
     print_table(found, out)
     text = out.getvalue()
-    assert text.startswith("LennardJones, BAOAB, cold: derivatives of means\n")
+    assert text.startswith("LennardJones, BAOAB, cold: derivatives of means; ± is one standard error\n")
     assert " ± ? " in text
     reasons = [line for line in text.splitlines() if line.startswith("error of ")]
     assert any("autocorrelation times of data, at least 50 are needed" in line for line in reasons)

@@ -113,7 +113,7 @@ def test_derivatives_over_time_lie_in_bands_of_two_standard_errors():
             np.testing.assert_allclose(line.get_ydata(), scale * row)
             ends = band.get_paths()[0].vertices[:, 1]
             assert np.ptp(ends[np.isclose(band.get_paths()[0].vertices[:, 0], 1)]) == pytest.approx(
-                2 * 1.96 * 0.1 * scale
+                2 * 2.0 * 0.1 * scale
             )
     assert legend(panels[1]) == PAIRS
     assert [len(axes.collections) for axes in panels] == [2, 2]
