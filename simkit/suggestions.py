@@ -3,6 +3,7 @@
 import difflib
 import re
 from collections.abc import Iterable
+from pathlib import Path
 
 LONGEST = 60
 WITH_COMMAS = re.compile(r"[-+]?\d+(,\d+)+(\.\d*)?([eE][-+]?\d+)?")
@@ -17,6 +18,24 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     if close:
         return f"; did you mean {folded[close[0]]!r}?"
     return f"; known: {', '.join(names)}" if 0 < len(names) <= 12 else ""
+
+
+def missing_file(path: Path, name: str | None = None) -> str:
+    """`gmb.yaml: no such file`, with one of a similar name there, or where it is looked for.
+
+    `name` is what messages call the file.
+    """
+    name = name or str(path)
+    endings = (".yaml", ".yml") if path.suffix in (".yaml", ".yml") else (path.suffix,)
+    try:
+        there = [entry.name for entry in path.parent.iterdir() if entry.suffix in endings]
+    except OSError:
+        return f"{name}: no such file; there is no folder {path.parent}"
+    close = difflib.get_close_matches(path.name, there, n=1, cutoff=0.75)
+    if close:
+        return f"{name}: no such file; did you mean {str(Path(name).with_name(close[0]))!r}?"
+    folder = "the working directory" if path.parent == Path() else path.parent
+    return f"{name}: no such file; it is looked for in {folder}"
 
 
 def of_your_own(given: str, known: Iterable[str], kind: str) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from simkit.cli.failures import print_json, reported
-from simkit.cli.options import AsJson, ExperimentFile, OneVariant, Overrides
+from simkit.cli.options import AsJson, ExperimentFile, OneVariant, Overrides, whole_number
 from simkit.cli.typer_app import app
 from simkit.errors import NumericalError
 from simkit.machine.process import tune_process
@@ -18,11 +18,21 @@ def debug(
     variant: OneVariant = None,
     path: Annotated[
         list[int] | None,
-        typer.Option(metavar="N", help="Examine this path, from 0. May be repeated.", show_default=False),
+        typer.Option(
+            metavar="N",
+            parser=whole_number,
+            help="Examine this path, from 0. May be repeated.",
+            show_default=False,
+        ),
     ] = None,
     paths: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Run the first N paths, 10000 unless given.", show_default=False),
+        typer.Option(
+            metavar="N",
+            parser=whole_number,
+            help="Run the first N paths, 10000 unless given.",
+            show_default=False,
+        ),
     ] = None,
     values: Annotated[
         str | None,
@@ -34,7 +44,8 @@ def debug(
         ),
     ] = None,
     every: Annotated[
-        int | None, typer.Option(metavar="N", help="Print every N-th step.", show_default=False)
+        int | None,
+        typer.Option(metavar="N", parser=whole_number, help="Print every N-th step.", show_default=False),
     ] = None,
     keys: Annotated[
         bool, typer.Option("--keys", help="Search for random words that are used twice.")

@@ -6,6 +6,16 @@ from typing import Annotated
 import typer
 
 from simkit.config.option import Option, set_option
+from simkit.suggestions import shown
+
+
+def whole_number(text: str) -> int:
+    """The number of an option. Raises `typer.BadParameter`, which the command line reports."""
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"must be a whole number, got {shown(text)}") from None
+
 
 ExperimentFile = Annotated[
     Path, typer.Argument(metavar="EXPERIMENT", help="A YAML file.", show_default=False)
@@ -52,6 +62,7 @@ Threads = Annotated[
     int | None,
     typer.Option(
         metavar="N",
+        parser=whole_number,
         help="Largest number of threads that simulate on processors; by default one for each core.",
         show_default=False,
     ),

@@ -1,7 +1,6 @@
 """Documents: the data of an experiment, and the place of each part in its file."""
 
 import dataclasses
-import difflib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +10,7 @@ from simkit.config.python_data import plain_mapping
 from simkit.config.strict_yaml import Mark, composed, guarded
 from simkit.config.yaml_values import Construction, Diagnostic, KeyPath
 from simkit.errors import InputError, MissingFileError, OutputError
-from simkit.suggestions import shown
+from simkit.suggestions import missing_file, shown
 
 MAX_BYTES = 1_000_000
 DATASETS = (".zarr", ".nc")
@@ -92,7 +91,7 @@ def _content(path: Path) -> bytes:
             size = os.fstat(file.fileno()).st_size
             content = b"" if size > MAX_BYTES else file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise MissingFileError(f"{path}: no such file{_neighbour(path)}") from None
+        raise MissingFileError(missing_file(path)) from None
     except IsADirectoryError:
         raise OutputError(f"{path}: is a directory; give a file in it, such as {path / 'gbm.yaml'}") from None
     except OSError as error:
@@ -106,16 +105,6 @@ def _content(path: Path) -> bytes:
 
 def _too_large(name: str, size: int) -> str:
     return f"{name}: {size} bytes are too many; an experiment may have {MAX_BYTES}"
-
-
-def _neighbour(path: Path) -> str:
-    """A YAML file of a similar name in the same folder."""
-    try:
-        names = [entry.name for entry in path.parent.iterdir() if entry.suffix in (".yaml", ".yml")]
-    except OSError:
-        return ""
-    close = difflib.get_close_matches(path.name, names, n=1, cutoff=0.75)
-    return f"; did you mean {str(path.with_name(close[0]))!r}?" if close else ""
 
 
 def _decoded(content: bytes, name: str) -> str:

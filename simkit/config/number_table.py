@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from simkit.suggestions import did_you_mean, shown, without_commas
+from simkit.suggestions import did_you_mean, missing_file, shown, without_commas
 
 DELIMITERS = ",;\t"
 
@@ -66,7 +66,7 @@ def read_table(path: Path, name: str) -> NumberTable:
         content = path.read_bytes()
         text = content.decode("utf-8-sig")
     except FileNotFoundError:
-        raise ValueError(f"{name}: no such file; it is looked for in {shown_folder(path)}") from None
+        raise ValueError(missing_file(path, name)) from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise ValueError(f"{name}:{line}: is not UTF-8; save the file as UTF-8") from None
@@ -97,11 +97,6 @@ def read_table(path: Path, name: str) -> NumberTable:
                 message += "; where commas separate columns, write decimal points"
             raise ValueError(message)
     return NumberTable(name, hashlib.sha256(content).hexdigest(), names, tuple(rows))
-
-
-def shown_folder(path: Path) -> str:
-    """The folder of a file, for messages."""
-    return "the working directory" if path.parent == Path() else str(path.parent)
 
 
 def _cells(name: str, line: int, text: str, delimiter: str) -> list[str]:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simkit.derivatives.summary import elasticity
 from simkit.derivatives.tails import FLAGS
 from simkit.results.plots.plot_layout import BLUE, COLOURS, GREY, VERMILION, titled_figure
 from simkit.results.variants import each_variant
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 MOST = 6  # quantities
 BARS = 12
-ERRORS = 1.96  # standard errors to either side, of bars and bands
+ERRORS = 2.0  # standard errors to either side, of bars and bands
 LEAST = 4  # for which there is room in each panel
 KINDS = {"derivative": "parameter", "second": "pair"}
 PLAIN = {"derivative": ("derivative", "the parameter"), "second": ("second derivative", "each parameter")}
@@ -77,16 +78,18 @@ def relative(dataset: "xr.Dataset", name: str, kind: str) -> tuple[np.ndarray, n
     if flags is not None:
         none = flags.values == FLAGS["grows"]
         derivative, error = (np.where(none, np.nan, array) for array in (derivative, error))
-    mean = float(np.atleast_1d(dataset[f"{name}_mean"].values)[-1])
+    mean, mean_stderr = (
+        float(np.atleast_1d(dataset[f"{name}_mean{suffix}"].values)[-1]) for suffix in ("", "_stderr")
+    )
     values = _sizes(dataset, kind)
     if mean == 0 or np.any(values == 0):
         return derivative, error, _plain(dataset, name, kind), _labels(dataset, kind, units=True)
-    scale = values / mean
     text = {
         "derivative": f"change of the mean of {name} in %, for 1 % more",
         "second": f"second derivative of the mean of {name},\ntimes both parameters over the mean",
     }[kind]
-    return derivative * scale, error * np.abs(scale), text, _labels(dataset, kind, units=False)
+    pair = elasticity(derivative, error, mean, mean_stderr, values)
+    return *pair, text, _labels(dataset, kind, units=False)
 
 
 def _sizes(dataset: "xr.Dataset", kind: str) -> np.ndarray:

@@ -79,10 +79,21 @@ def _derivative(
         figures |= {suffix.lstrip("_"): figure(suffix) for suffix in CHECKS}
     figures |= {"estimator": text("estimator"), "reason": text("reason")}
     if kind == "derivative":
-        value, derivative = float(dataset["parameter_value"][place]), figures["derivative"]
-        elasticity = math.nan if derivative is None or not mean else derivative * value / mean
-        figures["elasticity"] = finite_or_none(elasticity)
+        own, value = (figures["derivative"], figures["stderr"]), float(dataset["parameter_value"][place])
+        ends = (math.nan if x is None else x for x in (*own, mean, _at_end(dataset, f"{name}_mean_stderr")))
+        pair = elasticity(*ends, value) if mean else (math.nan, math.nan)
+        figures |= dict(zip(("elasticity", "elasticity_stderr"), map(finite_or_none, pair), strict=True))
     return figures
+
+
+def elasticity(derivative: Any, stderr: Any, mean: float, mean_stderr: float, value: Any) -> tuple[Any, Any]:
+    """The change of a mean in % for 1 % more of a parameter with this value, and the error; arrays as well.
+
+    The relative errors of derivative and mean are added: how far they are correlated is unknown, and their
+    sum is the most that the error can be.
+    """
+    scale = value / mean
+    return derivative * scale, abs(scale) * (stderr + abs(derivative / mean) * mean_stderr)
 
 
 def steps_wanted(dataset: "xr.Dataset", attribute: str) -> dict[str, int]:

@@ -1,5 +1,6 @@
 """The table of sensitivities, for people."""
 
+import math
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -36,7 +37,7 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
         for label, row in content["derivatives"].items():
             of_differences = ROUNDED * rounding * abs((content["mean"] or 0) / sizes[label])
             of_means = of_differences / dataset.attrs["paths"] ** 0.5
-            check, elasticity = row.get("check"), row.get("elasticity")
+            check = row.get("check")
             rows.append(
                 {
                     "": heads.pop(0) if heads else "",
@@ -49,7 +50,7 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
                     if check is None
                     else with_error(check, _beyond(row["check_stderr"], of_means)),
                     "z": _difference(row, of_differences),
-                    "elasticity": "" if elasticity is None else f"{elasticity:+.3g}",
+                    "elasticity": _elasticity(row),
                     "estimator": row["estimator"],
                     "because": row["reason"],
                 }
@@ -81,7 +82,14 @@ def _derivative(row: dict[str, Any], rounding: float) -> str:
 
 def _with_error(row: dict[str, Any], value: float | None, error: float | None) -> str:
     """A figure with its error, or with a question mark where that is unknown."""
-    return f"{value:.6g} ± ?" if "stderr_unknown" in row else with_error(value, error)
+    return with_error(value, math.nan if "stderr_unknown" in row else error)
+
+
+def _elasticity(row: dict[str, Any]) -> str:
+    value, error = row.get("elasticity"), row.get("elasticity_stderr")
+    if value is None or error == 0 or (error is None and "stderr_unknown" not in row):
+        return "" if value is None else f"{value:+.3g}"
+    return with_error(value, math.nan if error is None else error, 2)
 
 
 def _step_bias(row: dict[str, Any]) -> str:

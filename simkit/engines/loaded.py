@@ -54,7 +54,7 @@ class Loaded:
 
         Raises `InputError` where variants ask for other derivatives, and what the runs raise, by variant.
         """
-        sections = {name: self._section(simulation) for name, simulation in self.each.items()}
+        sections = self._sections()
         first = next(iter(sections))
         for name, section in sections.items():
             for key in ("wrt", "of", "second", "check"):
@@ -66,7 +66,8 @@ class Loaded:
                     )
 
         def one(simulation: Any, progress: Progress | None) -> "xr.Dataset":
-            return self.engine.differentiate(simulation, self._section(simulation), progress)
+            section = self.engine.experiment(simulation).sensitivity
+            return self.engine.differentiate(simulation, section, progress)
 
         result = self.engine.one_by_one(self.each, one, progress)
         if "" in result:
@@ -75,16 +76,19 @@ class Loaded:
 
         return side_by_side(result)
 
-    def _section(self, simulation: Any) -> Any:
-        """The section `sensitivity` of an experiment. Raises `InputError` where there is none."""
-        section = self.engine.experiment(simulation).sensitivity
-        if section is None:
+    def _sections(self) -> dict[str, Any]:
+        """The section `sensitivity` of each variant. Raises `InputError` for those without one."""
+        sections = {name: self.engine.experiment(one).sensitivity for name, one in self.each.items()}
+        missing = [name for name, section in sections.items() if section is None]
+        if missing:
             example = self.engine.parameter
-            raise InputError(
+            text = (
                 "sensitivity: is missing; say what to differentiate with respect to, as in "
                 f"sensitivity: {{wrt: [{example}]}}, or --wrt {example}"
             )
-        return section
+            some = len(missing) < len(sections)
+            raise InputError([f"variant {name}: {text}" for name in missing] if some else text)
+        return sections
 
 
 def load_each(source: Any, overrides: Overrides = (), chosen: Iterable[str] | None = None) -> Loaded:

@@ -12,6 +12,7 @@ from simkit.engines.engine import AbstractEngine, Progress, Target
 from simkit.ensemble.run import run_ensemble
 from simkit.ensemble.simulation import Simulation, experiment_of
 from simkit.ensemble.sizes import check_memory, estimate, estimate_text
+from simkit.ensemble.work import devices_of
 from simkit.experiments.experiment import simulation_of
 from simkit.experiments.variant_fit import fitted
 from simkit.experiments.variants import refuse_paths, together
@@ -60,7 +61,8 @@ class PathEngine(AbstractEngine[Simulation]):
         return f"{about['model']}, {about['solver']}, {counted(about['paths'], 'path')}, {steps}"
 
     def size(self, simulation: Simulation) -> dict[str, Any]:
-        return estimate(simulation)
+        with placed(experiment_of(simulation).document):
+            return estimate(simulation)
 
     def size_text(self, sizes: dict[str, Any]) -> str:
         return estimate_text(sizes)
@@ -70,6 +72,9 @@ class PathEngine(AbstractEngine[Simulation]):
 
     def run(self, each: Mapping[str, Simulation], progress: Progress | None = None) -> "xr.Dataset":
         """Where the seed is the same, path i of all variants meets the same noise."""
+        for simulation in each.values():
+            with placed(experiment_of(simulation).document):
+                devices_of(simulation)  # raises `InputError` where there are too few
         check_memory(each)
         if "" in each:
             return _labelled(each[""], run_ensemble(each[""], progress))

@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from simkit.config.number_table import read_table, shown_folder
+from simkit.config.number_table import read_table
 from simkit.errors import OutputError
-from simkit.suggestions import did_you_mean, shown
+from simkit.suggestions import did_you_mean, missing_file, shown
 
 ENDINGS = (".csv", ".nc", ".zarr")
 
@@ -50,7 +50,7 @@ def read_start_file(path: Path, name: str, variant: str | None = None) -> StartF
     if path.suffix not in ENDINGS:
         raise ValueError(f"a file of initial values must end in {', '.join(ENDINGS)}, got {shown(name)}")
     if not path.exists():
-        raise ValueError(f"{name}: no such file; it is looked for in {shown_folder(path)}")
+        raise ValueError(missing_file(path, name))
     if path.suffix == ".csv":
         if variant is not None:
             raise ValueError(f"{name}: variant chooses from the result of a run, and this is a table")

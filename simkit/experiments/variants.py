@@ -98,7 +98,8 @@ def _changes(document: Document, chosen: Collection[str] | None) -> dict[str, di
     section = document.data[VARIANTS]
     diagnostics = Diagnostics(document, with_text=False)  # the others are reported with each variant
     if not isinstance(section, dict) or not section:
-        diagnostics.add((VARIANTS,), f"must be a mapping of names to settings, got {shown(section)}")
+        given = "an empty one" if section == {} else shown(section)
+        diagnostics.add((VARIANTS,), f"must be a mapping of names to settings, got {given}")
         diagnostics.raise_if_any()
     unknown = [name for name in chosen or () if name not in section]
     if unknown:
@@ -165,7 +166,10 @@ def _changed(document: Document, changes: Mapping[KeyPath, tuple[Any, KeyPath]])
             changed.diagnostics.append((document.keys.get(place, (0, 0)), target, str(error)))
             continue
         for section in made:
-            changed.keys[section] = changed.values[section] = document.keys.get(place, (0, 0))
+            if place in document.keys:
+                changed.keys[section] = changed.values[section] = document.keys[place]
+            for option in [option for option in document.options if place[: len(option)] == option]:
+                changed.options[section] = document.options[option]
         for old, new in ((document.values, changed.values), (document.keys, changed.keys)):
             for mark in [mark for mark in old if mark[: len(place)] == place]:
                 new[(*where, *mark[len(place) :])] = old[mark]

@@ -196,7 +196,7 @@ def _refuse_many_images(system: SystemPlan, cutoff: float) -> None:
         raise SettingError(
             ("potential", "cutoff"),
             f"must be at most {MOST_WIDTHS * least:.6g}, {MOST_WIDTHS} times the least width of the box, got "
-            f"{cutoff:g}; take a larger box, or box: {{free: true}}",
+            f"{cutoff:g}; take a smaller cutoff, a larger box, or box: {{free: true}}",
         )
 
 

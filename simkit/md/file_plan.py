@@ -21,6 +21,7 @@ from simkit.md.files.pdb import read_pdb
 from simkit.md.files.run_dataset import RunEnd, read_run
 from simkit.md.files.xyz import read_xyz
 from simkit.md.simulation import EarlierRun
+from simkit.progress import counted
 from simkit.suggestions import did_you_mean, shown
 
 READERS = {".xyz": read_xyz, ".data": read_lammps_data, ".pdb": read_pdb, ".gro": read_gro}
@@ -131,10 +132,11 @@ def refuse_outside(start: FileStart, section: System, cell: Cell | None) -> None
         if len(outside):
             i = int(outside[0])
             place = ", ".join(f"{x:.6g}" for x in frame.positions[i])
+            others = f", like {counted(len(outside) - 1, 'other')}" if len(outside) > 1 else ""
             raise SettingError(
                 PLACE if section.box is None else ("system", "box"),
                 f"particle {i} at ({place}) is outside the box with the sides "
-                f"{', '.join(f'{x:.6g}' for x in cell.sides)}, as are {len(outside)} in all; "
+                f"{', '.join(f'{x:.6g}' for x in cell.sides)}{others}; "
                 "wrap the positions, or correct the box",
             )
 

@@ -113,6 +113,11 @@ class PairNumbers:
                     raise SettingError(path, message, at_key=True)
             return a, b
         known = [f"{a}-{b}" for a, b in itertools.combinations_with_replacement(self.species, 2)]
+        members = name.split("-")
+        unknown = [one for one in members if one not in self.species]
+        if len(members) == 2 and unknown:
+            message = f"there is no species {shown(unknown[0])}{did_you_mean(unknown[0], self.species)}"
+            raise SettingError(path, message, at_key=True)
         raise SettingError(path, f"must be a pair of species such as {known[-1]}", at_key=True)
 
     def for_all_pairs(self, name: str) -> bool:

@@ -118,7 +118,10 @@ class _System:
         if self.section.lattice is not None:
             message = "a lattice fills a box of its own; leave box out"
             raise SettingError(path, message, at_key=True)
-        if box.free == (box.sides is not None):
+        if box.free and box.sides is not None:
+            message = "are those of a periodic box; remove them, or free: true"
+            raise SettingError((*path, "sides"), message, at_key=True)
+        if not box.free and box.sides is None:
             raise SettingError(path, "needs either sides or free: true", at_key=True)
         if box.sides is None:
             if box.tilts is not None:
@@ -136,7 +139,10 @@ class _System:
     def _lattice(self) -> tuple[Particles, Cell]:
         section, path = self.section.lattice, ("system", "lattice")
         assert section is not None
-        if (section.density is None) == (section.spacing is None):
+        if section.density is not None and section.spacing is not None:
+            message = "follows from the density; remove one of them"
+            raise SettingError((*path, "spacing"), message, at_key=True)
+        if section.density is None and section.spacing is None:
             raise SettingError(path, "needs either density or spacing", at_key=True)
         key = "density" if section.spacing is None else "spacing"
         number = self._number((*path, key), getattr(section, key))

@@ -1,5 +1,6 @@
 """The table of a run of particles: means with their errors, for people and as plain data."""
 
+import math
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TextIO
@@ -125,10 +126,8 @@ def _names(variants: dict[str, dict[str, Any]], section: str) -> list[str]:
 
 
 def _with_error(row: dict[str, Any], figure: str, stderr: str) -> str:
-    value, error = row.get(figure), row.get(stderr)
-    if value is None:
-        return ""
-    return f"{value:.6g} ± ?" if error is None else with_error(value, error)
+    error = row.get(stderr)
+    return with_error(row.get(figure), math.nan if error is None else error)
 
 
 def _short(value: float | None) -> str:
@@ -168,9 +167,7 @@ def _notes(dataset: "xr.Dataset") -> list[str]:
     lines = [f"error of {', '.join(names)} unknown: {reason}" for reason, names in reasons.items()]
     lines += list(dict.fromkeys(f"{name}: {row['note']}" for name, row in rows.items() if "note" in row))
     if drift.get("value") is not None:
-        text = f"{drift['value']:.3g} ± ?"
-        if drift["stderr"] is not None:
-            text = with_error(drift["value"], drift["stderr"])
+        text = _with_error(drift, "value", "stderr")
         lines.append(f"drift of the conserved energy: {text} {drift['unit']} per particle")
     for key, force in attributes.items():
         if key.startswith(AFTER):

@@ -42,9 +42,14 @@ def titled(cells: list[str]) -> str:
 
 
 def with_error(value: float | None, error: float | None, shown: int = 3) -> str:
-    """A figure with as many digits as its error gives meaning to, as `10.4506 ± 0.0147`: `shown` of those."""
+    """A figure with as many digits as its error gives meaning to, as `10.4506 ± 0.0147`: `shown` of those.
+
+    An error that is NaN is unknown, and gives meaning to none; the figure has `shown` digits then.
+    """
     if value is None:
         return ""
+    if error is not None and math.isnan(error):
+        return f"{value:.{shown}g} ± ?"
     if error is None or error == 0:
         return f"{value:.10g}"
     if math.isinf(error):

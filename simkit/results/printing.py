@@ -32,11 +32,23 @@ def laid_out(columns: Mapping[str, list[str]], ends: Collection[int], unicode: b
     return table
 
 
-def printed(file: TextIO, heading: str, table: Callable[[bool], Table], closings: Iterable[str]) -> None:
-    """Print a heading, a table made for a terminal that knows Unicode or not, and closing lines."""
+def printed(
+    file: TextIO,
+    heading: str,
+    table: Callable[[bool], Table],
+    closings: Iterable[str],
+    error: str = "one standard error",
+) -> None:
+    """Print a heading, a table made for a terminal that knows Unicode or not, and closing lines.
+
+    Where the table has errors, the heading says what they are.
+    """
     console = Console(file=file, highlight=False, markup=False, width=None if file.isatty() else WIDEST)
     unicode = _knows(file, "┏━┓±×")
     content = table(unicode)
+    sign = "±" if unicode else "+-"
+    if any(f" {sign} " in str(cell) for column in content.columns for cell in column.cells):
+        heading = f"{heading}; {sign} is {error}"
     if file.isatty():
         unbounded = console.options.update(width=WIDEST)
         console.width = max(console.width, Measurement.get(console, unbounded, content).minimum)
@@ -45,7 +57,7 @@ def printed(file: TextIO, heading: str, table: Callable[[bool], Table], closings
         console.print(content)
         for closing in closings:
             console.print(
-                closing if unicode else closing.replace("×", "x").replace("±", "+-"), soft_wrap=True
+                closing if unicode else closing.replace("×", "x").replace("±", sign), soft_wrap=True
             )
     text = capture.get()
     if not _knows(file, text):

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 from simkit.errors import InputError, MissingFileError, OutputError
 from simkit.results.incomplete import incomplete, remove
+from simkit.suggestions import missing_file
 
 if TYPE_CHECKING:  # a second to import, and checking a path needs none of it
     import xarray as xr
 
 FRAMES = "trajectory"  # the kind of a dataset of positions along a run
+GIVE_A_DATASET = "give one that `simkit run` wrote, under `output`"
 ZARR_ATTRIBUTES = ("zarr.json", ".zattrs")
 NETCDF_BEGINS = (b"\x89HDF", b"CDF")
 CONTENTS = {"particles": "molecular dynamics", "sensitivity": "derivatives", "uncertainty": "a study"}
@@ -154,7 +156,7 @@ def read_dataset(path: str | Path) -> "xr.Dataset":
 
     path = Path(path)
     if not path.exists():
-        raise MissingFileError(f"{path}: no such file")
+        raise MissingFileError(missing_file(path))
     engines = {".zarr": {"engine": "zarr", "consolidated": True}, ".nc": {"engine": "h5netcdf"}}
     if path.suffix == ".csv":
         raise InputError(
@@ -170,12 +172,15 @@ def read_dataset(path: str | Path) -> "xr.Dataset":
             if dataset.attrs.get("simkit_kind") != FRAMES:  # which may be larger than the memory
                 dataset.load()
     except (OSError, ValueError, KeyError, RuntimeError) as error:
-        raise OutputError(f"{path}: cannot be read as a dataset: {str(error).splitlines()[0]}") from error
+        why = str(error).splitlines()[0]
+        raise OutputError(f"{path}: cannot be read as a dataset: {why}; {GIVE_A_DATASET}") from error
     if dataset.attrs.get("simkit_kind") == FRAMES:
         raise InputError(
             f"{path}: holds the frames of a trajectory; read it by xarray.open_zarr, or give the dataset of "
             "the run, under `output`"
         )
     if "simkit_format" not in dataset.attrs:
-        raise OutputError(f"{path}: was not written by simkit: it has no attribute simkit_format")
+        raise OutputError(
+            f"{path}: was not written by simkit: it has no attribute simkit_format; {GIVE_A_DATASET}"
+        )
     return dataset

@@ -144,7 +144,8 @@ def _study(
     defaults = Options(replicates=8) if kind is Morris else Options()
     plan = _plan(points, **defaults | _known(options, size))
     problems = misfits(kind, by_name, {"points": points, **own, **options})
-    if texts := [f"{'.'.join(place)}: {message}" for place, message, _ in problems]:
+    names = {"points": size}  # as the function calls them
+    if texts := [f"{'.'.join(names.get(x, x) for x in place)}: {message}" for place, message, _ in problems]:
         raise InputError(texts)
     method = made(kind, by_name, own)
     check_budget(method, plan)

@@ -85,26 +85,20 @@ def total_order(values: Evaluated) -> tuple[np.ndarray, np.ndarray]:
     return result, np.broadcast_to(variance(values)[..., None], result.shape)
 
 
-def second_order(values: Evaluated, estimator: Estimator) -> tuple[np.ndarray, np.ndarray]:
+def second_order(values: Evaluated) -> tuple[np.ndarray, np.ndarray]:
     r"""$V_{gh}$ of pairs and V, `(…, groups, groups)`, symmetric, NaN on the diagonal.
 
-    $\overline{f_{BA}^{(g)} f_{AB}^{(h)} - f_A f_B} - V_g - V_h$ for g < h (Saltelli 2002,
-    doi:10.1016/S0010-4655(02)00280-1), with the first-order terms of the estimator.
+    The mean of $\overline{(f_{BA}^{(g)} - f_B)(f_{AB}^{(h)} - f_A)}$ and the same with g and h exchanged.
+    It is the mean of the two estimates of Saltelli (2002), doi:10.1016/S0010-4655(02)00280-1, with A and B as
+    they are and exchanged. As differences, they have a small error where the total index of a group is small.
     """
     if values.BA is None:
         raise ValueError("second-order indices need a design with BA")
-    rows = values.A.shape[-1]
-    pairs = np.einsum("...ng,...nh->...gh", values.BA, values.AB) / rows
-    pairs = pairs - (values.A * values.B).mean(-1)[..., None, None]
-    single, total = first_order(values, estimator)
-    scale = variance(values)[..., None, None]
-    single = single * (scale[..., 0] / total)
-    result = pairs - single[..., :, None] - single[..., None, :]
-    groups = result.shape[-1]
-    upper = np.triu(np.ones((groups, groups), bool), 1)
-    result = np.where(upper, result, np.swapaxes(result, -1, -2))
-    result = np.where(np.eye(groups, dtype=bool), np.nan, result)
-    return result, np.broadcast_to(scale, result.shape)
+    in_A, in_B = values.AB - values.A[..., None], values.BA - values.B[..., None]
+    pairs = np.einsum("...ng,...nh->...gh", in_B, in_A) / values.A.shape[-1]
+    result = (pairs + np.swapaxes(pairs, -1, -2)) / 2
+    result = np.where(np.eye(result.shape[-1], dtype=bool), np.nan, result)
+    return result, np.broadcast_to(variance(values)[..., None, None], result.shape)
 
 
 def elementary_effects(values: np.ndarray, orders: np.ndarray, up: np.ndarray, step: float) -> np.ndarray:

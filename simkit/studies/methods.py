@@ -86,13 +86,14 @@ class Sobol(AbstractMethod):
         same = np.all(evaluated.AB - evaluated.A[..., None] == 0, (0, 1))
         if values.difference_noise is not None:
             same &= np.all(evaluated.difference_noise == 0, (0, 1))
+        if evaluated.BA is not None:
+            same &= np.all(evaluated.BA - evaluated.B[..., None] == 0, (0, 1))
         evaluated = evaluated.centred()
         first = _without(same, *first_order(evaluated, self.estimator))
         total = _without(same, *total_order(evaluated))
         result: Measures = {"first": (PER_GROUP, Measure(*first)), "total": (PER_GROUP, Measure(*total))}
         if self.order == 2:
-            pairs, over = second_order(evaluated, self.estimator)
-            pairs = np.where(same[:, None] | same[None, :], pairs * 0.0, pairs)
+            pairs, over = second_order(evaluated)
             result["second"] = ((*PER_GROUP, "parameter_2"), Measure(pairs, over))
         return StudyMeasures(result | _moments(values, variance(evaluated)), _notes(same))
 

@@ -147,7 +147,7 @@ def _step_bias(name: str, bias: dict[str, float | None] | None) -> list[str]:
     if bias is None or bias["value"] == 0:
         return []
     if bias["value"] is not None:
-        size = with_error(bias["value"], bias["stderr"])
+        size = f"{with_error(bias['value'], bias['stderr'])} (one standard error)"
     elif bias["at_least"]:
         size = f"at least {bias['at_least']:.3g}: use more steps"
     else:
@@ -158,4 +158,11 @@ def _step_bias(name: str, bias: dict[str, float | None] | None) -> list[str]:
 def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
     """Print the table and the closing lines."""
     heading = f"{dataset.attrs['method']}: {dataset.attrs['distributions']}"
-    printed(file or sys.stdout, heading, lambda unicode: make_table(dataset, unicode), closing_lines(dataset))
+    error = f"half of an interval of {100 * float(dataset.attrs['confidence']):g} %"
+    printed(
+        file or sys.stdout,
+        heading,
+        lambda unicode: make_table(dataset, unicode),
+        closing_lines(dataset),
+        error,
+    )

@@ -13,6 +13,7 @@ constants: 2022, doi:10.1103/RevModPhys.97.025002.
 import ast
 import math
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from simkit_solvers import MotionUnits
@@ -89,10 +90,16 @@ class UnitSystem(NamedTuple):
     def label(self, quantity: str) -> str:
         """The unit of a quantity in generic form: of `energy/length^3`, eV/Å^3.
 
-        Raises `ValueError` for what is not a product of powers of units.
+        Where parts of units cancel, what is left: of `energy/temperature` in reduced units, k. Raises
+        `ValueError` for what is not a product of powers of units.
         """
-        _powers(quantity)
         names = self.units._asdict()
+        parts: dict[str, int] = {}
+        for each, power in _powers(quantity).items():
+            for name, inside in _product(names[each]).items():
+                parts[name] = parts.get(name, 0) + power * inside
+        if not all(parts.values()):
+            return _written(parts)
 
         def named(match: re.Match[str]) -> str:
             name = names[match[0]]
@@ -140,6 +147,14 @@ def reduced_units(epsilon: float, sigma: float, mass: float, source: UnitSystem)
 
 def _powers(quantity: str) -> dict[str, int]:
     """The powers of the units in a product such as `length^3/(mass*time^2)`."""
+    powers, known = _product(quantity), UnitSizes._fields
+    for name in powers.keys() - {*known}:
+        raise ValueError(f"unit {name!r}: must be a product of powers of {', '.join(known)}")
+    return powers
+
+
+def _product(quantity: str) -> dict[str, int]:
+    """The powers of the names in a product."""
     try:
         return _powers_of(ast.parse(quantity.replace("^", "**"), mode="eval").body)
     except SyntaxError:
@@ -150,7 +165,7 @@ def _powers_of(node: ast.expr) -> dict[str, int]:
     match node:
         case ast.Constant(value=1):
             return {}
-        case ast.Name(id=name) if name in UnitSizes._fields:
+        case ast.Name(id=name):
             return {name: 1}
         case ast.BinOp(left=left, op=ast.Pow(), right=ast.Constant(value=int(power))):
             return {name: each * power for name, each in _powers_of(left).items()}
@@ -162,6 +177,14 @@ def _powers_of(node: ast.expr) -> dict[str, int]:
             return powers
     known = ", ".join(UnitSizes._fields)
     raise ValueError(f"unit {ast.unparse(node)!r}: must be a product of powers of {known}")
+
+
+def _written(powers: Mapping[str, int]) -> str:
+    """The product of these powers, `1` where there are none."""
+    over = [name if power == 1 else f"{name}^{power}" for name, power in powers.items() if power > 0]
+    under = [name if power == -1 else f"{name}^{-power}" for name, power in powers.items() if power < 0]
+    below = "*".join(under)
+    return "/".join(["*".join(over) or "1", *([f"({below})" if len(under) > 1 else below] if under else [])])
 
 
 LJ = UnitSystem("lj", UnitNames("sigma", "m", "tau", "epsilon", "epsilon/k", "epsilon/sigma^3", "q"))

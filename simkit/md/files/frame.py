@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from simkit.errors import InputError, MissingFileError, OutputError
+from simkit.suggestions import missing_file
 
 MAX_BYTES = 8_000_000_000
 
@@ -108,7 +109,7 @@ class Lines:
                 raise InputError(f"{path}: is larger than {MAX_BYTES:,} bytes")
             self.lines = path.read_text("utf-8").splitlines()
         except FileNotFoundError:
-            raise MissingFileError(f"{path}: no such file") from None
+            raise MissingFileError(missing_file(path)) from None
         except OSError as error:
             raise OutputError(f"{path}: {error.strerror}") from error
         except UnicodeDecodeError:
@@ -133,7 +134,8 @@ class Lines:
         return words
 
     def fail(self, message: str) -> NoReturn:
-        raise InputError(f"{self.path}:{self.number}: {message}")
+        place = f"{self.path}:{self.number}" if self.number else self.path
+        raise InputError(f"{place}: {message}")
 
 
 def numbers(lines: Lines, words: list[list[str]], columns: slice, what: str) -> np.ndarray:

@@ -25,7 +25,7 @@ def read_xyz(path: Path) -> Frame:
             continue
         frame = _frame(lines, line)
     if frame is None:
-        lines.fail("the file has no frame")
+        lines.fail("the file has no frame, which begins with the number of its particles")
     return frame
 
 

@@ -75,7 +75,7 @@ def noted(axes: "Axes", left: str, right: str = "") -> None:
 
 def figure_text(value: float, stderr: float, unit: str) -> str:
     """A figure with its error, or a question mark where that is unknown, and its unit."""
-    text = with_error(value, stderr, 2) if np.isfinite(stderr) else f"{value:#.4g} ± ?"
+    text = with_error(value, stderr, 2)
     return text if unit in ("", "1") else f"{text} {in_print(unit)}"
 
 

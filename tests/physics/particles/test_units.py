@@ -83,6 +83,11 @@ def test_units_have_names():
     assert METAL.label("mass") == "g/mol"
     assert METAL.label("1/mass") == "1/(g/mol)"
     assert REAL.label("length^2/time") == "Å^2/fs"
+    assert REAL.label("energy/temperature") == "(kcal/mol)/K"
+    assert LJ.label("energy/temperature") == "k"
+    assert LJ.label("energy/pressure") == "sigma^3"
+    assert LJ.label("energy/length^2/temperature^2/time") == "epsilon/sigma^2/(epsilon/k)^2/tau"
+    assert LJ.label("energy/length/temperature/time") == "k/(sigma*tau)"
 
 
 def test_what_is_no_unit_is_refused():

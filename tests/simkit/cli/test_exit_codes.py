@@ -74,7 +74,13 @@ def test_a_set_that_cannot_be_read_exits_with_2(folder):
 def test_more_devices_than_there_are_exits_with_2(folder, option):
     result = simkit_command("run", "small.yaml", option, "--set", "ensemble.devices=99")
     assert result.exit_code == 2
-    assert result.stderr == ("ensemble.devices: is 99, and this process has 4; leave it out\n")
+    assert result.stderr == ("--set ensemble.devices: is 99, and this process has 4; leave it out\n")
+
+
+def test_a_number_of_threads_that_is_none_exits_with_2(folder):
+    result = simkit_command("run", "small.yaml", "--threads", "abc")
+    assert result.exit_code == 2
+    assert "Invalid value for '--threads': must be a whole number, got 'abc'" in result.stderr
 
 
 def test_a_path_that_becomes_infinite_exits_with_3_and_leaves_the_old_output(folder):

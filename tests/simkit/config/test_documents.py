@@ -191,7 +191,13 @@ def test_a_far_name_is_not_suggested(tmp_path):
     (tmp_path / "gbm.yaml").write_text("model: x")
     with pytest.raises(OutputError) as caught:
         read_document(tmp_path / "heston.yaml")
-    assert str(caught.value) == f"{tmp_path}/heston.yaml: no such file"
+    assert str(caught.value) == f"{tmp_path}/heston.yaml: no such file; it is looked for in {tmp_path}"
+
+
+def test_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(OutputError) as caught:
+        read_document(tmp_path / "none" / "gbm.yaml")
+    assert str(caught.value) == f"{tmp_path}/none/gbm.yaml: no such file; there is no folder {tmp_path}/none"
 
 
 def test_only_a_path_a_text_or_a_mapping_is_an_experiment():

@@ -167,7 +167,7 @@ def test_errors_that_are_unknown_say_why_and_are_no_numbers(found):
     out = io.StringIO()
     print_table(found, out)
     text = out.getvalue()
-    assert text.startswith("LennardJones, BAOAB, cold: derivatives of means\n")
+    assert text.startswith("LennardJones, BAOAB, cold: derivatives of means; ± is one standard error\n")
     assert " ± ? " in text
     reasons = [line for line in text.splitlines() if line.startswith("error of ")]
     assert any("autocorrelation times of data, at least 50 are needed" in line for line in reasons)
@@ -198,6 +198,7 @@ def test_the_command_prints_json_and_a_table_and_writes_nothing_of_a_run(tmp_pat
     assert own["estimator"] == "fluctuations"
     assert own["elasticity"] == pytest.approx(own["derivative"] / pressure["mean"])
     assert (own["stderr"] is None) == ("stderr_unknown" in own)
+    assert (own["elasticity_stderr"] is None) == (own["stderr"] is None or pressure["stderr"] is None)
     with (tmp_path / "a.csv").open() as lines:
         rows = list(csv.DictReader(lines))
     (row,) = [row for row in rows if (row["quantity"], row["wrt"]) == ("P", "sigma")]

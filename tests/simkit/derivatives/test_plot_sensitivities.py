@@ -6,6 +6,7 @@ import xarray as xr
 from pictures import assert_nothing_overlaps
 
 from simkit import plot_dataset
+from simkit.derivatives.plot import relative
 
 BANDS = "bands: two standard errors, where wider than the lines"
 LABELS, PAIRS = ["R0", "latent"], ["R0, R0", "R0, latent"]
@@ -16,7 +17,10 @@ def sensitivities(values=(2.5, 3.0), mean=100.0, unit="people"):
     times = np.array([0.0, 1.0])
     over_time = np.array([[0.0, 8.0], [0.0, -2.0]])
     second = np.array([[0.0, 6.0], [0.0, -9.0]])
-    variables = {"ill_mean": ("time", np.array([1.0, mean]), {"units": unit})}
+    variables = {
+        "ill_mean": ("time", np.array([1.0, mean]), {"units": unit}),
+        "ill_mean_stderr": ("time", np.array([0.0, 4.0])),
+    }
     for kind, along, array in (("derivative", "parameter", over_time), ("second", "pair", second)):
         variables[f"ill_{kind}"] = ((along, "time"), array)
         variables[f"ill_{kind}_stderr"] = ((along, "time"), 0.1 + 0 * array)
@@ -55,6 +59,11 @@ def test_changes_over_time_have_the_unit_of_the_quantity():
     assert over_time.get_title("left") == f"change of the mean of ill [people], for 1 % more\n{BANDS}"
     assert legend(over_time) == LABELS
     assert_nothing_overlaps(figure)
+
+
+def test_the_error_of_a_change_in_percent_is_that_of_derivative_and_mean():
+    _, errors, *_ = relative(sensitivities(), "ill", "derivative")
+    np.testing.assert_allclose(errors, [2.5 * (0.1 / 100 + 8 * 4 / 100**2), 3 * (0.1 / 100 + 2 * 4 / 100**2)])
 
 
 def test_second_derivatives_have_bars_of_their_own():
@@ -104,7 +113,7 @@ def test_derivatives_over_time_lie_in_bands_of_two_standard_errors():
             np.testing.assert_allclose(line.get_ydata(), scale * row)
             ends = band.get_paths()[0].vertices[:, 1]
             assert np.ptp(ends[np.isclose(band.get_paths()[0].vertices[:, 0], 1)]) == pytest.approx(
-                2 * 1.96 * 0.1 * scale
+                2 * 2.0 * 0.1 * scale
             )
     assert legend(panels[1]) == PAIRS
     assert [len(axes.collections) for axes in panels] == [2, 2]

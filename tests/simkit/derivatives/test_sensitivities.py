@@ -380,6 +380,9 @@ def test_command_prints_and_writes(tmp_path, monkeypatch):
     row = content["quantities"]["call"]["derivatives"]["S"]
     assert row["estimator"] == "pathwise"
     assert row["elasticity"] == pytest.approx(6.1, rel=0.05)
+    mean = content["quantities"]["call"]
+    relative = row["stderr"] / row["derivative"] + mean["stderr"] / mean["mean"]
+    assert row["elasticity_stderr"] == pytest.approx(row["elasticity"] * relative)
     assert (tmp_path / "e.zarr").exists()
     assert (tmp_path / "e.png").exists()
     again = CliRunner().invoke(app, arguments)

@@ -73,6 +73,12 @@ def test_what_can_be_differentiated_is_asked_for(experiment, kind):
     plain = {key: value for key, value in experiment.items() if key != "sensitivity"}
     with pytest.raises(InputError, match=rf"^sensitivity: is missing; .* --wrt {example}$"):
         load_each(plain).differentiate()
+    one_without = {"a": {}, "b": {"sensitivity": None}}
+    with_section = experiment | {"sensitivity": {"wrt": [example]}, "variants": one_without}
+    if kind == "paths":
+        with_section["sensitivity"] = PATHS["sensitivity"]
+    with pytest.raises(InputError, match=rf"^variant b: sensitivity: is missing; .* --wrt {example}$"):
+        load_each(with_section).differentiate()
 
 
 def test_commands_say_the_same_of_a_file_and_of_its_variants(experiment, kind, tmp_path, monkeypatch):

@@ -215,6 +215,10 @@ class TestWhatEveryVariantSets:
         assert values == [9, 9, 1.1]
 
     def test_an_option_reaches_into_a_variant(self):
+        with pytest.raises(
+            InputError, match=r"^variant low: override variants\.low\.modl\.a: modl: unknown key"
+        ):
+            load_each(self.text, ["variants.low.modl.a=1"])
         options = ["variants.low.constants.K=8", "variants.high.constants.K=9"]
         assert [x.experiment.constants["K"] for x in load_each(self.text, options).each.values()] == [8, 9]
 

@@ -50,7 +50,11 @@ MISTAKES = {
     ),
     "truncation": ({"potential__truncation": "shift"}, "potential.truncation: must be plain or shifted"),
     "both": ({"potential__energy": "1/r"}, "potential: give one of type"),
-    "pair": ({"potential__pairs": {"A-C": {"sigma": 1}}}, "potential.pairs.A-C: must be a pair of species"),
+    "pair": ({"potential__pairs": {"A": {"sigma": 1}}}, "potential.pairs.A: must be a pair of species"),
+    "unknown in a pair": (
+        {"potential__pairs": {"A-C": {"sigma": 1}}},
+        "potential.pairs.A-C: there is no species 'C'; known: A",
+    ),
     "species": ({"potential__sigma": {"A": 1, "C": 2}}, "potential.sigma.C: there is no species 'C'"),
     "a species without": (
         {"system__species": MIXTURE, "potential__sigma": {"A": 1.0}},
@@ -58,7 +62,8 @@ MISTAKES = {
     ),
     "cutoff of many boxes": (
         {"potential__cutoff": 60.0},
-        "potential.cutoff: must be at most 51.2993, 10 times the least width of the box, got 60; take",
+        "potential.cutoff: must be at most 51.2993, 10 times the least width of the box, got 60; take "
+        "a smaller cutoff, a larger box, or",
     ),
     "function as value": (
         {"observe": {"g": "rdf"}},
@@ -175,7 +180,14 @@ MISTAKES = {
         "stages it begins at a common multiple of every, here of 92680 and 92681; take multiples",
     ),
     "density": ({"system__lattice__density": 0}, "system.lattice.density: must be > 0, got 0"),
-    "two": ({"system__lattice__spacing": 1.7}, "system.lattice: needs either density or spacing"),
+    "two": (
+        {"system__lattice__spacing": 1.7},
+        "system.lattice.spacing: follows from the density; remove one of them",
+    ),
+    "neither": (
+        {"system__lattice": {"type": "fcc", "cells": 3}},
+        "system.lattice: needs either density or spacing",
+    ),
     "two sources": ({"system__file": "a.xyz"}, "system: needs one of lattice, random, file, got lattice and"),
     "box": ({"system__box": {"sides": [5, 5, 5]}}, "system.box: a lattice fills a box of its own"),
     "units": (
@@ -318,12 +330,17 @@ def test_free_space_has_no_pressure(tmp_path, changes, message):
         (
             '2\nLattice="5 0 0 0 5 0 0 0 5" Properties=species:S:1:pos:R:3\nA 0 0 0\nA 1 0 6\n',
             {},
-            "system.file: particle 1 at (1, 0, 6) is outside the box with the sides 5, 5, 5",
+            "system.file: particle 1 at (1, 0, 6) is outside the box with the sides 5, 5, 5; wrap",
         ),
         (
-            "2\n\nA 0 0 0\nA 6 0 0\n",
+            "3\n\nA 0 0 0\nA 6 0 0\nA 7 0 0\n",
             {"box": {"sides": [5, 5, 5]}},
-            "system.box: particle 1 at (6, 0, 0) is outside the box with the sides 5, 5, 5",
+            "system.box: particle 1 at (6, 0, 0) is outside the box with the sides 5, 5, 5, like 1 other",
+        ),
+        (
+            "2\n\nA 0 0 0\nA 1 0 0\n",
+            {"box": {"sides": [5, 5, 5], "free": True}},
+            "system.box.sides: are those of a periodic box; remove them, or free: true",
         ),
         (
             "2\n\nA 0 0 0\nA 1 0 0\n",

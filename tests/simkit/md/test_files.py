@@ -87,7 +87,7 @@ def test_lammps_data_is_read_in_the_order_of_the_numbers_with_images_and_comment
         ("1\nProperties=species:S:1:pos:R:3:velo:R:3\nC 0 0 0\n", ":3: a particle has 4 of 7 columns"),
         ('1\nLattice="0 1 0 1 0 0 0 0 1"\nC 0 0 0\n', "rotate the box"),
         ('1\nLattice="1 0 0 0 1 0 0 0 1" pbc="T T F"\nC 0 0 0\n', "along all three axes, or along none"),
-        ("", "has no frame"),
+        ("", "a.xyz: the file has no frame, which begins with the number of its particles"),
     ],
 )
 def test_what_is_wrong_in_an_xyz_file_is_named_with_its_line(tmp_path, text, message):

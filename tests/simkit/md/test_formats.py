@@ -311,7 +311,7 @@ BAD = {
     "pdb outside": (
         "pdb",
         lambda lines: [row.replace("CRYST1   15.000", "CRYST1   12.000") for row in lines],
-        "is outside the box with the sides 12, 15, 15, as are 1",
+        "is outside the box with the sides 12, 15, 15, like 1",
     ),
 }
 

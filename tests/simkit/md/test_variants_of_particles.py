@@ -128,7 +128,7 @@ def test_the_table_has_a_row_for_each_variant(together):
     out = io.StringIO()
     print_table(together, out)
     lines = out.getvalue().splitlines()
-    assert lines[0] == "LennardJones, BAOAB (NVT), units lj"
+    assert lines[0] == "LennardJones, BAOAB (NVT), units lj; ± is one standard error"
     cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if line.startswith("│")]
     assert [row[:2] for row in cells[:5]] == [
         ["T [epsilon/k]", "usual"],

@@ -34,6 +34,7 @@ def printed(dataset, encoding="utf-8"):
         (1e-30, 2e-300, "1e-30 ± 2e-300"),
         (1.25, None, "1.25"),
         (4.4e293, math.inf, "4.4e+293 ± inf"),
+        (9.96646, math.nan, "9.97 ± ?"),
         (0.1, 0.0, "0.1"),
         (1 / 3, 0.0, "0.3333333333"),
         (None, None, ""),
@@ -55,7 +56,7 @@ def test_every_figure_is_in_its_row():
     stock = next(line for line in lines if "│ S " in line)
     assert with_error(float(dataset["S_mean"][-1]), float(dataset["S_stderr"][-1])) in stock
     assert "105.12711" in stock
-    assert lines[0] == "GBM, EulerMaruyama, at t = 1"
+    assert lines[0] == "GBM, EulerMaruyama, at t = 1; ± is one standard error"
     assert (
         lines[-1] == "2,000 paths × 12 steps in 0.50 s, 48 million path-steps per second (compiled in 1.2 s)"
     )
@@ -77,7 +78,7 @@ def test_a_step_bias_with_a_bound_alone_is_reported_in_the_units_of_the_run():
 
 def test_failed_paths_stand_next_to_every_mean():
     lines = printed(gbm_dataset(failed=37)).splitlines()
-    rows = [line for line in lines if "±" in line]
+    rows = [line for line in lines if "│" in line and "±" in line]
     assert len(rows) == 3
     assert all("1,963 (37 failed)" in row for row in rows)
     assert lines[-1].startswith("2,000 paths (37 failed and left out) × 12 steps")

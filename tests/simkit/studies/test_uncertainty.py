@@ -225,6 +225,11 @@ def test_wrong_numbers_are_refused(changes, message):
         sobol_indices(ishigami, CUBE, **changes)
 
 
+def test_the_size_of_a_study_by_walks_is_called_so():
+    with pytest.raises(InputError, match=r"^walks: must be at least 2, got 1$"):
+        elementary_effects(ishigami, CUBE, walks=1)
+
+
 def test_functions_that_cannot_be_studied_are_refused():
     with pytest.raises(InputError, match="has the shape \\(3,\\)"):
         sobol_indices(lambda x: x, CUBE)

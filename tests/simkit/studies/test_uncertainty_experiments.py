@@ -58,7 +58,8 @@ def test_the_step_bias_at_the_centre_of_the_parameters_is_next_to_the_measures()
     bias, error = (float(dataset[key].sel(observable="x")) for key in ("step_bias", "step_bias_stderr"))
     assert abs(bias - (2 * 0.75**4 - 2 / math.e)) < error < abs(bias)
     print_table(dataset, file)
-    assert "x: step bias -0.1088 ± 0.0272, at the centre of the parameters; the intervals" in file.getvalue()
+    assert file.getvalue().splitlines()[0].endswith("; ± is half of an interval of 95 %")
+    assert "x: step bias -0.1088 ± 0.0272 (one standard error), at the centre of" in file.getvalue()
     assert summary(dataset)["observables"]["x"]["step_bias"]["value"] == bias
 
 
