@@ -99,6 +99,7 @@ def test_the_pressure_of_an_ideal_gas_is_proportional_to_its_temperature(gas):
 
 
 @pytest.mark.slow
+@pytest.mark.user_code  # in quick code some normals, which are float32, have another last bit
 def test_the_heat_capacity_is_the_derivative_of_the_energy():
     """By the same fluctuations, but for the temperature, which `fluctuations` takes from the velocities."""
     experiment = fluid(
