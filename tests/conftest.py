@@ -15,6 +15,7 @@ import pytest
 from hypothesis import settings
 
 from simkit.ensemble import programs
+from simkit.machine.freed_memory import give_back_freed_memory
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
@@ -46,17 +47,18 @@ def pytest_collection_finish():
     gc.set_threshold(100_000, 50, 100)
 
 
-MOST_MAPPINGS = 20_000  # of memory; Linux allows a process 65 530, and XLA crashes where it gets no more
+MOST_MEMORY = 2 * 2**30  # of a process: some 20 000 mappings of compiled programs; XLA crashes at 65 530
 
 
-def pytest_runtest_teardown(item, nextitem):
-    """Forget compiled programs between modules where there are many: each has mappings of its own."""
-    if nextitem is None or nextitem.path == item.path or not os.path.exists("/proc/self/maps"):
+def pytest_runtest_teardown():
+    """Forget compiled programs where they fill the memory; the garbage collector would find them too late."""
+    if not os.path.exists("/proc/self/statm"):
         return
-    with open("/proc/self/maps") as maps:
-        mappings = sum(1 for _ in maps)
-    if mappings > MOST_MAPPINGS:
+    with open("/proc/self/statm") as pages:
+        resident = int(pages.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    if resident > MOST_MEMORY:
         for _, cache in (QUICK, USERS):
             cache.clear()
         jax.clear_caches()
         gc.collect()
+        give_back_freed_memory()  # which the command line, in this process, told malloc to keep

@@ -1,6 +1,7 @@
 """What a dry run says: forces, stages, memory and files, against what a run takes."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,13 +17,12 @@ from simkit.cli import app
 from simkit.md.experiment import load_particles
 from simkit.md.size import size_of, size_text
 
-# Not by getrusage, whose peak of a new process begins with that of the process that started it.
 PEAK = """
-import re, sys, simkit
+import sys, simkit
+from peak_memory import peak_memory
 simkit.tune_process()
 simkit.run(sys.argv[1])
-with open("/proc/self/status") as status:
-    print(1024 * int(re.search(r"VmHWM:\\s*(\\d+) kB", status.read())[1]))
+print(peak_memory())
 """
 
 
@@ -84,7 +84,9 @@ def test_files_have_the_sizes_of_the_dry_run(tmp_path, monkeypatch):
 def peak_of(path: Path) -> int:
     """The most bytes that a process takes which runs an experiment."""
     command = [sys.executable, "-c", PEAK, str(path)]
-    return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1])
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return int(done.stdout.split()[-1])
 
 
 @pytest.mark.slow
