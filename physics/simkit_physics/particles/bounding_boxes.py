@@ -29,7 +29,7 @@ def of_clusters(search: Vector, real: jax.Array) -> Bounds:
 
 
 def of_blocks(clusters: Bounds) -> Bounds:
-    """The bounding box of each block."""
+    """The bounding box of each block, from its clusters; or of each chunk, from its blocks."""
     low = Vector(*((c - h).reshape(-1, 8).min(1) for c, h in zip(*clusters, strict=True)))
     high = Vector(*((c + h).reshape(-1, 8).max(1) for c, h in zip(*clusters, strict=True)))
     return _box_between(low, high)

@@ -101,7 +101,11 @@ class Pairs(NamedTuple):
         """The sums over one group of neighbours."""
         if on_accelerator() and not totals:
             return PairSums(self._forces_at_once(own, other, excluded, shift))
+        mine, theirs = own.position, other.position
         d, energy, strength = self.interact(own, other, excluded, shift)
+        if on_accelerator():  # where the neighbours are many
+            parts = d, energy, strength, mine, theirs
+            d, energy, strength, mine, theirs = jax.tree.map(lambda a: a.astype(self.whole), parts)
         if totals and BARRIERS:  # or XLA would compute a pair again for each of the sums
             energy, strength = lax.optimization_barrier((energy, strength))
         force = d.times(strength)
@@ -109,7 +113,7 @@ class Pairs(NamedTuple):
         if not totals:
             return PairSums(onto_me)
         if self.nearest is None and shift is None:
-            virial = _virial_of_sums(own.position, onto_me, other.position, strength)
+            virial = _virial_of_sums(mine, onto_me, theirs, strength)
         else:
             virial = Tensor(*(0.5 * jnp.sum(d[a] * force[b], (0, 1)) for a, b in COMPONENTS))
         return PairSums(onto_me, 0.5 * jnp.sum(energy, 0), virial)
