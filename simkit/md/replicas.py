@@ -24,7 +24,7 @@ from simkit_solvers.problems.particles import Vector
 
 from simkit.ensemble.work import in_order, workers_on
 from simkit.errors import NumericalError
-from simkit.machine.freed_memory import give_back_freed_memory, map_large_arrays
+from simkit.machine.freed_memory import give_back_freed_memory, large_arrays_mapped
 from simkit.machine.on_each_device import local_devices
 from simkit.md.continuing import start_text, state_for
 from simkit.md.failures import closest_pair, larger_lists
@@ -46,6 +46,7 @@ LARGEST_MOVE = 0.5  # cutoffs, in a step: beyond, a particle passes others witho
 AT_ONCE = 10  # steps: after so few of them, the closest pair of the beginning shows why a step blew up
 
 
+@large_arrays_mapped()
 def run_particles(
     simulation: ParticleSimulation, progress: Progress | None = None, changes: Sequence[Any] = ()
 ) -> ParticleResult:
@@ -54,7 +55,6 @@ def run_particles(
     `changes` are changes of the potential's numbers, pytrees like the potential: the totals that are measured
     then have their derivatives along each, on a last axis.
     """
-    map_large_arrays()
     workers = workers_on(local_devices(1), simulation.threads)[: simulation.paths]
     counter = StepCounter(simulation.all_steps, progress)
     with jax.enable_x64(True), jax.default_device(workers[0]):

@@ -28,7 +28,7 @@ class Duffing(AbstractODE):
         "omega": 1.2,
     }
     example_initial: ClassVar[dict[str, float]] = {"x": 1.0, "v": 0.0}
-    example_time: ClassVar[dict[str, float]] = {"t1": 200.0, "steps": 8000}
+    example_time: ClassVar[dict[str, float]] = {"t1": 100.0, "steps": 10_000}
 
     delta: Scalar = parameter("1", "friction", at_least=0)
     alpha: Scalar = parameter("1", "linear stiffness")

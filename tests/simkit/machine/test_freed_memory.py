@@ -5,10 +5,16 @@ import pytest
 
 PROGRAM = """
 import ctypes, resource, sys, threading
-from simkit.machine.freed_memory import reuse_freed_memory
+from simkit.machine.freed_memory import large_arrays_mapped, reuse_freed_memory
 
-if sys.argv[1] == "reused":
+how = sys.argv[1]
+mapped = large_arrays_mapped()
+if how != "returned":
     assert reuse_freed_memory()
+if how.startswith("mapped"):
+    mapped.__enter__()
+if how == "mapped before":
+    mapped.__exit__(None, None, None)
 library = ctypes.CDLL(None)
 library.malloc.restype = ctypes.c_void_p
 
@@ -44,3 +50,9 @@ def test_memory_that_was_freed_is_not_cleared_by_the_kernel_again():
     """Four times 128 MiB are 131 072 pages of 4 KiB, or 256 of 2 MiB."""
     assert max(page_faults("reused")) < 20
     assert min(page_faults("returned")) >= 256
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="settings of glibc")
+def test_large_arrays_go_back_to_the_system_only_while_they_are_to():
+    assert min(page_faults("mapped")) >= 256
+    assert max(page_faults("mapped before")) < 20
