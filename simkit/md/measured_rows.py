@@ -7,7 +7,6 @@ import numpy as np
 from simkit_solvers.loops.simulate_particles import ParticleRun
 
 from simkit.errors import NumericalError
-from simkit.md.observables import Measurements
 
 ROWS = 256  # measurements of a chunk, at most
 TOTALS = " totals"  # no name of an observable: it holds a space
@@ -16,8 +15,8 @@ TOTALS = " totals"  # no name of an observable: it holds a space
 class MeasuredRows:
     """The totals so far, of steps after the `first`."""
 
-    def __init__(self, observer: Measurements, first: int):
-        self.observer, self.first = observer.observers[TOTALS], first
+    def __init__(self, first: int):
+        self.first = first
         self.chunks: list[Any] = []
 
     def collect(self, run: ParticleRun) -> ParticleRun:
@@ -35,7 +34,7 @@ class MeasuredRows:
                     "must be finite at all distances from that of the nearest particles to the cutoff"
                 )
         self.chunks.append((steps, totals))
-        empty = self.observer.init(run.state.particles)
+        empty = series._replace(seen=np.uint32(0))
         return run._replace(accumulator={**run.accumulator, TOTALS: empty})
 
     @property

@@ -18,6 +18,9 @@ from simkit.md.simulation import ParticleSimulation
 
 CHUNKS_EACH = 4  # of a list, at least: with these, two processors gain a fifth to a third on jax 0.12
 
+# Replicas that step together. 32 of 32 particles are 1.3 to 3 times as fast as one by one; 8 may be slower.
+FEWEST, MOST, ON_ACCELERATOR = 16, 32, 256
+
 
 def chosen_forces(simulation: ParticleSimulation) -> ListedForces | AllPairs:
     """Lists or all pairs; raises `InputError` for particles at the same place."""
@@ -35,6 +38,17 @@ def sharing(simulation: ParticleSimulation, forces: ListedForces | AllPairs) -> 
         return ()
     most = forces.grid.chunks // CHUNKS_EACH
     return tuple(jax.local_devices())[: min(simulation.threads or usable_cores(), most)]
+
+
+def lanes_for(simulation: ParticleSimulation, forces: ListedForces | AllPairs, workers: Devices) -> int:
+    """How many replicas step together: those of small systems, where there are enough of them."""
+    paths = simulation.paths
+    if not isinstance(forces, AllPairs):
+        return 1
+    if workers[0].platform != "cpu":
+        return min(paths, ON_ACCELERATOR)
+    groups = -(-paths // min(-(-paths // len(workers)), MOST))
+    return max(-(-paths // groups), FEWEST) if paths >= FEWEST else 1
 
 
 def observer_of(simulation: ParticleSimulation, changes: int = 0) -> Measurements:

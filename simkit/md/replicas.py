@@ -1,49 +1,23 @@
-"""Runs of particles: each replica through its stages in chunks, replicas in several threads."""
+"""Runs of particles: replicas in several threads, and as lanes of one program where they are small."""
 
-import dataclasses
+import itertools
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import numpy as np
-from simkit_physics.particles.all_pairs import AllPairs
-from simkit_physics.particles.listed_forces import ListedForces
-from simkit_physics.particles.parameter_changes import ParameterChanges
-from simkit_solvers import ParticleDynamics, ParticleNoise, Particles, seed_key
-from simkit_solvers.loops.simulate_particles import (
-    ListOverflowError,
-    ParticleRun,
-    UnstableStepError,
-    chunk_of_steps,
-    simulate_particles,
-)
-from simkit_solvers.loops.two_level import ParticleState
-from simkit_solvers.problems.motion import MotionUnits
-from simkit_solvers.problems.particles import Vector
 
 from simkit.ensemble.work import in_order, workers_on
-from simkit.errors import NumericalError
 from simkit.machine.freed_memory import give_back_freed_memory, large_arrays_mapped
 from simkit.machine.on_each_device import local_devices
-from simkit.md.continuing import start_text, state_for
-from simkit.md.failures import closest_pair, larger_lists
-from simkit.md.measured_rows import ROWS, TOTALS, MeasuredRows
-from simkit.md.observables import Measurements
-from simkit.md.pace import Pace
-from simkit.md.preparation import chosen_forces, in_precision, observer_of, sharing
-from simkit.md.programs import Programs, on_host
+from simkit.md.continuing import start_text
+from simkit.md.preparation import lanes_for
+from simkit.md.replica import ReplicaProgram
 from simkit.md.result import ParticleResult, ReplicaResult
-from simkit.md.saved_state import SavedState
-from simkit.md.simulation import ParticleSimulation, PlannedStage, clock_of
+from simkit.md.simulation import ParticleSimulation
 from simkit.md.step_counter import Progress, StepCounter
-from simkit.md.trajectory import Frames, OfReplica, trajectory_of, write_end
-from simkit.md.velocities import in_motion
-
-# A chunk without measurements is about as long: this many pairs or steps, with NEIGHBOURS in each list.
-STAGE_PAIRS, NEIGHBOURS, STAGE_STEPS = 2**27, 64, 2**14
-LARGEST_MOVE = 0.5  # cutoffs, in a step: beyond, a particle passes others without meeting them
-AT_ONCE = 10  # steps: after so few of them, the closest pair of the beginning shows why a step blew up
+from simkit.md.together import Together
+from simkit.md.trajectory import OfReplica, trajectory_of
 
 
 @large_arrays_mapped()
@@ -58,16 +32,19 @@ def run_particles(
     workers = workers_on(local_devices(1), simulation.threads)[: simulation.paths]
     counter = StepCounter(simulation.all_steps, progress)
     with jax.enable_x64(True), jax.default_device(workers[0]):
-        program = _Program.of(simulation, changes)
+        program = ReplicaProgram.of(simulation, changes)
         start = start_text(simulation, program.forces)
-        program, compile_s = program.compiled()
+        lanes = lanes_for(simulation, program.forces, workers)
+        program, compile_s = program.in_lane(Together(1, lanes).lane(0)).compiled()
     give_back_freed_memory()
     began = time.perf_counter()
     with trajectory_of(simulation) as frames:
         try:
+            every = range(simulation.paths)
+            groups = [every[i : i + lanes] for i in every[::lanes]]
             replicas = tuple(
-                in_order(
-                    lambda path: program.replica(path, counter.add, frames), range(simulation.paths), workers
+                itertools.chain.from_iterable(
+                    in_order(lambda paths: group(program, paths, lanes, counter.add, frames), groups, workers)
                 )
             )
         finally:
@@ -85,210 +62,18 @@ def run_particles(
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class _Program:
-    """What all replicas share: forces with lists that are large enough so far, and what is measured."""
+def group(
+    program: ReplicaProgram,
+    paths: Sequence[int],
+    lanes: int,
+    advance: Callable[[int], None],
+    frames: OfReplica,
+) -> list[ReplicaResult]:
+    """Replicas that step together."""
+    together = Together(len(paths), lanes)
 
-    simulation: ParticleSimulation
-    forces: Any
-    observer: Measurements
-    key: Any
-    changes: ParameterChanges | None
-    programs: Programs
+    def replica(lane: int) -> ReplicaResult:
+        return together.run(lane, lambda own: program.in_lane(own).replica(paths[lane], advance, frames))
 
-    @staticmethod
-    def of(simulation: ParticleSimulation, changes: Sequence[Any]) -> "_Program":
-        forces = chosen_forces(simulation)
-        observer, key = observer_of(simulation, len(changes)), on_host(seed_key(simulation.seed))
-        along = ParameterChanges.of(forces, changes) if changes else None
-        return _Program(simulation, forces, observer, key, along, Programs(sharing(simulation, forces)))
-
-    def compiled(self) -> tuple["_Program", float]:
-        """What the replicas share, with all programs compiled, and the seconds that this took."""
-        start = time.perf_counter()
-        particles, (program, saved) = self.starting(0), self.continued(0)
-        for i, stage in enumerate(self.simulation.stages):
-            run = program.initial_run(particles, stage, 0, 0, i == len(self.simulation.stages) - 1, saved)
-            program, saved = dataclasses.replace(program, forces=run.dynamics.forces), None
-        return program, time.perf_counter() - start
-
-    def replica(self, path: int, advance: Callable[[int], None], frames: OfReplica) -> ReplicaResult:
-        """One replica through all stages."""
-        simulation, particles, earlier = self.simulation, self.starting(path), self.simulation.system.earlier
-        step = 0 if earlier is None else earlier.clock
-        (program, saved), minimised = self.continued(path), {}
-        for number, stage in enumerate(simulation.stages[:-1]):
-            particles = self.in_motion(particles, path, number)
-            run = program.initial_run(particles, stage, path, step, False, saved)
-            saved = None
-            run = self._advanced(run, stage, particles, advance)
-            program = dataclasses.replace(program, forces=run.dynamics.forces)
-            if stage.method.ensemble == "none":
-                minimised[stage.name] = float(np.sqrt(np.max(np.square(run.state.force).sum(0))))
-            particles, step = on_host(run.state.particles).by_identity(), step + stage.steps
-        particles = self.in_motion(particles, path, len(simulation.stages) - 1)
-        with frames(path) as writer:
-            result = program.production(particles, path, step, advance, writer, saved)
-        return dataclasses.replace(result, minimised=minimised)
-
-    def starting(self, path: int) -> Particles:
-        """The particles of a replica, at rest or with the velocities of the file."""
-        system = self.simulation.system
-        earlier, particles = system.earlier, system.particles
-        if earlier is not None:
-            particles = earlier.particles[earlier.of_replica(path)]
-        return in_precision(particles, self.simulation.precision)
-
-    def continued(self, path: int) -> tuple["_Program", SavedState | None]:
-        """The program with lists of the size of the state that a replica goes on from, and that state."""
-        saved = state_for(self.simulation, self.forces, path)
-        if saved is None:
-            return self, None
-        return dataclasses.replace(self, forces=saved.forces(self.forces)), saved
-
-    def in_motion(self, particles: Particles, path: int, number: int) -> Particles:
-        """The particles as a stage wants them."""
-        units = self.motion_units
-        return in_motion(self.simulation, number, particles, self.key, path, units, self.programs)
-
-    @property
-    def motion_units(self) -> MotionUnits:
-        units = self.simulation.system.units
-        return MotionUnits(units.boltzmann, units.kinetic)
-
-    def initial_run(
-        self,
-        particles: Particles,
-        stage: PlannedStage,
-        path: int,
-        step: int,
-        measured: bool,
-        saved: SavedState | None = None,
-    ) -> ParticleRun:
-        """The forces at the start of a stage, or where a saved state goes on, and its first measurement."""
-        cutoff = float(np.max(np.asarray(self.simulation.system.potential.cutoffs)))
-        method = stage.method.for_cutoff(cutoff)
-        particles = on_host(particles)
-        clock = self.clock(step) if measured else step
-        dynamics = ParticleDynamics(
-            self.forces,
-            method,
-            dt=stage.dt,
-            noise=ParticleNoise.of(self.key, path),
-            units=self.motion_units,
-            t0=-clock * stage.dt,
-            largest_move=LARGEST_MOVE * cutoff,
-            changes=self.changes if measured else None,
-        )
-        dynamics = in_precision(dynamics, self.simulation.precision)
-        if isinstance(self.forces, ListedForces):
-            particles = particles.padded(self.forces.grid.places)
-        state = dynamics.start(particles, clock)
-        if saved is not None:
-            state = saved.restored(state, method)
-        observer = self.observer if measured else None
-        return self.simulated(dynamics, state, 0, observer, None, stage, particles)
-
-    def clock(self, step: int) -> int:
-        """The number of the first measured step: a multiple of all intervals, so that noise never repeats."""
-        return clock_of(step, (each.every for each in self.observer.observers.values()))
-
-    def _advanced(
-        self, run: ParticleRun, stage: PlannedStage, start: Particles, advance: Callable[[int], None]
-    ) -> ParticleRun:
-        """A stage to its end, without measurements.
-
-        The clock has no say in where its chunks end: the first step of a chunk may have other last bits, as
-        has the one after a measurement.
-        """
-        count, left = self.simulation.system.particles.count, stage.steps
-        pairs = count * (count if isinstance(run.dynamics.forces, AllPairs) else NEIGHBOURS)
-        most = min(max(STAGE_PAIRS // pairs, 1), STAGE_STEPS)
-        while left:
-            done, steps = stage.steps - left, min(most, left)
-            run = self.simulated(run.dynamics, run.state, steps, None, run.accumulator, stage, start, done)
-            left -= steps
-            advance(steps)
-        return run
-
-    def simulated(
-        self,
-        dynamics: ParticleDynamics,
-        state: ParticleState,
-        steps: int,
-        observer: Measurements | None,
-        accumulator: Any,
-        stage: PlannedStage,
-        start: Particles,
-        done: int = 0,
-    ) -> ParticleRun:
-        """`simulate_particles` with programs that are kept, and failures as errors of simkit.
-
-        The arrays of `state` are used up: those of a million particles are a quarter of a gigabyte. `start`
-        are the particles at the start of the stage, `done` its steps so far.
-        """
-
-        def chunk(*arguments):
-            return self.programs(arguments[1:], chunk_of_steps, *arguments, donated=(1,))
-
-        before = int(state.step) - done
-        try:
-            return simulate_particles(
-                dynamics, state, steps, observer, accumulator, enlarge=larger_lists, chunk=chunk
-            )
-        except UnstableStepError as error:
-            into = error.step - before
-            where = closest_pair(self.forces, start) if into <= AT_ONCE else ""
-            step = f"step {into:,} of {stage.steps:,}"
-            of_stage = f" of the stage {stage.name}" if len(self.simulation.stages) > 1 else ""
-            raise NumericalError(f"{step}{of_stage} blew up: {error.reason}{where}") from error
-        except ListOverflowError as error:
-            raise NumericalError(str(error)) from error
-
-    def production(
-        self,
-        particles: Particles,
-        path: int,
-        step: int,
-        advance: Callable[[int], None],
-        writer: Frames,
-        saved: SavedState | None,
-    ) -> ReplicaResult:
-        """The stage that is measured."""
-        simulation, stage = self.simulation, self.simulation.run
-        run = self.initial_run(particles, stage, path, step, True, saved)
-        rows = MeasuredRows(self.observer, self.clock(step))
-        run, forces = rows.collect(run), run.state.force
-        writer.add(run.state.particles, 0)
-        pace, left = Pace(simulation.system.every), stage.steps
-        while left:
-            done = stage.steps - left
-            steps = min(pace.steps, left, ROWS * simulation.system.every, writer.until_next(done))
-            with pace:
-                run = self.simulated(
-                    run.dynamics, run.state, steps, self.observer, run.accumulator, stage, particles, done
-                )
-            left -= steps
-            run = rows.collect(run)
-            writer.add(run.state.particles, stage.steps - left)
-            advance(steps)
-        write_end(simulation, run.state.particles, path)
-        renewals, last_forces = run.state.renewals, run.dynamics.forces
-        assert isinstance(last_forces, ListedForces | AllPairs)
-        return ReplicaResult(
-            steps=rows.steps,
-            totals=rows.totals,
-            accumulators={name: a for name, a in run.accumulator.items() if name != TOTALS},
-            renewals=int(renewals.count),
-            fewest_steps=int(renewals.fewest),
-            chosen=last_forces.summary(),
-            last=on_host(run.state.particles).by_identity(),
-            state=SavedState.of(run, simulation.precision),
-            clock=int(run.state.step),
-            forces=None if stage.steps else _by_identity(run.state.particles, forces),
-        )
-
-
-def _by_identity(particles: Particles, force: Vector) -> np.ndarray:
-    order = np.argsort(np.asarray(particles.identity))[: particles.count]
-    return np.asarray(force.rows())[order]
+    threads = (jax.config.jax_default_device,) * len(paths)
+    return list(in_order(replica, range(len(paths)), threads))

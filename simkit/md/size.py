@@ -15,7 +15,7 @@ from simkit.machine.doctor import available_memory
 from simkit.machine.on_each_device import local_devices
 from simkit.md.files.frame import Frame
 from simkit.md.files.xyz import write_frame
-from simkit.md.preparation import chosen_forces, observer_of, sharing
+from simkit.md.preparation import chosen_forces, lanes_for, observer_of, sharing
 from simkit.md.simulation import ParticleSimulation
 from simkit.progress import counted, short_count
 
@@ -65,7 +65,8 @@ def size_of(simulation: ParticleSimulation) -> dict[str, Any]:
 
 def _memory(simulation: ParticleSimulation, forces: ListedForces | AllPairs, rows: int) -> dict[str, int]:
     """Bytes of the particles, their lists, the accumulators of observers, and what is measured."""
-    replicas = min(len(workers_on(local_devices(1), simulation.threads)), simulation.paths)
+    workers = workers_on(local_devices(1), simulation.threads)
+    replicas = min(len(workers) * lanes_for(simulation, forces, workers), simulation.paths)
     shares = max(1, len(sharing(simulation, forces)))
     copies = replicas * shares
     listed = isinstance(forces, ListedForces)

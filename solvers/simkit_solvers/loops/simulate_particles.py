@@ -1,5 +1,6 @@
 """Runs of particles from Python: lists that overflow are enlarged, and a step that blows up is reported."""
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -113,6 +114,22 @@ def chunk_of_steps(
     """`run_chunk`, whose dynamics, observer and number of steps are one argument: all that is not used up."""
     dynamics, observer, steps = setting
     return run_chunk(dynamics, state, steps, observer, accumulator)
+
+
+def chunk_of_systems(
+    setting: Setting, state: ParticleState, accumulator: PyTree
+) -> tuple[ParticleState, PyTree]:
+    """`chunk_of_steps` of several systems, which step together until one of them stops early.
+
+    State, accumulator and noise have an axis of systems in front; all else is the same for all.
+    """
+    dynamics, observer, steps = setting
+
+    def of_one(noise, state, accumulator):
+        own = dataclasses.replace(dynamics, noise=noise)
+        return run_chunk(own, state, steps, observer, accumulator, systems="systems")
+
+    return jax.vmap(of_one, axis_name="systems")(dynamics.noise, state, accumulator)
 
 
 _keeping = eqx.filter_jit(chunk_of_steps)

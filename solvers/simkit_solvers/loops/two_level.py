@@ -27,6 +27,10 @@ state too, and each due step once, however a run is cut into chunks. A chunk sto
   false.
 
 `simulate_particles` does both on the host.
+
+Several systems take a chunk together under `vmap`, whose `axis_name` is then given as `systems`. They take
+the same steps and all stop where one of them does: with conditions of their own, each loop would choose
+between old and new state, copying both.
 """
 
 import dataclasses
@@ -169,6 +173,7 @@ def run_chunk(
     steps: UInt32[Array, ""] | int,
     observer: AbstractParticleObserver | None = None,
     accumulator: PyTree = (),
+    systems: str | None = None,
 ) -> tuple[ParticleState, PyTree]:
     """The state `steps` steps later and the observer's accumulators; with 0 steps, the forces at the start.
 
@@ -176,7 +181,7 @@ def run_chunk(
     there is `scheduled_steps`.
     """
     end = state.step + jnp.asarray(steps, jnp.uint32)
-    loop = _ChunkLoop(dynamics, observer, end)
+    loop = _ChunkLoop(dynamics, observer, end, systems)
     return jax.lax.while_loop(lambda carry: loop.goes_on(carry[0]), loop.iteration, (state, accumulator))
 
 
@@ -186,21 +191,32 @@ class _ChunkLoop(NamedTuple):
     dynamics: ParticleDynamics
     observer: AbstractParticleObserver | None
     end: UInt32[Array, ""]
+    systems: str | None
+
+    def of_all(self, value: jax.Array) -> jax.Array:
+        """A condition that holds in all systems that step together, or the number of their step."""
+        if self.systems is None:
+            return value
+        return jax.lax.pmin(value.astype(jnp.uint32), self.systems).astype(value.dtype)
 
     def goes_on(self, state: ParticleState) -> Bool[Array, ""]:
-        return (~state.known | (state.step < self.end)) & state.complete & state.bounded
+        unfinished = ~state.known | (state.step < self.end)
+        return self.of_all(unfinished & state.complete & state.bounded)
 
     def may_step(self, state: ParticleState, observed: bool) -> Bool[Array, ""]:
         """Whether forces are to be computed with the list there is, for a step that is observed or not."""
         due = jnp.asarray(False) if self.observer is None else self.observer.due(state.step)
-        return self.goes_on(state) & ~state.known & state.serves & (due if observed else ~due)
+        may = self.of_all(~state.known & state.serves & (due if observed else ~due))
+        return self.goes_on(state) & may
 
     def iteration(self, carry: tuple[ParticleState, PyTree]) -> tuple[ParticleState, PyTree]:
         """A list that serves, and steps for as long as it does, the last of them with the observer."""
         state, accumulator = carry
         state = begin_step(self.dynamics, state, state.known & (state.step < self.end))
         state = jax.lax.while_loop(
-            lambda s: ~s.serves & s.complete & s.bounded, lambda s: renew_list(self.dynamics, s), state
+            lambda s: self.of_all(~s.serves & s.complete & s.bounded),
+            lambda s: renew_list(self.dynamics, s),
+            state,
         )
         listed, state = state.listed, dataclasses.replace(state, listed=None)
         state = jax.lax.while_loop(
@@ -228,7 +244,7 @@ class _ChunkLoop(NamedTuple):
         state = end_step(self.dynamics, state, force)
         number = state.step - jnp.uint32(1)
         totals = self.dynamics.totals(state.particles, pairs, state.memory, number)
-        return state, self.observer.update(accumulator, state.particles, totals, state.step)
+        return state, self.observer.update(accumulator, state.particles, totals, self.of_all(state.step))
 
 
 def _no_list(forces: AbstractForces, particles: Particles) -> Any:
