@@ -4,8 +4,8 @@ Two comparisons with LAMMPS as packaged (`apt install lammps`), plain and with i
 skin 0.3 and a new list every 20 steps, unchecked on both sides, as in.lj has it; fast atoms cross half the
 skin long before, so that pairs may be missed. *Product*: lists are renewed before an atom has moved half the
 skin, each side at its best skin. Both by processor time. What is not installed is left out. Besides: jax-md,
-forces alone against `lennard_jones.c` on the same list, the rate of 4000 and of 256 000 atoms, and of 1000
-systems of 256 atoms in one program.
+forces alone against `lennard_jones.c` on the same list, the rate of 4000 and of 256 000 atoms, that of 1000
+systems of 256 atoms in one program, and that of 128 replicas of such a system by `simkit.run`.
 """
 
 import ctypes
@@ -42,6 +42,7 @@ from melt import (
     TEMPERATURE,
     checked,
     many_systems,
+    replicas,
     run_from_start,
     unchecked,
 )
@@ -163,6 +164,9 @@ def main():
         systems, count = (64, 20) if arguments.small else (1000, 20)
         programs["systems of 256 atoms, float64"] = on_processor(many_systems(systems, count, "float64"))
         work["systems of 256 atoms, float64"] = systems * 256 * (count + 1)
+        paths = 32 if arguments.small else 128
+        programs["replicas of 256 atoms, float64"] = replicas(paths, steps)
+        work["replicas of 256 atoms, float64"] = paths * 256 * steps
         with tempfile.TemporaryDirectory() as folder:
             alone = forces_alone(cells, compiled("lennard_jones", Path(folder)))
         programs |= alone
@@ -205,11 +209,9 @@ def findings(result: dict[str, Timing], work: dict[str, float], lists: dict[str,
     for name in result:
         if name.startswith("kernel, float64,"):
             yield Measurement(f"{name}, time an atom-step", large / rate(name), target=1.3, wanted="at most")
-    yield Measurement(
-        "systems of 256 atoms, rate over the large system's",
-        rate("systems of 256 atoms, float64") / large,
-        target=0.7,
-    )
+    for small in ("systems", "replicas"):
+        ratio = rate(f"{small} of 256 atoms, float64") / large
+        yield Measurement(f"{small} of 256 atoms, rate over the large system's", ratio, target=0.7)
 
 
 if __name__ == "__main__":
