@@ -49,11 +49,11 @@ class Listing(NamedTuple):
 
 
 @functools.cache
-def listing(name: str) -> Listing:
+def listing(name: str, precision: str = "float64") -> Listing:
     """Particles all over a box, on its faces too, with room in their lists for another arrangement."""
     box, extents = BOXES[name]
     start = Particles.of(scattered(COUNT, extents, spacing=1.3) - 0.65)
-    forces, particles, _ = complete_list(*forces_for(start, box, one_species(), skin=SKIN))
+    forces, particles, _ = complete_list(*forces_for(start, box, one_species(), precision, skin=SKIN))
     assert isinstance(forces, ListedForces)
     roomy = type(forces.capacities)(*(n + 16 for n in forces.capacities))
     return Listing(dataclasses.replace(forces, capacities=roomy), particles, float(forces.skin) / 2)
@@ -82,9 +82,19 @@ def test_sums_with_a_list_ahead_are_those_over_all_pairs(name):
     position = listed.origin.plus(0.9999 * half, directions(particles, 3))
     moved, totals, serves = totals_at(forces, particles, listed, position)
     assert bool(serves)
-    assert_same_sums(
-        moved.momentum, totals, plain_sums(np.asarray(moved.position.rows()), forces.box, cutoff=2.5)
-    )
+    exact = plain_sums(np.asarray(moved.position.rows()), forces.box, cutoff=2.5)
+    assert_same_sums(moved.momentum, totals, exact)
+
+
+def test_mixed_precision_has_its_stated_error_with_a_list_ahead():
+    forces, start, half = both = listing("orthorhombic", "mixed")
+    particles, listed = both.ahead(Course(directions(start, 1), directions(start, 2), jnp.asarray(10.0)))
+    position = listed.origin.plus(0.9999 * half, directions(particles, 3))
+    moved, _, serves = totals_at(forces, particles, listed, position)
+    assert bool(serves)
+    exact = plain_sums(np.asarray(moved.position.rows()), forces.box, cutoff=2.5).force
+    error = np.asarray(moved.momentum.rows()) - exact
+    assert np.sqrt(np.mean(error**2)) < 1e-6 * np.sqrt(np.mean(exact**2))
 
 
 POWERS = st.integers(-200, 200).map(lambda n: 10.0 ** (n / 4))

@@ -1,5 +1,7 @@
 """Counts of pairs at each distance: lattices, a plain sum, and the law of an ideal gas."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +18,7 @@ from simkit_physics import (
     pair_normalisation,
     species_pairs,
 )
+from simkit_physics.particles.near_pairs import PARTS
 from simkit_solvers import Particles, Vector, shared_among
 
 
@@ -100,12 +103,16 @@ def test_processors_that_share_and_accelerators_count_the_same():
         return pair_counts(grid, box, particles, 3.0, 30)
 
     alone = program(particles)
-    shared = jax.jit(shared_among(tuple(jax.devices()[:3]), program))(particles)
+    among = shared_among(tuple(jax.devices()[:3]), program)
+    shared = jax.jit(among)(particles)
     with as_on_accelerator():
         at_once = program(particles)
     np.testing.assert_array_equal(alone, shared)
     np.testing.assert_array_equal(alone, at_once)
-    assert "scan[" in str(jax.make_jaxpr(lambda particles: program(particles))(particles))  # over the parts
+    parts = min(PARTS, grid.blocks)
+    for counted, own in ((program, parts), (among, -(-parts // 3))):  # each processor counts a third of them
+        scans = re.findall(r"scan\[.*?length=(\d+)", str(jax.make_jaxpr(counted)(particles)), re.DOTALL)
+        assert scans == [str(own)]
     with as_on_accelerator():
         assert "scan[" not in str(jax.make_jaxpr(lambda particles: program(particles))(particles))
 
