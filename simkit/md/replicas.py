@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -17,7 +17,7 @@ from simkit.md.result import ParticleResult, ReplicaResult
 from simkit.md.simulation import ParticleSimulation
 from simkit.md.step_counter import Progress, StepCounter
 from simkit.md.together import Together
-from simkit.md.trajectory import OfReplica, trajectory_of
+from simkit.md.trajectory import trajectory_of
 
 
 @large_arrays_mapped()
@@ -36,17 +36,24 @@ def run_particles(
         start = start_text(simulation, program.forces)
         lanes = lanes_for(simulation, program.forces, workers)
         program, compile_s = program.in_lane(Together(1, lanes).lane(0)).compiled()
+
+    def group(paths: Sequence[int]) -> list[ReplicaResult]:
+        together = Together(len(paths), lanes)
+
+        def replica(lane: int) -> ReplicaResult:
+            return together.run(
+                lane, lambda own: program.in_lane(own).replica(paths[lane], counter.add, frames)
+            )
+
+        return list(in_order(replica, range(len(paths)), workers[:1] * len(paths)))
+
     give_back_freed_memory()
     began = time.perf_counter()
     with trajectory_of(simulation) as frames:
         try:
             every = range(simulation.paths)
             groups = [every[i : i + lanes] for i in every[::lanes]]
-            replicas = tuple(
-                itertools.chain.from_iterable(
-                    in_order(lambda paths: group(program, paths, lanes, counter.add, frames), groups, workers)
-                )
-            )
+            replicas = tuple(itertools.chain.from_iterable(in_order(group, groups, workers)))
         finally:
             counter.stop()  # threads that are still at work, after a failure or an interrupt
     elapsed = time.perf_counter() - began
@@ -60,20 +67,3 @@ def run_particles(
         compile_s=compile_s,
         start=start,
     )
-
-
-def group(
-    program: ReplicaProgram,
-    paths: Sequence[int],
-    lanes: int,
-    advance: Callable[[int], None],
-    frames: OfReplica,
-) -> list[ReplicaResult]:
-    """Replicas that step together."""
-    together = Together(len(paths), lanes)
-
-    def replica(lane: int) -> ReplicaResult:
-        return together.run(lane, lambda own: program.in_lane(own).replica(paths[lane], advance, frames))
-
-    threads = (jax.config.jax_default_device,) * len(paths)
-    return list(in_order(replica, range(len(paths)), threads))

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import simkit
 from simkit import InputError, NumericalError, OutputError, read_dataset
 from simkit.cli import app
-from simkit.md import pace, preparation, replicas
+from simkit.md import pace, preparation, replica
 from simkit.md.experiment import load_particles
 from simkit.md.files.frame import Cell
 from simkit.md.files.lammps_data import read_lammps_data
@@ -188,7 +188,7 @@ WITH_MORE = {
 @pytest.mark.more
 def test_a_run_has_the_same_bits_in_chunks_of_any_length(monkeypatch, more):
     whole = simkit.run(CHUNKED | more)
-    monkeypatch.setattr(replicas, "ROWS", 3)
+    monkeypatch.setattr(replica, "ROWS", 3)
     monkeypatch.setattr(pace, "CHUNK_SECONDS", 1e-9)
     cut = simkit.run(CHUNKED | more)
     for name in ("T_path", "P_path", "T_mean", *(["g"] if more else [])):
