@@ -18,12 +18,7 @@ from simkit_solvers import (
     make_solver,
 )
 from simkit_solvers.loops.adaptive_sde import _error, _run_of
-from solver_problems import (
-    Diagonal,
-    OneNoise,
-    PairNoise,
-    PairState,
-)
+from solver_problems import Diagonal, OneNoise, PairNoise, PairState
 from tracked_paths import TrackedGBM, TrackedState
 from user_code import user_jit
 

@@ -24,16 +24,7 @@ from simkit_solvers import (
 from simkit_solvers.loops.adaptive_sde import _integrate
 from simkit_solvers.methods.solver_check import check_adaptive_sde
 from simkit_solvers.random.draws import H_SCALE
-from solver_problems import (
-    Additive,
-    Commutative,
-    Diagonal,
-    General,
-    Given,
-    OneNoise,
-    ScalarNoise,
-    Wells,
-)
+from solver_problems import Additive, Commutative, Diagonal, General, Given, OneNoise, ScalarNoise, Wells
 from tracked_paths import TrackedGBM, TrackedState
 
 KINDS = {
