@@ -8,6 +8,7 @@ from simkit import load, sensitivity
 from simkit.derivatives import find_target, study
 from simkit.derivatives.differentiated_run import DifferentiatedRun
 from simkit.derivatives.offers import first_offer, second_offer
+from simkit.derivatives.table import summary
 
 LIMIT = 4.0  # in standard errors
 EXACT = {
@@ -31,6 +32,14 @@ STEPS = {
     "observe": {"digital": "exp(-r*t) * (S > K)"},
     "sensitivity": {"wrt": ["S", "sigma", "r"], "of": ["digital"]},
 }
+FEW_STEPS = {
+    **EXACT,
+    "solver": "EulerMaruyama",
+    "time": {"t1": 1.0, "steps": 8},
+    "ensemble": {"paths": 2048, "seed": 1, "devices": 1},
+    "observe": {**EXACT["observe"], "square": "S**2"},
+    "sensitivity": {"wrt": ["S", "sigma", "r"], "second": ["S"]},
+}
 ARRIVALS = {
     "constants": {"T": 1.0, "alpha": 0.0},
     "model": {"type": "ImmigrationDeath", "alpha": "alpha", "mu": 1.0},
@@ -44,6 +53,12 @@ ARRIVALS = {
 def last(result, name):
     """The figure at the end."""
     return float(np.atleast_1d(result[name].values.squeeze())[-1])
+
+
+def rows(dataset):
+    """The figures of all derivatives by quantity and what they are with respect to."""
+    each = summary(dataset)["quantities"].items()
+    return {(name, label): row for name, content in each for label, row in content["derivatives"].items()}
 
 
 def derivative(experiment, wrt, of, kind="derivative", **section):

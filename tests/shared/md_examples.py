@@ -1,10 +1,14 @@
-"""Experiments of molecular dynamics that several tests change, and sums over pairs in plain NumPy."""
+"""Experiments of particles that several tests change, their mistakes, and sums over pairs in plain NumPy."""
 
 import copy
 from itertools import product
 from typing import Any
 
 import numpy as np
+import pytest
+
+from simkit import InputError
+from simkit.md.experiment import load_particles
 
 FLUID: dict[str, Any] = {
     "system": {
@@ -16,6 +20,7 @@ FLUID: dict[str, Any] = {
     "ensemble": {"seed": 4},
     "save": {"every": 10},
 }
+MIXTURE = {"A": {"fraction": 0.75}, "B": {}}  # as species
 
 
 def fluid(**changes: Any) -> dict[str, Any]:
@@ -28,6 +33,13 @@ def fluid(**changes: Any) -> dict[str, Any]:
             place = place.setdefault(section, {})
         place[last] = value
     return experiment
+
+
+def problems(experiment, overrides=()) -> list[str]:
+    """What is reported of an experiment with mistakes."""
+    with pytest.raises(InputError) as caught:
+        load_particles(experiment, overrides)
+    return caught.value.problems
 
 
 def lennard_jones(r2, epsilon, sigma):

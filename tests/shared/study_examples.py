@@ -1,4 +1,4 @@
-"""Functions whose Sobol' indices are known, and what a study says of them."""
+"""Functions whose Sobol' indices are known, what a study says of them, and uncertain experiments."""
 
 import math
 
@@ -16,6 +16,24 @@ ISHIGAMI = {
     "nu": [7.719588, 24.5, 10.987305],
 }
 CUBE = [{"uniform": [-PI, PI]}] * 3
+NOISY = """\
+constants:
+  theta: {normal: {mean: 1, sd: 0.5}}
+  k: {uniform: [1, 3]}
+  spare: {uniform: [0, 1]}
+model: {sde: {x: {drift: theta, noise: {W: 0.5}}}}
+initial: {x: 0}
+solver: EulerMaruyama
+time: {t1: 1, steps: 4}
+observe: {y: k*x, fixed: 2 + 0*x, z: x}
+uncertainty: {points: 128, replicates: 4, paths: 4, seed: 3}
+"""
+GROWTH = """\
+model: {ode: {x: mu*x}, parameters: {mu: {normal: [0.3, 0.2]}}}
+initial: {x: 1}
+time: {t1: 1, steps: 8}
+uncertainty: {method: propagate, points: 1024}
+"""
 
 
 def ishigami(x):

@@ -4,10 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
-from md_examples import fluid
+from md_examples import fluid, problems
 from simkit_solvers import ParticleTotals, Tensor
 
-from simkit import InputError
 from simkit.md.experiment import load_particles
 from simkit.md.functions import FluctuationFunctions, RadialFunction
 from simkit.md.functions.fluctuations import FluctuationResult
@@ -21,12 +20,6 @@ from simkit.time_series import Estimate
 BATH = {"temperature": 1.3, "friction": 2.0}
 CURVE = {"bath": {"times": [0, 0.05, 0.1], "values": [2.0, 1.0, 4.0], "outside": "hold"}}
 MEANINGLESS = "needs velocities, and those of BrownianDynamics mean nothing; take potential_energy"
-
-
-def problems(experiment) -> list[str]:
-    with pytest.raises(InputError) as caught:
-        load_particles(experiment)
-    return caught.value.problems
 
 
 @pytest.mark.parametrize(

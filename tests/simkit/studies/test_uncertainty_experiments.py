@@ -1,18 +1,13 @@
-"""Uncertain parameters of experiments: in the file, on the command line, and against exact values."""
+"""What studies of uncertain experiments find: exact values, the noise of paths, and the same bits."""
 
 import io
-import json
 import math
 
 import numpy as np
 import pytest
-import yaml
-from typer.testing import CliRunner
+from study_examples import GROWTH, NOISY
 
-import simkit
-from simkit import InputError, NumericalError, OutputError, load, uncertainty
-from simkit.cli import app
-from simkit.distributions import Normal, Uniform
+from simkit import InputError, uncertainty
 from simkit.ensemble import chunks
 from simkit.studies.experiments import UNUSED
 from simkit.studies.methods import NEVER_CHANGES, NO_INFLUENCE, ONLY_NOISE
@@ -21,25 +16,6 @@ from simkit.studies.simulations import simulated_design
 from simkit.studies.table import print_table, summary
 
 pytestmark = pytest.mark.more
-
-NOISY = """\
-constants:
-  theta: {normal: {mean: 1, sd: 0.5}}
-  k: {uniform: [1, 3]}
-  spare: {uniform: [0, 1]}
-model: {sde: {x: {drift: theta, noise: {W: 0.5}}}}
-initial: {x: 0}
-solver: EulerMaruyama
-time: {t1: 1, steps: 4}
-observe: {y: k*x, fixed: 2 + 0*x, z: x}
-uncertainty: {points: 128, replicates: 4, paths: 4, seed: 3}
-"""
-GROWTH = """\
-model: {ode: {x: mu*x}, parameters: {mu: {normal: [0.3, 0.2]}}}
-initial: {x: 1}
-time: {t1: 1, steps: 8}
-uncertainty: {method: propagate, points: 1024}
-"""
 
 
 EULER = """\
@@ -193,97 +169,6 @@ def test_an_adaptive_equation_can_be_studied():
     assert float(adaptive["mean"][0]) == pytest.approx(math.exp(0.32), rel=1e-2)
 
 
-class TestFiles:
-    def test_both_spellings_and_both_places_mean_the_same(self):
-        loaded = load_uncertain(NOISY)
-        short = yaml.safe_load(NOISY)
-        short["constants"]["theta"] = {"normal": [1, 0.5]}
-        assert load_uncertain(short).distributions == loaded.distributions
-        assert loaded.simulation.experiment.constants == {"theta": 1.0, "k": 2.0, "spare": 0.5}
-        named = {
-            "model": {"type": "GBM", "mu": 0.05, "sigma": {"uniform": [0.1, 0.3]}},
-            "initial": {"S": 100},
-            "time": {"t1": 1, "steps": 4},
-        }
-        result = load_uncertain(named)
-        assert list(result.distributions) == ["sigma"]
-        assert result.simulation.experiment.constants == {"sigma": 0.2}
-
-    def test_the_resolved_configuration_gives_the_same_study(self, sobol):
-        loaded = load_uncertain(sobol.attrs["configuration"])
-        assert loaded.resolved() == load_uncertain(NOISY).resolved()
-        assert loaded.distributions == load_uncertain(NOISY).distributions
-
-    def test_run_refuses_what_is_uncertain_with_the_remedy(self):
-        for take in (load, simkit.run):
-            with pytest.raises(
-                InputError,
-                match=r"constants.theta: study this file by `simkit uncertainty`, .*constants.theta=NUMBER",
-            ):
-                take(NOISY)
-        numbers = {f"constants.{name}": 1 for name in ("theta", "k", "spare")}
-        assert load(NOISY, numbers).experiment.constants["k"] == 1
-
-    def test_a_budget_below_the_first_runs_is_refused(self, tmp_path):
-        (tmp_path / "noisy.yaml").write_text(NOISY)
-        budget = {"uncertainty.width": 0.1, "uncertainty.budget": 9}
-        where = r"uncertainty.budget: must be at least .* runs, 10,240 \(.* × 5 runs of 4 paths\), got 9$"
-        with pytest.raises(InputError, match=where):
-            simkit.uncertainty(tmp_path / "noisy.yaml", overrides=budget)
-
-    def test_command(self, tmp_path, monkeypatch):
-        monkeypatch.chdir(tmp_path)
-        (tmp_path / "noisy.yaml").write_text(NOISY)
-        run = CliRunner().invoke
-        result = run(app, ["uncertainty", "noisy.yaml", "--out", "noisy.nc"])
-        assert result.exit_code == 0, result.output
-        for text in ("no influence: nothing", "± ", "4 replicates of 128 points, 4 paths each: 10,240 runs"):
-            assert text in result.output
-        assert "y: " in result.output
-        assert (tmp_path / "noisy.png").stat().st_size > 10_000
-        assert run(app, ["plot", "noisy.nc", "--out", "again.png"]).exit_code == 0
-        again = run(app, ["uncertainty", "noisy.yaml", "--out", "noisy.nc"])
-        assert (again.exit_code, "exists already" in again.output) == (4, True)
-        result = run(app, ["uncertainty", "noisy.yaml", "--json", "--set", "uncertainty.of=[z]"])
-        content = json.loads(result.stdout)
-        assert list(content["observables"]) == ["z"]
-        assert content["observables"]["z"]["parameters"]["k"] == {
-            "first": {"value": 0.0, "halfwidth": 0.0},
-            "total": {"value": 0.0, "halfwidth": 0.0},
-            "note": NO_INFLUENCE,
-        }
-        valid = run(app, ["validate", "noisy.yaml"])
-        assert "valid" in valid.output
-        assert "3 uncertain parameters" in valid.output
-        refused = run(app, ["run", "noisy.yaml"])
-        assert (refused.exit_code, "simkit uncertainty" in refused.output) == (2, True)
-
-    def test_a_study_that_cannot_be_written_is_not_started(self, tmp_path):
-        with pytest.raises(OutputError, match="does not exist"):
-            uncertainty(NOISY, out=tmp_path / "none" / "x.nc")
-
-    @pytest.mark.parametrize("method", ["morris", "rank", "propagate"])
-    def test_each_method_has_a_table_and_a_picture(self, method, tmp_path):
-        from simkit import save_picture
-        from simkit.studies.table import print_table
-
-        changes = {"uncertainty.method": method, "uncertainty.points": 32, "uncertainty.of": "[y, z]"}
-        study = uncertainty(NOISY, overrides=changes)
-        save_picture(study, tmp_path / "picture.png")
-        assert (tmp_path / "picture.png").stat().st_size > 10_000
-        with (tmp_path / "table.txt").open("w", encoding="ascii") as file:
-            print_table(study, file)
-        text = (tmp_path / "table.txt").read_text()
-        assert {"morris": "mean |effect|", "rank": "partial", "propagate": "0.95 quantile"}[method] in text
-        if method != "propagate":
-            assert (
-                float(
-                    study[{"morris": "mu", "rank": "spearman"}[method]].sel(observable="y", parameter="spare")
-                )
-                == 0
-            )
-
-
 PRICED = """\
 model: {type: GBM, mu: {uniform: [0, 0.1]}, sigma: {uniform: [0.1, 0.3]}}
 initial: {S: 100}
@@ -309,8 +194,6 @@ def test_noise_does_not_lower_rank_correlations():
 
 def test_effects_that_may_be_noise_say_so():
     """sigma does not change the mean of S; mu does."""
-    from simkit.studies.table import print_table
-
     study = uncertainty(PRICED, overrides={"uncertainty": "{method: morris, points: 16, paths: 64}"})
     assert list(study["note"].values[0]) == ["", ONLY_NOISE]
     with io.StringIO() as file:
@@ -319,156 +202,3 @@ def test_effects_that_may_be_noise_say_so():
     noise = float(study["effect_noise"].sel(observable="stock", parameter="sigma"))
     assert "noise of effects" in text
     assert f"{noise:.4f}"[:4] in text
-
-
-def test_a_distribution_may_use_constants_that_are_not_uncertain():
-    text = (
-        "constants: {a: {uniform: [-pi*turns, half]}, turns: 2, half: turns/2, b: {normal: [EXPR, 1]}}\n"
-        "model: {ode: {x: 0}}\ninitial: {x: 0}\ntime: {t1: 1, steps: 1}\nobserve: {f: a + b}\n"
-    )
-    distributions = load_uncertain(text.replace("EXPR", "half")).distributions
-    assert distributions == {"a": Uniform(-2 * math.pi, 1.0), "b": Normal(1.0, 1.0)}
-    with pytest.raises(InputError, match=r"constants.b: normal: mean must be .* unknown name 'a'"):
-        load_uncertain(text.replace("EXPR", "a"))
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"constants.theta": "{normal: [0, -1]}"}, r"constants.theta: normal: sd must be >= 0, got -1"),
-        (
-            {"constants.theta": "{norml: [0, 1]}"},
-            r"constants.theta: unknown distribution 'norml'; did you mean",
-        ),
-        ({"uncertainty.of": "[w]"}, r"uncertainty.of: no observable or state variable 'w'"),
-        ({"uncertainty.groups": "{g: []}"}, r"uncertainty.groups: g must be a list of parameters such as"),
-        ({"uncertainty.groups": "{g: [mu]}"}, r"uncertainty.groups.g: no uncertain parameter 'mu'"),
-        ({"uncertainty.groups": "{g: [k], h: [k]}"}, r"groups.h: k is in g too"),
-        ({"uncertainty.groups": "{k: [theta]}"}, r"groups.k: k is a parameter"),
-        ({"uncertainty.points": 100}, r"uncertainty.points: must be a power of two.* 64 or 128"),
-        ({"uncertainty.points": "many"}, r"uncertainty.points: must be a whole number"),
-        ({"uncertainty.paths": 1}, r"uncertainty.paths: must be at least 2 where paths differ"),
-        ({"uncertainty.method": "sobl"}, r"must be sobol or morris .* did you mean 'sobol'"),
-        ({"uncertainty.method": "rank", "uncertainty.order": 2}, r"order: is for method sobol, not for rank"),
-        ({"uncertainty.levels": 6}, r"levels: is for method morris, not for sobol; remove it"),
-        ({"uncertainty.budget": 6000}, r"budget: says when to stop .* add width, or remove it"),
-        (
-            {"uncertainty.method": "morris", "uncertainty.levels": 5},
-            r"levels: must be an even number .* got 5",
-        ),
-        ({"uncertainty.width": 0}, r"uncertainty.width: must be > 0"),
-        ({"uncertainty.replicates": 1}, r"uncertainty.replicates: must be at least 2"),
-        ({"uncertainty.wdith": 1}, r"uncertainty.wdith: unknown key; did you mean 'width'"),
-        ({"uncertainty.method": "derivatives", "observe.up": "x > 0"}, r"observe.up: a condition jumps"),
-        (
-            {"uncertainty.method": "derivatives", "constants.k": "{discrete: [1, 2]}"},
-            r"constants.k: is discrete, and has no derivative",
-        ),
-        ({"time.t1": "{normal: [1, 0.1]}"}, r"time.t1: a distribution is allowed only under constants"),
-        ({"variants": "{a: {constants.k: 1}}"}, r"variants: a study takes one experiment"),
-        ({f"constants.{n}": 1 for n in ("theta", "k", "spare")}, r"nothing is uncertain: give a constant"),
-    ],
-)
-def test_wrong_studies_are_refused(changes, message):
-    with pytest.raises(InputError, match=message):
-        uncertainty(NOISY, overrides=changes)
-
-
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        (
-            {
-                "model": {
-                    **{"type": "Heston", "mu": 0.05, "kappa": 1, "theta": 0.04, "rho": -0.5},
-                    "xi": {"uniform": [0.3, 0.5]},
-                },
-                "initial": {"S": 100, "v": 0.04},
-                "solver": "AndersenQE",
-            },
-            r"no derivative in xi: AndersenQE switches from one distribution to another; choose sobol",
-        ),
-        (
-            {
-                "model": {
-                    "type": "Merton",
-                    "mu": 0,
-                    "sigma": 0.1,
-                    "lam": {"uniform": [1, 2]},
-                    "m": 0,
-                    "delta": 1,
-                }
-            }
-            | {"initial": {"S": 1}},
-            r"no derivative in lam: the rate decides how many jumps a path has",
-        ),
-        (
-            {
-                "constants": {"c": {"uniform": [0, 1]}},
-                "model": {"ode": {"x": "where(x > c, -1, 1)"}},
-                "initial": {"x": 0},
-            },
-            r"no derivative in c: the equations jump with c",
-        ),
-    ],
-    ids=["solver", "jumps", "equations"],
-)
-def test_derivatives_of_paths_that_jump_are_refused(source, message):
-    settings = {"time": {"t1": 1, "steps": 4}, "uncertainty": {"method": "derivatives"}}
-    with pytest.raises(InputError, match=message):
-        uncertainty(source | settings)
-
-
-def test_paths_that_are_all_one_are_refused():
-    source = {
-        "constants": {"c": {"uniform": [0, 1]}},
-        "model": {"ode": {"x": "-c*x"}},
-        "initial": {"x": 1},
-        "time": {"t1": 1, "steps": 4},
-        "uncertainty": {"paths": 16},
-    }
-    with pytest.raises(
-        InputError, match=r"uncertainty.paths: 16 paths of the same parameters would all be one"
-    ):
-        uncertainty(source)
-
-
-def test_laws_that_leave_the_range_of_a_parameter_are_refused():
-    model = {"type": "OrnsteinUhlenbeck", "theta": {"normal": [1, 1]}, "mu": 0, "sigma": 1}
-    source = {"model": model, "initial": {"X": 0}, "time": {"t1": 1, "steps": 4}}
-    with pytest.raises(InputError, match=r"model.theta: must be >= 0, and the distributions give it -"):
-        uncertainty(source)
-    model["theta"], model["mu"] = 1, {"normal": [0, 1]}
-    with pytest.raises(InputError, match=r"mu is a constant too"):
-        uncertainty({**source, "constants": {"mu": 1}})
-
-
-def test_runs_that_are_not_finite_are_named():
-    with pytest.raises(NumericalError, match=r"x is nan in 8,192 of 8,192 runs, first at mu = "):
-        uncertainty(GROWTH, overrides={"model.parameters.mu": "{uniform: [0, 1e60]}"})
-
-
-def test_the_first_run_that_is_not_finite_is_named_by_its_parameters():
-    """All four paths of a point, where a is negative."""
-    experiment = {
-        "model": {"sde": {"x": {"drift": "sqrt(a)", "noise": {"W": 0.1}}}, "parameters": {"a": 1.0}},
-        "initial": {"x": 0.0},
-        "time": {"t1": 1.0, "steps": 2},
-        "uncertainty": {"method": "rank", "points": 64, "paths": 4, "seed": 1},
-    }
-    law = {"model.parameters.a": "{uniform: [-0.02, 1]}"}
-    with pytest.raises(NumericalError, match=r"x is nan in \d+ of 2,048 runs, first at a = -0\.\d+; choose"):
-        uncertainty(experiment, overrides=law)
-
-
-def test_derivatives_that_are_not_finite_are_named_where_values_are_finite():
-    """The root of what is always 0 has an infinite slope."""
-    changes = {"uncertainty.method": "derivatives", "observe.y": "(x - x)**0.5"}
-    with pytest.raises(NumericalError, match=r"the derivative of y is (nan|inf) in "):
-        uncertainty(NOISY, overrides=changes)
-
-
-def test_early_exercise_is_refused():
-    put = "{value: maximum(1 - x, 0), early_exercise: {dates: 2, paths: 64}}"
-    with pytest.raises(InputError, match="early exercise finds a policy for one set of parameters"):
-        uncertainty(NOISY, overrides={"observe.put": put})

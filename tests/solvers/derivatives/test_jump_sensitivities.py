@@ -1,62 +1,36 @@
-"""Derivatives of jump processes by their parameters: scores, weak derivatives, coupled differences."""
+"""Derivatives of reaction networks by their rates: scores, weak derivatives, coupled differences."""
 
 import functools
-import math
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jump_derivatives import DIRECTIONS, END, KEY, LIMIT, PATHS, POINTS, RATES, START, assert_near, made
 from scipy import stats
-from simkit_physics import ImmigrationDeath, Kou, Merton, Schlogl
+from simkit_physics import ImmigrationDeath, Schlogl
 from simkit_solvers import (
-    AbstractChange,
-    CounterNoise,
     Curve,
     Direction,
-    Event,
-    Grid,
     JumpGrid,
     JumpNoise,
     States,
-    extra_jump,
     finite_difference,
     girsanov,
-    integrate,
     integrate_jumps,
     likelihood_ratio,
     make_solver,
     scheduled,
-    seed_key,
     weak_derivative,
 )
 from simkit_solvers.derivatives.coupled_network import CoupledNetwork
 from simkit_solvers.derivatives.jump_sensitivity import Coupling, Differentiated
 from simkit_solvers.loops.jump_path import JumpPath, after_proposal
-from simkit_solvers.methods.jump.jump_method import MOVED_EVENT, NO_RATIO, WAITING, Jumps
-from simkit_solvers.numerics.tangents import as_tangent
+from simkit_solvers.methods.jump.jump_method import NO_RATIO, WAITING, Jumps
 from user_code import user_jit
 
-from simkit.closed_forms.jump_diffusions import kou_call, merton_call
-
-LIMIT = 4  # in standard errors
-KEY = seed_key(3)
-PATHS, GROUP = 8192, 512
-START, LEVEL, POINTS = 5, 18, 2
-RATES = {"alpha": 20.0, "mu": 1.0}
-END = 2.0
-
-
-def made(model: Any, numbers) -> Any:
-    """The model with these numbers as its parameters."""
-    return model(**{name: jnp.asarray(x) for name, x in numbers.items()})
-
-
-def unit(model, name):
-    """The direction of one parameter."""
-    return Direction(made(model, {each: float(each == name) for each in model.example}))
+GROUP, LEVEL = 512, 18
 
 
 class Functions(States):
@@ -67,8 +41,7 @@ class Functions(States):
         return {"X": y.X, "square": y.X**2, "high": high, "lost": problem.mu * y.X}
 
 
-DIRECTIONS = tuple(unit(ImmigrationDeath, name) for name in RATES)
-# Of which the rates of the two reactions change in opposite ways.
+# In the second the rates of the two reactions change in opposite ways.
 OPPOSITE = DIRECTIONS[0], Direction(made(ImmigrationDeath, {"alpha": 1.0, "mu": -1.0}))
 
 
@@ -138,11 +111,6 @@ def exact(rates=RATES, start=START):
     return {"X": mean}, by
 
 
-def assert_near(estimate, error, wanted, limit=LIMIT):
-    z = (np.asarray(estimate) - wanted) / np.maximum(np.asarray(error), 1e-12)
-    assert np.abs(z).max() < limit, z
-
-
 def assert_derivatives(run, wanted, limit=LIMIT):
     for samples, slopes in zip(run.derivatives, wanted, strict=True):
         for name, slope in slopes.items():
@@ -193,6 +161,8 @@ def variance(method, coupling, step):
 
 
 INDEPENDENT = 2 * 19.5  # the variance of a difference of two, of counts whose own is 19.5
+
+
 TWICE = 2 * np.array(list(RATES.values()))
 
 
@@ -255,77 +225,6 @@ def test_a_path_is_the_same_with_its_scores():
     assert plain.scores == ()
 
 
-class AddMolecules(AbstractChange):
-    size: float
-
-    def __call__(self, problem, t, y):
-        return y._replace(X=y.X + self.size)
-
-
-def planned(values, times, size, when) -> Any:
-    """Arrivals at a rate that jumps, and a dose."""
-    curve = Curve(times, values, "previous")
-    dose = (Event(AddMolecules(size), when),)
-    return scheduled(
-        ImmigrationDeath(alpha=jnp.asarray(0.0), mu=jnp.asarray(1.0)), {"alpha": curve}, {}, dose
-    )
-
-
-@user_jit
-def planned_scores(direction, ids):
-    """Scores of a scheduled network along a direction."""
-    network = planned(jnp.array([5.0, 30.0]), jnp.array([0.0, 1.0]), jnp.asarray(4.0), jnp.array([1.5]))
-
-    def one(path):
-        y0, grid = ImmigrationDeath.State(X=jnp.int32(START)), JumpGrid(0.0, END, POINTS)
-        noise = JumpNoise.of(KEY, path)
-        direct = make_solver("DirectMethod")
-        return girsanov(network, direct, y0, grid, noise, States(), (Direction(direction),))
-
-    return jax.vmap(one)(ids)
-
-
-def planned_direction(values=(0.0, 0.0), times=(0.0, 0.0), size=0.0, when=0.0, mu=0.0):
-    """A tangent of that network, by the places of its numbers."""
-    like = planned(jnp.zeros(2), jnp.array([0.0, 1.0]), jnp.asarray(0.0), jnp.zeros(1))
-    given = [jnp.asarray(x) for x in (mu, values, times, size, [when])]
-    return eqx.tree_at(
-        lambda n: [
-            n.original.mu,
-            n.schedule.parameters["alpha"].values,
-            n.schedule.parameters["alpha"].times,
-            n.schedule.events[0].change.size,
-            n.schedule.events[0].times,
-        ],
-        as_tangent(like, None),
-        given,
-    )
-
-
-@pytest.mark.slow
-def test_scores_of_rates_that_jump():
-    """The mean by the rate after its jump, and by the rate of loss, doses among what is lost."""
-    ids = jnp.arange(PATHS, dtype=jnp.uint32)
-    after = jax.device_get(planned_scores(planned_direction(values=(0.0, 1.0)), ids))
-    estimate, error = likelihood_ratio(after.run.rows["X"], after.run.scores[0])
-    assert_near(estimate, error, np.array([0.0, 0.0, 1 - math.exp(-1.0)]))
-    loss = jax.device_get(planned_scores(planned_direction(mu=1.0), ids))
-    estimate, error = likelihood_ratio(loss.run.rows["X"], loss.run.scores[0])
-
-    def mean(mu):
-        first = START * math.exp(-mu) + 5 / mu * (1 - math.exp(-mu))
-        return first * math.exp(-mu) + 30 / mu * (1 - math.exp(-mu)) + 4 * math.exp(-0.5 * mu)
-
-    assert_near(estimate[-1], error[-1], (mean(1 + 1e-5) - mean(1 - 1e-5)) / 2e-5)
-
-
-@pytest.mark.parametrize("moved", [{"times": (0.0, 1.0)}, {"size": 1.0}, {"when": 1.0}])
-def test_scores_do_not_see_events_that_move(moved):
-    result = planned_scores(planned_direction(**moved), jnp.arange(PATHS, dtype=jnp.uint32))
-    assert (result.run.status == MOVED_EVENT).all()
-    assert np.isnan(result.run.rows["X"][:, -1]).all()
-
-
 @pytest.mark.slow
 def test_tau_leaping_has_scores_of_its_own():
     """Of leaps, of the events in them that are seen and of critical reactions alike."""
@@ -352,74 +251,6 @@ def test_what_cannot_be_is_refused():
         weak_derivative(moving, direct, y0, grid, KEY, 0, States(), DIRECTIONS)
     with pytest.raises(ValueError, match="scheduled"):
         finite_difference(moving, direct, y0, grid, noise, States(), DIRECTIONS[0], 0.1)
-
-
-JUMPY = {Merton: ("lam",), Kou: ("lam", "p")}
-
-
-class Payoffs(States):
-    def row(self, problem, acc, t, y):
-        return {"S": y.S, "call": jnp.maximum(y.S - 100.0, 0.0)}
-
-
-@pytest.mark.more
-@pytest.mark.parametrize("model", [Merton, pytest.param(Kou, marks=pytest.mark.slow)])
-def test_one_jump_more_is_what_the_derivative_along_a_path_lacks(model):
-    """By the rate of jumps, and by the fraction of upward ones; the mean does not depend on either."""
-    paths, solver, names = 16384, make_solver("ExactSampling"), JUMPY[model]
-    grid = Grid(0.0, 1.0, 1, 1)
-    numbers = {name: jnp.asarray(x) for name, x in model.example.items()}
-    units = {name: {each: jnp.asarray(float(each == name)) for each in numbers} for name in names}
-
-    @user_jit
-    @jax.vmap
-    def run(path):
-        y0, noise = model.State(S=jnp.asarray(100.0)), CounterNoise.of(KEY, path)
-
-        def rows(numbers):
-            return integrate(model(**numbers), solver, y0, grid, noise, Payoffs())
-
-        directions = tuple(Direction(model(**units[name])) for name in names)
-        given = model(**numbers), solver, y0, grid, noise, KEY, path, Payoffs(), directions
-        along = [jax.jvp(rows, (numbers,), (units[name],))[1] for name in names]
-        return along, extra_jump(*given)[1]
-
-    call = {Merton: merton_call, Kou: kou_call}[model]
-    values = {name: float(x) for name, x in model.example.items()}
-    rate = values.pop("mu")
-
-    def price(**changed):
-        return call(S=100.0, K=100.0, r=rate, T=1.0, **{**values, **changed}) * math.exp(rate)
-
-    for name, along, missing in zip(names, *run(jnp.arange(paths, dtype=jnp.uint32)), strict=True):
-        h = 1e-4
-        slope = (price(**{name: values[name] + h}) - price(**{name: values[name] - h})) / (2 * h)
-        for what, wanted in {"S": 0.0, "call": slope}.items():
-            x = np.asarray(along[what] + missing[what])[:, -1]
-            assert_near(x.mean(), x.std() / paths**0.5, wanted)
-            lacking = np.asarray(along[what])[:, -1]
-            assert abs(lacking.mean() - wanted) > 10 * lacking.std() / paths**0.5
-
-
-@pytest.mark.more
-def test_a_jump_more_counts_with_the_sign_of_its_rate():
-    """One more upward jump raises the price as one downward jump less does, and moving back lowers it."""
-    ids = jnp.arange(64, dtype=jnp.uint32)
-    numbers = {name: jnp.asarray(x) for name, x in Kou.example.items()}
-    forward, back = (
-        Direction(Kou(**{name: sign * (name == "p") for name in numbers})) for sign in (1.0, -1.0)
-    )
-
-    @jax.jit
-    @jax.vmap
-    def missing(path):
-        given = Kou(**numbers), make_solver("ExactSampling"), Kou.State(S=jnp.asarray(100.0))
-        noise, grid = CounterNoise.of(KEY, path), Grid(0.0, 1.0, 1, 1)
-        return extra_jump(*given, grid, noise, KEY, path, States(), (forward, back))[1]
-
-    up, down = (np.asarray(each["S"])[:, -1] for each in missing(ids))
-    assert (up > 0).all()
-    assert np.array_equal(down, -up)
 
 
 @pytest.mark.parametrize("n", [2, 3])
