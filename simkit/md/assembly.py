@@ -25,7 +25,6 @@ from simkit.md.simulation import (
     PlannedStage,
     PlannedTrajectory,
     clock_of,
-    is_random,
 )
 from simkit.md.system_plan import ONLY, SystemPlan, plan_system
 from simkit.md.velocities import without_drift_of_file
@@ -164,7 +163,7 @@ def _refuse_equal_replicas(paths: int, system: SystemPlan, stages: tuple[Planned
             message = f"the run in system.file has {there} replicas, got {paths}; take at most {there}"
             raise SettingError(("ensemble", "paths"), message)
         return
-    if paths > 1 and not drawn and not any(stage.steps and is_random(stage.method) for stage in stages):
+    if paths > 1 and not drawn and not any(stage.steps and stage.method.random for stage in stages):
         raise SettingError(
             ("ensemble", "paths"),
             f"all {paths} replicas would be equal: nothing in them is random; give system.velocities: "

@@ -36,11 +36,6 @@ def conserves(method: AbstractParticleMethod) -> bool:
     return along and method.ensemble in ("NVE", "NVT")
 
 
-def is_random(method: AbstractParticleMethod) -> bool:
-    """Whether the noise of a method moves particles: not that of BAOAB without friction."""
-    return method.random and getattr(method, "friction", 1.0) != 0
-
-
 def clock_of(step: int, intervals: Iterable[int]) -> int:
     """The first number from `step` on that is a multiple of all intervals."""
     interval = math.lcm(*intervals)

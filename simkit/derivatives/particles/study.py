@@ -16,7 +16,7 @@ from simkit.derivatives.particles.targets import ParticleTarget, RunNumbers, fin
 from simkit.errors import InputError
 from simkit.md.replicas import run_particles
 from simkit.md.result import ParticleResult
-from simkit.md.simulation import ParticleSimulation, is_random, temperature_changes
+from simkit.md.simulation import ParticleSimulation, temperature_changes
 from simkit.time_series import Estimate
 
 CANONICAL = ("NVT", "configurations")
@@ -98,10 +98,9 @@ def _refuse_ensemble(simulation: ParticleSimulation) -> None:
     method, name = simulation.run.method, simulation.experiment.solver.type
     if not simulation.run.steps:
         raise InputError("sensitivity: needs averages over a run, and time.steps is 0; give more steps")
-    if method.ensemble not in CANONICAL or (method.random and not is_random(method)):
-        own = f"{name} without friction" if method.ensemble in CANONICAL else name
+    if method.ensemble not in CANONICAL:
         raise InputError(
-            f"sensitivity: fluctuations give derivatives at constant temperature, and {own} keeps the "
+            f"sensitivity: fluctuations give derivatives at constant temperature, and {name} keeps the "
             f"energy; take {METHODS}"
         )
     if temperature_changes(method):

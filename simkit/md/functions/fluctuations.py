@@ -40,6 +40,7 @@ from simkit.time_series import Estimate, block_sums, jackknife, no_blocks, with_
 
 KINETIC, POTENTIAL, VIRIAL, HYPERVIRIAL = range(4)
 COMPRESSIBILITIES = {"NVE": "adiabatic", "NVT": "isothermal"}
+RESTLESS = "at equilibrium the value is positive; equilibrate in a stage before the run, or run longer"
 
 
 class FluctuationSettings(Section):
@@ -144,7 +145,10 @@ class Fluctuations(AbstractMeasurement):
         centres = len(accumulators) if separate else 1
 
         def estimate(function) -> Estimate:
-            return jackknife(sums, lambda m, n: function(*mean_and_covariance(m, n, origin, centres)))
+            found = jackknife(sums, lambda m, n: function(*mean_and_covariance(m, n, origin, centres)))
+            if found.value > 0:
+                return found
+            return found._replace(stderr=np.full_like(found.value, np.nan), reason=f"unknown: {RESTLESS}")
 
         heat_capacity = estimate(self._heat_capacity)
         if self.box is None:

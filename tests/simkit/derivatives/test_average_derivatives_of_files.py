@@ -42,10 +42,6 @@ REFUSED = {
         "sensitivity: fluctuations give derivatives at constant temperature, and VelocityVerlet keeps the "
         "energy; take BAOAB, NoseHooverChains, StochasticVelocityRescaling or BrownianDynamics",
     ),
-    "no friction": (
-        studied(solver=BATH | {"friction": 0.0}),
-        "sensitivity: fluctuations give derivatives at constant temperature, and BAOAB without friction",
-    ),
     "a curve": (
         studied(solver=BATH | {"temperature": "bath"}, curves=CURVE),
         "sensitivity: needs a constant temperature, and that of the solver follows a curve; let a stage",

@@ -30,7 +30,7 @@ class ParticleBAOAB(AbstractParticleMethod):
     NVT with $3N$ degrees of freedom: averages over positions are of order 2, with a small constant, and exact
     on springs; those over momenta are of order 2. One force a step. Conserves, up to the error of the steps,
     the energy less what friction and noise have given. Stable on a spring of frequency $\omega$ for
-    $h\omega < 2$.
+    $h\omega < 2$. Without friction it would be `VelocityVerlet`, which samples NVE.
     Reference: Leimkuhler & Matthews (2013), Rational construction of stochastic numerical methods for
     molecular sampling, doi:10.1093/amrx/abs010.
     """
@@ -41,7 +41,7 @@ class ParticleBAOAB(AbstractParticleMethod):
     temperature: Scalar | AbstractTimeFunction = option(
         "temperature", "temperature of the heat bath", above=0
     )
-    friction: Scalar = option("1/time", "rate at which velocities are forgotten", at_least=0)
+    friction: Scalar = option("1/time", "rate at which velocities are forgotten", above=0)
 
     def init(self, particles: Particles, units: MotionUnits) -> Float[Array, ""]:
         """The energy that the heat bath has given."""
@@ -78,8 +78,7 @@ class ParticleBAOAB(AbstractParticleMethod):
     def course(self, particles: Particles, force: Vector, step: ParticleStep) -> Course:
         """That of Newton's equations until friction has stopped the particles."""
         course = newtonian_course(particles, force, step.units)
-        friction = jnp.maximum(step.middle(self.friction), jnp.finfo(step.dt.dtype).tiny)
-        return course._replace(lasts=jnp.minimum(course.lasts, 1 / friction))
+        return course._replace(lasts=jnp.minimum(course.lasts, 1 / step.middle(self.friction)))
 
     def given_energy(self, particles: Particles, memory: PyTree, step: ParticleStep) -> Float[Array, ""]:
         return -memory
