@@ -35,7 +35,7 @@ ChosenVariants = Annotated[
     typer.Option(
         "--variant",
         metavar="NAME",
-        help="Take only this variant. May be repeated.",
+        help="Run only this variant. May be repeated.",
         show_default=False,
     ),
 ]
@@ -56,14 +56,14 @@ DerivativesOut = Annotated[
         help="Write a dataset, .zarr or .nc, or a table .csv, and a picture next to it.",
     ),
 ]
-NoPlot = Annotated[bool, typer.Option("--no-plot", help="No picture next to the dataset.")]
+NoPlot = Annotated[bool, typer.Option("--no-plot", help="Write no picture next to the dataset.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing dataset and picture.")]
 Threads = Annotated[
     int | None,
     typer.Option(
         metavar="N",
         parser=whole_number,
-        help="Largest number of threads that simulate on processors; by default one for each core.",
+        help="Largest number of threads on processors; by default one for each core.",
         show_default=False,
     ),
 ]

@@ -40,7 +40,7 @@ def test_record(name):
 ALL = ("additive", "scalar", "diagonal", "commutative", "general")
 
 
-CLAIMS = {  # the kinds of noise taken, and for each kind, in this order, the strong and the weak order
+CLAIMS = {  # how many of these kinds of noise a solver takes, and for each the strong and the weak order
     "EulerMaruyama": (5, (1, 0.5, 0.5, 0.5, 0.5), (1, 1, 1, 1, 1)),
     "Milstein": (4, (1, 1, 1, 1), (1, 1, 1, 1)),
     "DerivativeFreeMilstein": (4, (1, 1, 1, 1), (1, 1, 1, 1)),

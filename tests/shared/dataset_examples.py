@@ -8,7 +8,8 @@ from simkit_physics import GBM, OrnsteinUhlenbeck
 from simkit_solvers import EulerMaruyama, Grid
 
 from simkit.ensemble import Run, Simulation
-from simkit.ensemble.reducers import Covariance, Histogram, Moments
+from simkit.ensemble.reducers import Covariance
+from simkit.ensemble.run import default_reducers
 from simkit.ensemble.simulation import EnsembleResult, ObservableInfo
 from simkit.ensemble.step_bias.step_error import StepError
 from simkit.results.dataset import to_dataset
@@ -28,11 +29,7 @@ def statistics(rows, paths, failed, make):
     valid = np.arange(paths) >= failed
     shaped = {name: array.T.reshape(array.shape[1], 1, paths) for name, array in values.items()}
     results = {}
-    reducers = {
-        "moments": Moments(rows),
-        "covariance": Covariance(rows),
-        "histogram": Histogram(rows, LEVELS),
-    }
+    reducers = {"covariance": Covariance(rows)} | default_reducers(rows, LEVELS)
     with jax.enable_x64(True):
         for key, reducer in reducers.items():
             partial = jax.jit(reducer.update)(shaped, valid.reshape(1, paths))

@@ -25,7 +25,7 @@ class GBM(AbstractSDE, AbstractExactMoments, AbstractExactTransition):
     r"""Geometric Brownian motion, $dS = \mu S\,dt + \sigma S\,dW$.
 
     Itô. Solution $S_t = S_0 \exp((\mu - \sigma^2/2)\,t + \sigma W_t)$, mean $S_0 e^{\mu t}$, variance
-    $S_0^2 e^{2\mu t} (e^{\sigma^2 t} - 1)$. Time in years where the rates are annual.
+    $S_0^2 e^{2\mu t} (e^{\sigma^2 t} - 1)$. Time is in years if rates are annual.
     Reference: Black & Scholes (1973), doi:10.1086/260062.
     """
 

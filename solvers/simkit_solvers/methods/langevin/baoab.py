@@ -22,8 +22,8 @@ class BAOAB(AbstractCarryingStep, diffrax.AbstractItoSolver):
 
     Weak order 2, strong order 1, for `AbstractUnderdampedLangevin` problems. One gradient a step, which is
     carried to the next. Averages over the stationary positions are of order 2 in general, of order 4 in the
-    limit of strong friction, and exact in a harmonic potential. BA and AB make the leapfrog, which is what is
-    left without friction. Stable on $f = q^2/2$ for $h\sqrt u < 2$, at any friction.
+    limit of strong friction, and exact in a harmonic potential. Without friction it is the leapfrog. Stable
+    on $f = q^2/2$ for $h\sqrt u < 2$, at any friction.
     Reference: Leimkuhler & Matthews (2013), Rational construction of stochastic numerical methods for
     molecular sampling, doi:10.1093/amrx/abs010.
     """
