@@ -165,8 +165,8 @@ def main():
         programs["systems of 256 atoms, float64"] = on_processor(many_systems(systems, count, "float64"))
         work["systems of 256 atoms, float64"] = systems * 256 * (count + 1)
         paths = 32 if arguments.small else 128
-        programs["replicas of 256 atoms, float64"] = replicas(paths, steps)
-        work["replicas of 256 atoms, float64"] = paths * 256 * steps
+        programs["replicas of 256 atoms, float64"] = replicas(paths, 5 * steps)
+        work["replicas of 256 atoms, float64"] = paths * 256 * 5 * steps
         with tempfile.TemporaryDirectory() as folder:
             alone = forces_alone(cells, compiled("lennard_jones", Path(folder)))
         programs |= alone

@@ -44,7 +44,6 @@ from jaxtyping import Array, Bool, Int, PyTree, UInt32
 
 from simkit_solvers.grids.grid import NO_STEP
 from simkit_solvers.methods.particles.particle_method import AbstractParticleMethod, ParticleStep
-from simkit_solvers.numerics.kernels import zeros
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.numerics.tree_where import tree_where
 from simkit_solvers.problems.motion import REDUCED, MotionUnits, ParticleTotals, kinetic_tensor
@@ -93,7 +92,7 @@ class ParticleState(eqx.Module):
             self,
             particles=particles,
             force=force,
-            listed=_no_list(forces, particles),
+            listed=forces.unlisted(particles),
             known=self.known & (particles is self.particles),
             serves=jnp.asarray(False),
             complete=jnp.asarray(True),
@@ -127,7 +126,7 @@ class ParticleDynamics(eqx.Module):
             particles=jax.tree.map(jnp.copy, particles),
             force=particles.position.times(0.0),
             memory=jax.tree.map(jnp.copy, self.method.init(particles, self.units)),
-            listed=_no_list(self.forces, particles),
+            listed=self.forces.unlisted(particles),
             step=jnp.uint32(step),
             known=no(),
             inside=no(),
@@ -245,11 +244,6 @@ class _ChunkLoop(NamedTuple):
         number = state.step - jnp.uint32(1)
         totals = self.dynamics.totals(state.particles, pairs, state.memory, number)
         return state, self.observer.update(accumulator, state.particles, totals, self.of_all(state.step))
-
-
-def _no_list(forces: AbstractForces, particles: Particles) -> Any:
-    """Zeros in the shape of a list, which serves nothing."""
-    return zeros(jax.eval_shape(lambda p: forces.arranged(p)[1], particles))
 
 
 def renew_list(dynamics: ParticleDynamics, state: ParticleState) -> ParticleState:

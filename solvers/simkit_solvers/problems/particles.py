@@ -9,6 +9,8 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 
+from simkit_solvers.numerics.kernels import zeros
+
 
 class Vector(NamedTuple):
     """A vector for each particle: one array a coordinate, the layout that vector units and GPUs want."""
@@ -179,6 +181,10 @@ class AbstractForces(eqx.Module):
 
         It serves the positions of the particles, and longer if it is made for where their `course` leads.
         """
+
+    def unlisted(self, particles: Particles) -> Any:
+        """Zeros in the shape of a list, which serve nothing."""
+        return zeros(jax.eval_shape(lambda p: self.arranged(p)[1], particles))
 
     @abc.abstractmethod
     def serves(self, listed: Any, position: Vector) -> Bool[Array, ""]:
