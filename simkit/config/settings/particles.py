@@ -29,7 +29,7 @@ from simkit.config.settings.values import (
 )
 from simkit.suggestions import shown
 
-SYSTEM = "system"
+POTENTIAL, SYSTEM = "potential", "system"
 MAX_REPLICAS = 2**20
 TRAJECTORIES = (".xyz", ".dcd", ".zarr")
 CONFIGURATIONS = (".xyz", ".data")

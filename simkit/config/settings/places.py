@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from simkit.config.settings.experiment import Experiment
-from simkit.config.settings.particles import SYSTEM, ParticleExperiment
+from simkit.config.settings.particles import POTENTIAL, SYSTEM, ParticleExperiment
 from simkit.config.settings.values import Section, Shorthand
 
 Root = type[Experiment] | type[ParticleExperiment]
 
 
 def is_particles(data: Any) -> bool:
-    """Whether a document is one of molecular dynamics: it has a `system`."""
-    return isinstance(data, dict) and SYSTEM in data
+    """Whether a document is one of molecular dynamics: it has a `system`, or a `potential` and no `model`."""
+    return isinstance(data, dict) and (SYSTEM in data or (POTENTIAL in data and "model" not in data))
 
 
 def root_of(data: Any) -> Root:

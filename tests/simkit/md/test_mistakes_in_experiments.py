@@ -3,6 +3,8 @@
 import pytest
 from md_examples import MIXTURE, fluid, problems
 
+import simkit
+
 MISTAKES = {
     "no potential": (
         {"potential": None},
@@ -277,3 +279,13 @@ def test_all_mistakes_are_named_at_their_places_in_the_file(tmp_path):
         f"{path}:4:36: solver.temperature: must be > 0, got 0",
         "override time.steps: must be at least 0, got -1",
     ]
+
+
+def test_a_misspelt_system_is_reported_as_molecular_dynamics():
+    experiment = fluid()
+    experiment["sytem"] = experiment.pop("system")
+    with pytest.raises(simkit.InputError) as caught:
+        simkit.run(experiment)
+    missing, unknown = caught.value.problems
+    assert missing.startswith("system: is missing")
+    assert unknown == "sytem: unknown key; did you mean 'system'?"
