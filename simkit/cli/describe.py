@@ -105,7 +105,10 @@ def _about(name: str) -> dict:
     if name in SOLVERS:
         about = _about_solver(SOLVERS[name])
         if name in PARTICLE_METHODS:
-            about["text"] += f"\n\n{PARTICLES}{about_particle_method(name)['text']}"
+            of_particles = about_particle_method(name)
+            about = of_particles | about
+            about["text"] += f"\n\n{PARTICLES}{of_particles['text']}"
+            about["yaml"] += f"# particles, with the parameters above: {of_particles['yaml']}"
         return about
     if name in potentials():
         return about_potential(name)

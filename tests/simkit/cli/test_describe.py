@@ -177,6 +177,13 @@ def test_describe_says_whose_each_meaning_of_a_parameter_is():
     assert not re.search(r": (of|in|that) ", page.partition("In molecular dynamics")[2])
 
 
+def test_describe_shows_what_a_method_of_both_kinds_needs_for_particles():
+    page = simkit_command("describe", "BAOAB").stdout
+    assert "  solver: BAOAB\n" in page
+    assert "solver: {type: BAOAB, temperature: 1.0, friction: 1.0}" in page
+    assert re.search(r"^  friction +1/time +rate at which velocities are forgotten +> 0$", page, re.MULTILINE)
+
+
 @pytest.mark.parametrize("name", ["Yukawa", "Buckingham", "BornMayer"])
 def test_describe_leaves_no_marks_of_bold_words(name):
     assert "Collapses" in simkit_command("describe", name).stdout
