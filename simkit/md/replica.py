@@ -202,7 +202,8 @@ class ReplicaProgram:
             where = closest_pair(self.forces, start) if into <= AT_ONCE else ""
             step = f"step {into:,} of {stage.steps:,}"
             of_stage = f" of the stage {stage.name}" if len(self.simulation.stages) > 1 else ""
-            raise NumericalError(f"{step}{of_stage} blew up: {error.reason}{where}") from error
+            reason = f"{error.reason}; dt is {stage.dt:g} here{where}"
+            raise NumericalError(f"{step}{of_stage} blew up: {reason}") from error
         except ListOverflowError as error:
             raise NumericalError(str(error)) from error
 
