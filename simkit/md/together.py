@@ -89,7 +89,7 @@ class _LaneOfMany(Lane):
         setting = dataclasses.replace(dynamics, noise=noise), observer, steps
         after = programs(tuple(changing), chunk_of_systems, setting, *changing, donated=(1,))
         after = jax.tree.map(np.asarray, after)
-        failed = ~(after[0].bounded & after[0].complete)
+        failed = ~after[0].bounded
         return [
             jax.tree.map(lambda a, i=i: a[i], after) if failed[i] or not failed.any() else None
             for i in range(len(arguments))
