@@ -41,7 +41,7 @@ def large_arrays_mapped() -> Iterator[None]:
 
     A larger list of neighbours does not fit where a smaller one was: with what was kept, a million particles
     took 2.0 to 2.4 GB at most, otherwise 1.65 GB. Afterwards memory is kept if it was before: an ensemble
-    that saves 200 000 x 200 numbers has twice the page faults where it is not.
+    that saves 200 000 x 200 numbers has up to twice the page faults otherwise.
     """
     library = _glibc()
     if library is not None:
