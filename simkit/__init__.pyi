@@ -8,6 +8,7 @@ from .diagnostics.debugging.key_reuse import check_keys as check_keys
 from .diagnostics.inspection.inspection import inspect as inspect
 from .errors import InputError as InputError
 from .errors import NumericalError as NumericalError
+from .errors import OutOfMemoryError as OutOfMemoryError
 from .errors import OutputError as OutputError
 from .errors import UnresolvedWarning as UnresolvedWarning
 from .experiments.experiment import load as load

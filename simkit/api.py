@@ -10,6 +10,7 @@ from simkit.config.overrides import Overrides
 from simkit.engines.engine import Progress
 from simkit.engines.loaded import load_each
 from simkit.errors import UnresolvedWarning
+from simkit.results.claims import claimed
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -43,15 +44,18 @@ def run(
         check_output(target, overwrite)
         loaded.check_target(target)
     loaded.check_files(target, overwrite)
-    dataset = loaded.run(progress)
-    if not loaded.keeps_unresolved:
-        from simkit.results.step_notes import all_unresolved
+    with claimed(loaded.files(target)) as left:
+        for line in left:
+            warnings.warn(line, stacklevel=2)
+        dataset = loaded.run(progress)
+        if not loaded.keeps_unresolved:
+            from simkit.results.step_notes import all_unresolved
 
-        _warn(all_unresolved(dataset))
-    if target is not None:
-        from simkit.results.storage import write_dataset
+            _warn(all_unresolved(dataset))
+        if target is not None:
+            from simkit.results.storage import write_dataset
 
-        write_dataset(dataset, target, overwrite)
+            write_dataset(dataset, target, overwrite)
     return dataset
 
 

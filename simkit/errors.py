@@ -44,6 +44,12 @@ class OutputError(SimkitError, OSError):
     exit_code = 4
 
 
+class OutOfMemoryError(SimkitError, MemoryError):
+    """A run needs more memory than this process may take."""
+
+    exit_code = 4
+
+
 class MissingFileError(OutputError, FileNotFoundError):
     """A file to be read does not exist."""
 

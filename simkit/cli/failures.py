@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Iterator
@@ -14,9 +15,11 @@ from typing import NoReturn
 import typer
 
 from simkit.errors import INTERRUPTED, InputError, NumericalError, SimkitError
+from simkit.machine.memory import failures_named
 from simkit.results.incomplete import remove_incomplete
 
 TERMINATED = 143  # the shell's convention: 128 + SIGTERM
+GRACE = 5.0  # seconds between a signal and the end at the latest
 BROKEN_PIPE = 141  # and 128 + SIGPIPE
 
 
@@ -33,7 +36,8 @@ def reported(as_json: bool = False) -> Iterator[None]:
     """
     with _interruptible(as_json):
         try:
-            yield
+            with failures_named("keep fewer numbers, or give the process more memory"):
+                yield
         except SimkitError as error:
             problems = error.problems if isinstance(error, InputError) else [str(error)]
             _fail(type(error).__name__, str(error), problems, error.exit_code, as_json)
@@ -95,19 +99,17 @@ def _interruptible(as_json: bool) -> Iterator[None]:
 
     So temporary files are removed. In the middle of an import there are none, and no module takes an
     exception there well: the process ends. Where an exception would be lost, as in a callback of the garbage
-    collector, the signal comes again. One that the parent ignores stays ignored.
+    collector, the signal comes again. Where Python does not get to it, as while XLA compiles, or a tidy end
+    takes long, the process ends `GRACE` seconds later. One that the parent ignores stays ignored.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def stop(number: int, frame: FrameType | None) -> None:
-        terminated = number == signal.SIGTERM
         if _importing(frame):
-            kind, message = ("Terminated", "terminated") if terminated else ("Interrupted", "interrupted")
-            _say(kind, message, [], as_json)
-            leave_at_once(TERMINATED if terminated else INTERRUPTED)
-        raise Terminated if terminated else KeyboardInterrupt
+            _leave_by(number, as_json)
+        raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
     def again(unraisable: "sys.UnraisableHookArgs") -> None:
         if issubclass(unraisable.exc_type, KeyboardInterrupt):
@@ -121,12 +123,39 @@ def _interruptible(as_json: bool) -> Iterator[None]:
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:
             previous[number] = signal.signal(number, stop)
+    arrived, arrives = socket.socketpair()
+    arrives.setblocking(False)
+    other = signal.set_wakeup_fd(arrives.fileno(), warn_on_full_buffer=False)
+    threading.Thread(target=_leave_in_time, args=(arrived, as_json), daemon=True).start()
     try:
         yield
     finally:
+        signal.set_wakeup_fd(other)
+        arrives.close()
         sys.unraisablehook = hook
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def _leave_in_time(arrived: socket.socket, as_json: bool) -> None:
+    """End the process `GRACE` seconds after a signal, whose number arrives, unless the end comes first."""
+    with arrived:
+        while number := arrived.recv(1):
+            if number[0] in (signal.SIGINT, signal.SIGTERM):
+                with contextlib.suppress(TimeoutError):
+                    arrived.settimeout(GRACE)
+                    while arrived.recv(1):  # further signals change nothing
+                        pass
+                    return
+                _leave_by(number[0], as_json)
+
+
+def _leave_by(number: int, as_json: bool) -> NoReturn:
+    """Say that a signal ended the process, and end it."""
+    terminated = number == signal.SIGTERM
+    kind, message = ("Terminated", "terminated") if terminated else ("Interrupted", "interrupted")
+    _say(kind, message, [], as_json)
+    leave_at_once(TERMINATED if terminated else INTERRUPTED)
 
 
 def _importing(frame: FrameType | None) -> bool:

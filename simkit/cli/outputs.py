@@ -3,9 +3,11 @@
 Files are checked before the run.
 """
 
+import contextlib
 import dataclasses
 import importlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -44,6 +46,17 @@ class Outputs:
         if picture:
             check_picture(picture, overwrite)
         return Outputs(target, picture, overwrite, quiet, as_json)
+
+    @contextlib.contextmanager
+    def claimed(self, files: list[Path]) -> Iterator[None]:
+        """Within it no other run writes these files. What killed runs have left of them is named."""
+        from simkit.results.claims import claimed
+
+        with claimed(files) as left:
+            if not self.quiet:
+                for line in left:
+                    print(f"note: {line}", file=sys.stderr)
+            yield
 
     def import_meanwhile(self, *modules: str) -> None:
         """Import what is needed after the run while XLA compiles; before, tracing would wait for it."""

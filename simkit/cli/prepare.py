@@ -4,11 +4,13 @@ import sys
 
 from simkit.garbage import collect_seldom
 from simkit.machine.compilation_cache import keep_compiled_programs
+from simkit.machine.memory import check_address_space
 from simkit.machine.process import tune_process
 
 
 def prepare(quiet: bool, keep: bool = True) -> None:
     """Tune this process, and `keep` compiled programs for the next process."""
+    check_address_space()
     collect_seldom()
     tune_process()
     warning = keep_compiled_programs() if keep else None

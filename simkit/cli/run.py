@@ -63,15 +63,16 @@ def run(
         outputs = Outputs.checked(target, no_plot, overwrite, quiet, as_json)
         loaded.check_files(target, overwrite)
         outputs.import_meanwhile()
-        with progress_bar(enabled=not (quiet or as_json), what=loaded.engine.counted) as progress:
-            dataset = loaded.run(progress)
-        table = loaded.engine.table()
-        from simkit.results.step_notes import all_unresolved
+        with outputs.claimed(loaded.files(target)):
+            with progress_bar(enabled=not (quiet or as_json), what=loaded.engine.counted) as progress:
+                dataset = loaded.run(progress)
+            table = loaded.engine.table()
+            from simkit.results.step_notes import all_unresolved
 
-        outputs.show(dataset, table)
-        if not quiet:
-            _warn_of_failures(dataset)
-        outputs.deliver(dataset, table, compile_s=float(dataset.attrs["compile_s"]))
+            outputs.show(dataset, table)
+            if not quiet:
+                _warn_of_failures(dataset)
+            outputs.deliver(dataset, table, compile_s=float(dataset.attrs["compile_s"]))
         if not loaded.keeps_unresolved:
             end_on_unresolved(all_unresolved(dataset), quiet or as_json)
 

@@ -71,12 +71,13 @@ def sensitivity(
             typer.echo(UNUSED_OUTPUT.format(unused), err=True)
         outputs = Outputs.checked(out, no_plot, overwrite, quiet, as_json)
         outputs.import_meanwhile("simkit.derivatives.table")
-        with progress_bar(enabled=not (quiet or as_json), what=loaded.engine.counted) as progress:
-            dataset = loaded.differentiate(progress)
-        from simkit.derivatives import table
+        with outputs.claimed(loaded.files(out)):
+            with progress_bar(enabled=not (quiet or as_json), what=loaded.engine.counted) as progress:
+                dataset = loaded.differentiate(progress)
+            from simkit.derivatives import table
 
-        outputs.show(dataset, table)
-        outputs.deliver(dataset, table)
+            outputs.show(dataset, table)
+            outputs.deliver(dataset, table)
         if not loaded.keeps_unresolved:
             end_on_unresolved(table.all_unresolved(dataset), quiet or as_json)
 

@@ -39,9 +39,10 @@ def uncertainty(
         target = out or loaded.centre.output
         loaded.centre.check_target(target)
         outputs = Outputs.checked(target, no_plot, overwrite, quiet, as_json)
-        with progress_bar(enabled=not (quiet or as_json)) as progress:
-            dataset = study_experiment(loaded, progress)
-        from simkit.studies import table
+        with outputs.claimed(loaded.centre.files(target)):
+            with progress_bar(enabled=not (quiet or as_json)) as progress:
+                dataset = study_experiment(loaded, progress)
+            from simkit.studies import table
 
-        outputs.show(dataset, table)
-        outputs.deliver(dataset, table)
+            outputs.show(dataset, table)
+            outputs.deliver(dataset, table)

@@ -3,6 +3,7 @@
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -26,6 +27,7 @@ class AbstractEngine(ABC, Generic[Built]):
 
     counted: ClassVar[str]  # what progress counts
     parameter: ClassVar[str]  # a number that experiments have, for an example
+    lighter: ClassVar[str]  # what a user can do where memory is short
 
     @abstractmethod
     def build(self, document: Document) -> Built:
@@ -78,6 +80,10 @@ class AbstractEngine(ABC, Generic[Built]):
 
     def check_target(self, each: Mapping[str, Built], target: Target) -> None:
         """Raise `InputError` where the file for the results cannot hold all of them."""
+
+    def files(self, simulation: Built) -> list[Path]:
+        """The files that a run writes beside its dataset, by the names that were given."""
+        return []
 
     def check_files(self, each: Mapping[str, Built], target: Target, overwrite: bool) -> None:
         """Raise `OutputError` where files that a run writes beside its dataset may not be replaced."""

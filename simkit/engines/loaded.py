@@ -11,6 +11,7 @@ from simkit.config.settings.places import is_particles
 from simkit.engines.engine import AbstractEngine, Progress, Target
 from simkit.errors import InputError
 from simkit.experiments.variants import build_each
+from simkit.machine.memory import failures_named
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -36,6 +37,11 @@ class Loaded:
         """Raise `InputError` where the file for the results cannot hold all of them."""
         self.engine.check_target(self.each, target)
 
+    def files(self, target: Target) -> list[Path]:
+        """The files that a run writes: its dataset, and what the engine writes beside it."""
+        beside = {file for one in self.each.values() for file in self.engine.files(one)}
+        return [*([] if target is None else [Path(target)]), *sorted(beside)]
+
     def check_files(self, target: Target, overwrite: bool) -> None:
         """Raise `OutputError` where files that a run writes beside its dataset may not be replaced."""
         self.engine.check_files(self.each, target, overwrite)
@@ -47,7 +53,8 @@ class Loaded:
 
     def run(self, progress: Progress | None = None) -> "xr.Dataset":
         """Run and label the results; no dataset is written. Raises what `AbstractEngine.run` raises."""
-        return self.engine.run(self.each, progress)
+        with failures_named(self.engine.lighter):
+            return self.engine.run(self.each, progress)
 
     def differentiate(self, progress: Progress | None = None) -> "xr.Dataset":
         """Find the sensitivities, and label them; nothing is written.
@@ -69,7 +76,8 @@ class Loaded:
             section = self.engine.experiment(simulation).sensitivity
             return self.engine.differentiate(simulation, section, progress)
 
-        result = self.engine.one_by_one(self.each, one, progress)
+        with failures_named(self.engine.lighter):
+            result = self.engine.one_by_one(self.each, one, progress)
         if "" in result:
             return result[""]
         from simkit.results.variant_dataset import side_by_side

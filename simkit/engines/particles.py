@@ -1,6 +1,7 @@
 """Molecular dynamics, as commands and Python functions see it."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from simkit.engines.engine import AbstractEngine, Progress, Target
 from simkit.experiments.variants import together
 from simkit.md.experiment import simulation_of
 from simkit.md.simulation import ParticleSimulation
+from simkit.md.size import LIGHTER
 from simkit.md.variant_fit import fitted
 from simkit.progress import counted
 from simkit.results.provenance import as_yaml, provenance
@@ -24,6 +26,7 @@ class ParticleEngine(AbstractEngine[ParticleSimulation]):
 
     counted = "steps"
     parameter = "epsilon"
+    lighter = LIGHTER
 
     def build(self, document: Document) -> ParticleSimulation:
         return simulation_of(document)
@@ -63,6 +66,11 @@ class ParticleEngine(AbstractEngine[ParticleSimulation]):
         from simkit.md.size import size_text
 
         return size_text(sizes)
+
+    def files(self, simulation: ParticleSimulation) -> list[Path]:
+        from simkit.md.trajectory import files_of
+
+        return files_of(simulation)
 
     def check_files(self, each: Mapping[str, ParticleSimulation], target: Target, overwrite: bool) -> None:
         """The files are those of positions."""

@@ -11,7 +11,7 @@ from simkit.derivatives.study import find_sensitivities
 from simkit.engines.engine import AbstractEngine, Progress, Target
 from simkit.ensemble.run import run_ensemble
 from simkit.ensemble.simulation import Simulation, experiment_of
-from simkit.ensemble.sizes import check_memory, estimate, estimate_text
+from simkit.ensemble.sizes import LIGHTER, check_memory, estimate, estimate_text
 from simkit.ensemble.work import devices_of
 from simkit.experiments.experiment import simulation_of
 from simkit.experiments.variant_fit import fitted
@@ -30,6 +30,7 @@ class PathEngine(AbstractEngine[Simulation]):
 
     counted = "paths"
     parameter = "sigma"
+    lighter = LIGHTER
 
     def build(self, document: Document) -> Simulation:
         return simulation_of(document)

@@ -34,7 +34,7 @@ class Accumulator:
         self._reducers = reducers
         self._wanted_ends = ends
         self._states = {name: reducer.init() for name, reducer in reducers.items()}
-        self._stored: dict[str, list[np.ndarray]] = {}
+        self._stored: dict[str, np.ndarray] = {}
         self._ends: dict[str, list[np.ndarray]] = {}
         self._totals: dict[str, tuple[int, int]] = {}
         self.failed = 0
@@ -64,11 +64,14 @@ class Accumulator:
             self._totals[name] = total + int(each.sum()), max(most, int(each.max()))
 
     def _store(self, first: int, values) -> None:
-        wanted = min(self._simulation.stored_paths, self._simulation.paths) - first
-        if wanted <= 0:
+        paths = min(self._simulation.stored_paths, self._simulation.paths)
+        if first >= paths:
             return
         for name, array in zip(self._rows, values, strict=True):
-            self._stored.setdefault(name, []).append(first_paths(array, wanted).T.copy())
+            kept = first_paths(array, paths - first).T
+            if name not in self._stored:
+                self._stored[name] = np.empty((paths, kept.shape[1]), kept.dtype)
+            self._stored[name][first : first + len(kept)] = kept
 
     def _record_ends(self, first: int, values, lost: np.ndarray) -> None:
         if first >= self._wanted_ends:
@@ -83,7 +86,7 @@ class Accumulator:
 
     def stored(self) -> dict[str, np.ndarray]:
         """The rows of the first paths, `(paths, rows)`, as many as are stored."""
-        return {name: np.concatenate(parts) for name, parts in self._stored.items()}
+        return self._stored
 
     def ends(self) -> dict[str, np.ndarray]:
         """The final values of the first paths; including lanes beyond the last path."""

@@ -5,11 +5,15 @@ from typing import Any
 
 from simkit.ensemble.simulation import Simulation
 from simkit.errors import InputError
-from simkit.machine.doctor import available_memory
+from simkit.machine.memory import available_memory
 from simkit.progress import short_count
 
 # Of each saved value: mean, variance, their errors, least, greatest, and perhaps an exact mean.
 STATISTICS, PER_QUANTILE = 7, 3
+LIGHTER = (
+    "store fewer paths (save.paths), save fewer times (save.points), or work on fewer paths at a time "
+    "(ensemble.chunk)"
+)
 HISTOGRAM = 301  # of each quantity: counts, centres and edges of a hundred bins
 
 
@@ -58,7 +62,7 @@ def check_memory(simulations: Mapping[str, Simulation]) -> None:
     if available is not None and needed > available:
         raise InputError(
             f"save: takes about {short_count(needed)}B of memory, and {short_count(available)}B are "
-            "available; store fewer paths (save.paths) or save fewer times (save.points)"
+            f"available; {LIGHTER}"
         )
 
 
@@ -80,7 +84,7 @@ def estimate_text(sizes: dict[str, Any]) -> str:
     if available is not None and sizes["memory_bytes"] > available:
         warning = (
             f"\nwarning: a run would be refused: that is more than the {short_count(available)}B of memory "
-            "that are available: store fewer paths (save.paths) or save fewer times (save.points)"
+            f"that are available: {LIGHTER}"
         )
     return (
         f"{steps}\n"

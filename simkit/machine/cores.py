@@ -4,6 +4,8 @@ import math
 import os
 from pathlib import Path
 
+from simkit.machine.control_groups import group_folders
+
 
 def usable_cores(root: Path = Path("/")) -> int:
     """The cores that the scheduler gives this process, and no more than its control group pays for."""
@@ -17,25 +19,8 @@ def group_limit(root: Path = Path("/")) -> float | None:
 
     Version 2 writes quota and period of a group into `cpu.max`, version 1 into two files.
     """
-    limits = [limit for folder in _groups(root) if (limit := _limit(folder)) is not None]
+    limits = [limit for folder in group_folders("cpu", root) if (limit := _limit(folder)) is not None]
     return min(limits, default=None)
-
-
-def _groups(root: Path) -> list[Path]:
-    """The folders of the groups of this process, and of those above them."""
-    try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        lines = []
-    mount = root / "sys/fs/cgroup"
-    folders = [mount, mount / "cpu", mount / "cpu,cpuacct"]  # where a container sees its own group
-    for line in lines:
-        _, controllers, group = line.split(":", 2)
-        place = mount / controllers if controllers else mount
-        if not controllers or "cpu" in controllers.split(","):
-            own = place / group.strip("/")
-            folders += [own, *(above for above in own.parents if above.is_relative_to(place))]
-    return folders
 
 
 def _limit(folder: Path) -> float | None:

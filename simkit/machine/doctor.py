@@ -7,12 +7,12 @@ import importlib.metadata
 import os
 import platform
 import sys
-from pathlib import Path
 from typing import Literal
 
 from simkit.errors import InputError
 from simkit.machine.compilation_cache import VARIABLE, cache_folder, fault_of
 from simkit.machine.cores import group_limit, usable_cores
+from simkit.machine.memory import available_memory
 from simkit.machine.xla_flags import VECTOR_WIDTH, has_avx512, reason_against_wide_vectors
 from simkit.version import __version__
 
@@ -154,15 +154,6 @@ def _threads() -> Check:
     limit = group_limit()
     text = "" if limit is None else f", of {os.cpu_count()} cores; the control group allows {limit:g}"
     return Check("threads", f"{usable_cores()}{text}")
-
-
-def available_memory() -> int | None:
-    """Bytes of memory that are free for programs, `None` where the system does not say."""
-    meminfo = Path("/proc/meminfo")
-    if not meminfo.exists():
-        return None
-    amounts = dict(line.split(":") for line in meminfo.read_text().splitlines())
-    return int(amounts["MemAvailable"].split()[0]) * 1024
 
 
 def _memory() -> Check:

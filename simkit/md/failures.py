@@ -11,8 +11,8 @@ from simkit_solvers import Particles
 from simkit_solvers.problems.particles import AbstractForces
 
 from simkit.errors import NumericalError
-from simkit.machine.doctor import available_memory
 from simkit.machine.freed_memory import give_back_freed_memory
+from simkit.machine.memory import available_memory
 from simkit.md.programs import on_host
 
 

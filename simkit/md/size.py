@@ -11,7 +11,7 @@ from simkit_physics.particles.listed_forces import ListedForces
 from simkit_solvers.methods.particles.particle_methods import PARTICLE_METHODS
 
 from simkit.ensemble.work import workers_on
-from simkit.machine.doctor import available_memory
+from simkit.machine.memory import available_memory
 from simkit.machine.on_each_device import local_devices
 from simkit.md.files.frame import Frame
 from simkit.md.files.xyz import write_frame
@@ -23,6 +23,7 @@ SAMPLE = 200  # particles of a frame that is written to see how long its lines a
 PER_PLACE = 104  # bytes in float64: position, momentum and force, images, mass, species, number
 # The state; particles that are sorted; those of the file and those that a stage begins with, on the host.
 COPIES = 4
+LIGHTER = "take fewer particles, a shorter cutoff, or fewer replicas at a time (ensemble.threads)"
 SUMS = 15  # numbers that are kept of each measurement: step, energies, two tensors
 
 
@@ -138,10 +139,8 @@ def size_text(sizes: dict[str, Any]) -> str:
     lines.append(f"kept: {', '.join(kept)}")
     available = sizes["memory_available_bytes"]
     if available is not None and sizes["memory_bytes"] > available:
-        lines.append(
-            f"warning: that is more than the {short_count(available)}B of memory that are available: take "
-            "fewer particles, a shorter cutoff, or fewer replicas at a time (ensemble.threads)"
-        )
+        left = short_count(available)
+        lines.append(f"warning: that is more than the {left}B of memory that are available: {LIGHTER}")
     return "\n".join(lines)
 
 

@@ -32,13 +32,17 @@ def of_replica(file: Path, replica: int) -> Path:
     return file if replica == 0 else file.with_name(f"{file.stem}.{replica}{file.suffix}")
 
 
+def files_of(simulation: ParticleSimulation) -> list[Path]:
+    """The files of positions that a run writes, by the names that were given."""
+    files = [simulation.end] if simulation.end else []
+    return files + ([simulation.trajectory.file] if simulation.trajectory else [])
+
+
 def check_trajectory(
     simulation: ParticleSimulation, overwrite: bool, target: str | os.PathLike | None
 ) -> None:
     """Raise `OutputError` where files of positions exist, or cannot be made; `target` is the dataset's."""
-    files = [simulation.end] if simulation.end else []
-    files += [simulation.trajectory.file] if simulation.trajectory else []
-    for file in files:
+    for file in files_of(simulation):
         if target is not None and os.path.realpath(file) == os.path.realpath(target):
             raise OutputError(f"{file}: is the dataset too; give the trajectory a name of its own")
         if file.suffix == STORE:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simkit.errors import InputError, MissingFileError, OutputError
-from simkit.results.incomplete import incomplete, remove
+from simkit.results.incomplete import incomplete, remove, unused
 from simkit.suggestions import missing_file
 
 if TYPE_CHECKING:  # a second to import, and checking a path needs none of it
@@ -127,12 +127,12 @@ def put_in_place(temporary: Path, path: Path) -> None:
     if not temporary.is_dir():
         os.replace(temporary, path)
         return
-    aside = path.with_name(f".{path.name}.old-{os.getpid()}")
+    aside = unused(path.with_name(f".{path.name}.old"))
     try:
         while temporary.exists():
             # A directory cannot be replaced in one call: step aside first, and back if the second step fails.
             if path.is_dir():
-                remove(aside)  # of a killed process that had the same number
+                remove(aside)
                 with contextlib.suppress(FileNotFoundError):  # another process takes it aside
                     os.rename(path, aside)
             try:

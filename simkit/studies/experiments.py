@@ -4,6 +4,7 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from simkit.ensemble.run import run_ensemble
 from simkit.ensemble.simulation import Simulation, experiment_of
 from simkit.ensemble.step_bias.coupled_steps import BIAS_PATHS, approximate_means
 from simkit.ensemble.step_bias.step_error import StepError
+from simkit.machine.memory import failures_named
+from simkit.results.claims import claimed
 from simkit.results.provenance import provenance
 from simkit.studies.checks import made
 from simkit.studies.dataset import to_dataset
@@ -28,6 +31,7 @@ from simkit.studies.study import Study, StudyPlan, check_budget, run_study
 if TYPE_CHECKING:
     import xarray as xr
 
+LIGHTER = "take fewer points (uncertainty.points) or fewer paths of each (uncertainty.paths)"
 UNUSED = "no influence: nothing in the experiment uses it"
 
 
@@ -51,11 +55,12 @@ def uncertainty(
 
         loaded.centre.check_target(out)
         check_output(out, overwrite)
-    dataset = study_experiment(loaded, progress)
-    if out is not None:
-        from simkit.results.storage import write_dataset
+    with claimed([] if out is None else [Path(out)]):
+        dataset = study_experiment(loaded, progress)
+        if out is not None:
+            from simkit.results.storage import write_dataset
 
-        write_dataset(dataset, out, overwrite)
+            write_dataset(dataset, out, overwrite)
     return dataset
 
 
@@ -69,7 +74,7 @@ def study_experiment(
     paths = (settings.paths or PATHS) if is_random(simulation) else 1
     plan = StudyPlan(**{field.name: getattr(settings, field.name) for field in dataclasses.fields(StudyPlan)})
     start = time.perf_counter()
-    with placed(experiment_of(simulation).document):
+    with placed(experiment_of(simulation).document), failures_named(LIGHTER):
         check_budget(method, plan, paths, "uncertainty.budget")
         design = simulated_design(
             simulation,

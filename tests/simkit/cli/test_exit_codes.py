@@ -20,6 +20,7 @@ from simkit.cli import app
 from simkit.cli.failures import reported
 from simkit.cli.typer_app import ELSEWHERE
 from simkit.engines.paths import PathEngine
+from simkit.results.claims import claimed
 
 EXPLOSION = """\
 model: {ode: {x: x**2}}
@@ -234,3 +235,51 @@ def test_a_folder_is_not_an_output(folder, name):
 def test_an_unknown_option_exits_with_2(folder):
     assert simkit_command("run", "small.yaml", "--fast").exit_code == 2
     assert simkit_command("rnu", "small.yaml").exit_code == 2
+
+
+def test_a_second_run_into_the_same_output_is_refused_before_it_computes(folder, monkeypatch):
+    monkeypatch.setattr(PathEngine, "run", None)
+    with claimed([folder / "small.zarr"]):
+        for command in ("run", "uncertainty"):
+            extra = ("--set", "model.sigma={uniform: [0.1, 0.3]}") if command == "uncertainty" else ()
+            result = simkit_command(command, "small.yaml", *extra)
+            assert result.exit_code == 4
+            assert re.match(r"small.zarr: is being written by another run \(process \d+", result.stderr)
+
+
+def test_leftovers_are_named_and_kept(folder):
+    (folder / ".small.tmp-4194305-0.zarr").mkdir()
+    result = simkit_command("run", "small.yaml")
+    assert result.exit_code == 0
+    assert ".small.tmp-4194305-0.zarr: was left by a run into small.zarr that was killed" in result.stderr
+    assert ".small.tmp-4194305-0.zarr" in files_in(folder)
+
+
+@pytest.mark.more
+@pytest.mark.skipif(sys.platform != "linux", reason="needs RLIMIT_AS")
+@pytest.mark.parametrize(("gigabytes", "code"), [(0.9, 4), (1.4, 2), (2.2, 4)])
+def test_too_little_memory_ends_a_run_with_a_remedy(folder, gigabytes, code):
+    """No room for jax; none for what is stored, as estimated; and an allocation that fails in a thread."""
+    limited = f"ulimit -v {int(gigabytes * 1e6)}; exec {sys.executable} -m simkit run small.yaml --quiet"
+    stored = "--set ensemble.paths=600000 --set save.paths=all --set time.steps=100 --set save.points=100"
+    done = subprocess.run(
+        ["bash", "-c", f"{limited} {stored}"], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == code, done.stderr
+    assert re.search(r"raise the limit|store fewer paths", done.stderr)
+    assert files_in(folder) == {"small.yaml"}
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_ends_what_python_cannot_interrupt(number, code):
+    script = (
+        "import hashlib, simkit.cli.failures as failures\n"
+        "failures.GRACE = 0.2\n"
+        "with failures.reported():\n"
+        "    print('busy', flush=True); hashlib.pbkdf2_hmac('sha256', b'', b'', 2**31 - 1)"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "busy\n"
+        time.sleep(0.5)  # it is busy now
+        process.send_signal(number)
+        assert process.wait(timeout=20) == code

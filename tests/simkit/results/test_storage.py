@@ -135,11 +135,12 @@ def test_a_store_that_stepped_aside_comes_back(tmp_path, monkeypatch, call, erro
 
 
 def test_a_store_of_another_process_is_replaced_too(tmp_path, monkeypatch):
-    """It comes as soon as the old one has stepped aside, and that of a killed process is there still."""
+    """It comes as soon as the old one has stepped aside. What a killed process left is not touched."""
     path, others = tmp_path / "gbm.zarr", tmp_path / "others.zarr"
     write_dataset(gbm_dataset(), path)
     write_dataset(gbm_dataset(failed=5), others)
-    (tmp_path / f".gbm.zarr.old-{os.getpid()}" / "S").mkdir(parents=True)
+    left = f".gbm.zarr.old-{os.getpid()}-0"
+    (tmp_path / left / "S").mkdir(parents=True)
     rename = os.rename
 
     def meanwhile(source, target):
@@ -150,7 +151,7 @@ def test_a_store_of_another_process_is_replaced_too(tmp_path, monkeypatch):
     monkeypatch.setattr(storage.os, "rename", meanwhile)
     own = gbm_dataset(failed=37)
     write_dataset(own, path, overwrite=True)
-    assert listing(tmp_path) == ["gbm.zarr"]
+    assert listing(tmp_path) == [left, "gbm.zarr"]
     xr.testing.assert_identical(read_dataset(path), own)
 
 
