@@ -1,13 +1,17 @@
-"""A progress bar on stderr: paths done, paths per second, time left. Only on a terminal."""
+"""Progress on stderr: a bar on a terminal, and how long a long run will take."""
 
 import contextlib
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
+
+OBSERVED = 2.0  # seconds of a run by which it is known how long it will take
+LONG = 60.0  # seconds of a run that says so
 
 
 def short_count(number: float) -> str:
@@ -42,15 +46,63 @@ class SpeedColumn(ProgressColumn):
         return Text(f"{short_count(speed)}/s" if speed else "")
 
 
+class Forecast:
+    """How long a run will take, by what it has done in its first seconds."""
+
+    def __init__(self) -> None:
+        self._first: tuple[float, int] | None = None
+
+    def left(self, done: int, total: int) -> float | None:
+        """The seconds that are left, where so much is done; None until `OBSERVED` seconds are known."""
+        now = time.perf_counter()
+        if done >= total:
+            return 0.0
+        if self._first is None:
+            self._first = now, done
+        start, before = self._first
+        if now - start < OBSERVED or done == before:
+            return None
+        return (total - done) * (now - start) / (done - before)
+
+
+def duration(seconds: float) -> str:
+    """How long: `less than a minute`, `about 5 minutes`, `about 3 hours`."""
+    for size, unit in ((86400, "day"), (3600, "hour"), (60, "minute")):
+        if seconds >= size:
+            return f"about {counted(round(seconds / size), unit)}"
+    return "less than a minute"
+
+
 @contextlib.contextmanager
-def progress_bar(enabled: bool, what: str = "paths") -> Iterator[Callable[[int, int], None] | None]:
+def progress_bar(
+    enabled: bool, what: str = "paths", lost: str = ""
+) -> Iterator[Callable[[int, int], None] | None]:
     """Yield a callback `(done, total)` of paths, or `what`, that moves a bar; None if nobody would see it.
 
-    Nobody would when `enabled` is False or stderr is not a terminal. The bar disappears at the end.
+    Nobody would when `enabled` is False. The bar is on stderr where that is a terminal, and disappears at the
+    end; a run of more than a minute says there how long it will take, and what would be `lost`, if anything.
     """
-    if not enabled or not sys.stderr.isatty():
+    if not enabled:
         yield None
         return
+    with _bar(what) if sys.stderr.isatty() else contextlib.nullcontext() as advance:
+        forecast, said = Forecast(), False
+
+        def show(done: int, total: int) -> None:
+            nonlocal said
+            if advance is not None:
+                advance(done, total)
+            left = None if said else forecast.left(done, total)
+            if left is not None:
+                said = True
+                if left >= LONG:
+                    print(f"note: {duration(left)} to go{lost and f'; {lost}'}", file=sys.stderr)
+
+        yield show
+
+
+@contextlib.contextmanager
+def _bar(what: str) -> Iterator[Callable[[int, int], None]]:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simkit.cli.failures import end_on_unresolved, print_json, reported
+from simkit.cli.failures import end_on_unresolved, leave_at_once, print_json, reported
 from simkit.cli.options import (
     AsJson,
     ChosenVariants,
@@ -22,12 +22,15 @@ from simkit.cli.options import (
 from simkit.cli.outputs import Outputs
 from simkit.cli.prepare import prepare
 from simkit.cli.typer_app import app
-from simkit.progress import progress_bar
+from simkit.progress import duration, progress_bar
 
 if TYPE_CHECKING:
     import xarray as xr
 
     from simkit.engines.loaded import Loaded
+
+
+LOST = "nothing but the table is kept: to keep the results give --out FILE.zarr, or output: in the file"
 
 
 @app.command()
@@ -43,12 +46,15 @@ def run(
     as_json: AsJson = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Report steps, memory and disk space without running."),
+        typer.Option(
+            "--dry-run",
+            help="Report steps, memory, disk space, and how long a run takes, by running its first seconds.",
+        ),
     ] = False,
 ) -> None:
     """Run an experiment: print a table with error bars, write the dataset and a picture next to it."""
     with reported(as_json):
-        prepare(quiet, keep=not dry_run)
+        prepare(quiet)
         from simkit.engines.loaded import load_each
         from simkit.results.storage import check_place
 
@@ -64,7 +70,8 @@ def run(
         loaded.check_files(target, overwrite)
         outputs.import_meanwhile()
         with outputs.claimed(loaded.files(target)):
-            with progress_bar(enabled=not (quiet or as_json), what=loaded.engine.counted) as progress:
+            lost = "" if target else LOST
+            with progress_bar(not (quiet or as_json), loaded.engine.counted, lost) as progress:
                 dataset = loaded.run(progress)
             table = loaded.engine.table()
             from simkit.results.step_notes import all_unresolved
@@ -78,13 +85,23 @@ def run(
 
 
 def _print_estimate(loaded: "Loaded", target: Path | None, as_json: bool) -> None:
+    from simkit.engines.pilot import Pilot
+
     each = {name: loaded.engine.size(simulation) for name, simulation in loaded.each.items()}
+    if not as_json:
+        for name, sizes in each.items():
+            text = loaded.engine.size_text(sizes)
+            print(f"variant {name}: {text}" if name else text, flush=True)
+    pilot = Pilot(loaded)
     if as_json:
-        print_json(each.get("", {"variants": each}) | {"output": target and str(target)})
-        return
-    for name, sizes in each.items():
-        text = loaded.engine.size_text(sizes)
-        print(f"variant {name}: {text}" if name else text)
+        more = {"seconds": pilot.seconds, "output": target and str(target)}
+        print_json(each.get("", {"variants": each}) | more)
+    elif pilot.seconds is None:
+        print(f"how long it takes is not known: {pilot.why}")
+    else:
+        print(f"{duration(pilot.seconds)} on this machine" + ("" if target else f"; {LOST}"))
+    if pilot.busy:
+        leave_at_once(0)
 
 
 def _warn_of_failures(dataset: "xr.Dataset") -> None:

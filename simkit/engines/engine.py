@@ -81,6 +81,10 @@ class AbstractEngine(ABC, Generic[Built]):
     def check_target(self, each: Mapping[str, Built], target: Target) -> None:
         """Raise `InputError` where the file for the results cannot hold all of them."""
 
+    def pilot(self, simulation: Built) -> Built:
+        """The simulation without the files that a run writes beside its dataset."""
+        return simulation
+
     def files(self, simulation: Built) -> list[Path]:
         """The files that a run writes beside its dataset, by the names that were given."""
         return []

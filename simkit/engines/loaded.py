@@ -37,6 +37,10 @@ class Loaded:
         """Raise `InputError` where the file for the results cannot hold all of them."""
         self.engine.check_target(self.each, target)
 
+    def pilot(self) -> "Loaded":
+        """The same without the files that a run writes beside its dataset."""
+        return Loaded(self.engine, {name: self.engine.pilot(one) for name, one in self.each.items()})
+
     def files(self, target: Target) -> list[Path]:
         """The files that a run writes: its dataset, and what the engine writes beside it."""
         beside = {file for one in self.each.values() for file in self.engine.files(one)}

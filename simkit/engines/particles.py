@@ -1,5 +1,6 @@
 """Molecular dynamics, as commands and Python functions see it."""
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -66,6 +67,9 @@ class ParticleEngine(AbstractEngine[ParticleSimulation]):
         from simkit.md.size import size_text
 
         return size_text(sizes)
+
+    def pilot(self, simulation: ParticleSimulation) -> ParticleSimulation:
+        return dataclasses.replace(simulation, trajectory=None, end=None)
 
     def files(self, simulation: ParticleSimulation) -> list[Path]:
         from simkit.md.trajectory import files_of

@@ -119,8 +119,7 @@ class TestRun:
         )
         assert files_in(folder) == {"small.yaml"}
 
-    def test_dry_run_says_how_much_and_does_nothing(self, folder, monkeypatch):
-        monkeypatch.setattr(simkit.engines.paths, "run_ensemble", None)
+    def test_dry_run_says_how_much_and_writes_nothing(self, folder, monkeypatch):
         arguments = ("run", "small.yaml", "--dry-run", "--set", "save.paths=50", "--set", "save.points=4")
         sizes = json.loads(simkit_command(*arguments, "--json").stdout)
         assert (sizes["steps"], sizes["path_steps"], sizes["saved_times"]) == (4, 800, 5)

@@ -1,8 +1,6 @@
-"""The machine: vector width, known-bad jax, progress on a terminal."""
+"""The machine: vector width, known-bad jax."""
 
-import io
 import os
-import re
 import sys
 
 import jax
@@ -10,7 +8,6 @@ import pytest
 from user_code import user_jit
 
 from simkit.machine import doctor, xla_flags
-from simkit.progress import progress_bar, short_count
 
 CPUINFO = "processor\t: 0\nmodel name\t: avx512f in a name only\nflags\t\t: fpu sse2 avx2{}\n"
 
@@ -106,49 +103,3 @@ def test_doctor_warns_of_versions_known_to_be_bad(monkeypatch, version):
         assert finding.status == "warning"
         assert finding.value.startswith(f"{version}: ")
     assert doctor._version("numpy").status == "ok"
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def test_progress_shows_paths_and_speed_on_a_terminal_only(monkeypatch):
-    terminal, file = Terminal(), io.StringIO()
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.setattr(sys, "stderr", terminal)
-    with progress_bar(enabled=True) as advance:
-        advance(1_250_000, 5_000_000)
-    assert "1.25M/5M paths" in terminal.getvalue()
-    assert re.search(r"[0-9]/s", terminal.getvalue()) is None  # of one chunk nothing is known yet
-    with progress_bar(enabled=False) as advance:
-        assert advance is None
-    monkeypatch.setattr(sys, "stderr", file)
-    with progress_bar(enabled=True) as advance:
-        assert advance is None
-    assert file.getvalue() == ""
-
-
-def test_progress_shows_speed_and_time_left(monkeypatch):
-    """A hundred paths a second, and three hundred to go."""
-    seconds, terminal = [0.0], Terminal()
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr("rich.console.monotonic", lambda: seconds[0])
-    with progress_bar(enabled=True) as advance:
-        assert advance is not None
-        for done in (100, 200, 300):
-            seconds[0] += 1
-            advance(done, 600)
-    assert " 300/600 paths" in terminal.getvalue()
-    assert " 100/s" in terminal.getvalue()
-    assert "0:00:03" in terminal.getvalue()
-
-
-@pytest.mark.parametrize(
-    ("number", "text"), [(0, "0"), (999, "999"), (12_500, "12.5k"), (3.2e6, "3.2M"), (1.1e9, "1.1G")]
-)
-def test_counts_are_short(number, text):
-    assert short_count(number) == text

@@ -1,0 +1,51 @@
+"""How long a run will take, from its first seconds."""
+
+import threading
+import time
+
+from simkit.engines.loaded import Loaded
+from simkit.errors import SimkitError
+from simkit.progress import Forecast
+
+PATIENCE = 30.0  # seconds in which a run must have done a part
+
+
+class _KnownError(Exception):
+    """Enough of the run is done."""
+
+
+class Pilot:
+    """A run that is stopped as soon as it is known how long it will take, and gives nothing else.
+
+    `seconds` is None where that is not known, for the reason `why`.
+    """
+
+    seconds: float | None = None
+    why = f"it has not got anywhere in {PATIENCE:.0f} seconds"
+
+    def __init__(self, loaded: Loaded):
+        self._loaded, self._forecast = loaded, Forecast()
+        self._start = time.perf_counter()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        self._thread.join(PATIENCE)
+
+    @property
+    def busy(self) -> bool:
+        """Whether the run goes on, as nothing could stop it."""
+        return self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            self._loaded.pilot().run(self._progress)
+            self.seconds = time.perf_counter() - self._start
+        except _KnownError:
+            pass
+        except SimkitError as error:
+            self.why = f"it fails: {error}"
+
+    def _progress(self, done: int, total: int) -> None:
+        left = self._forecast.left(done, total)
+        if left:
+            self.seconds = time.perf_counter() - self._start + left
+            raise _KnownError

@@ -1,0 +1,70 @@
+"""How long a run will take is known from its first seconds, of which nothing is left."""
+
+import json
+
+from command import EXPERIMENT, files_in, simkit_command
+from md_examples import fluid
+
+from simkit.engines import pilot
+from simkit.engines.loaded import load_each
+from simkit.engines.pilot import Pilot
+
+PATHS = {
+    "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
+    "initial": {"S": 100.0},
+    "time": {"t1": 1.0, "steps": 4},
+    "ensemble": {"paths": 200, "seed": 1},
+}
+
+
+@pytest.fixture
+def patient(monkeypatch):
+    """A busy machine takes its time to compile."""
+    monkeypatch.setattr(pilot, "PATIENCE", 600.0)
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_long_run_is_stopped_and_its_time_is_known():
+    large = {"ensemble": {"paths": 4_000_000_000}, "time": {"t1": 1.0, "steps": 1000}}
+    stopped = Pilot(load_each(PATHS | large))
+    assert stopped.seconds > 600
+    assert not stopped.busy
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_short_run_has_been_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    loaded = load_each(fluid(save__trajectory={"every": 10, "file": "a.xyz"}, save__end="end.xyz"))
+    assert loaded.files("a.zarr")
+    assert Pilot(loaded).seconds > 0
+    assert not files_in(tmp_path)
+
+
+@pytest.mark.usefixtures("patient")
+def test_why_it_is_not_known():
+    growing = {"model": {"ode": {"x": "x**2"}}, "initial": {"x": 1.0}, "solver": "Euler"}
+    failing = Pilot(load_each(growing | {"time": {"t1": 100.0, "steps": 100}}))
+    assert failing.seconds is None
+    assert failing.why.startswith("it fails: ")
+
+
+def test_patience_ends(monkeypatch):
+    monkeypatch.setattr(pilot, "PATIENCE", 0.0)
+    late = Pilot(load_each(PATHS))
+    assert (late.seconds, late.busy) == (None, True)
+    late._thread.join()
+
+
+@pytest.mark.usefixtures("patient")
+def test_dry_run_says_how_long(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "small.yaml").write_text(EXPERIMENT)
+    assert simkit_command("run", "small.yaml", "--dry-run").stdout.endswith(
+        "\nless than a minute on this machine\n"
+    )
+    assert json.loads(simkit_command("run", "small.yaml", "--dry-run", "--json").stdout)["seconds"] > 0
+    kept = simkit_command("run", "small.yaml", "--dry-run", "--set", "output=null").stdout
+    assert kept.endswith(
+        "; nothing but the table is kept: to keep the results give --out FILE.zarr, or output: in the file\n"
+    )
+    assert files_in(tmp_path) == {"small.yaml"}

@@ -1,0 +1,97 @@
+"""Progress on a terminal, and how long a run will take."""
+
+import io
+import re
+import sys
+
+import pytest
+
+import simkit.progress
+from simkit.progress import Forecast, duration, progress_bar, short_count
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that is moved by hand."""
+    now = [100.0]
+    monkeypatch.setattr(simkit.progress.time, "perf_counter", lambda: now[0])
+    return now
+
+
+def test_a_steady_run_takes_as_long_as_is_left_at_its_rate(clock):
+    """What came before the first part, such as compilation, does not count."""
+    forecast = Forecast()
+    assert forecast.left(50, 1000) is None
+    clock[0] += 1
+    assert forecast.left(60, 1000) is None  # too early
+    clock[0] += 2
+    assert forecast.left(80, 1000) == pytest.approx((1000 - 80) / 10)
+    assert forecast.left(1000, 1000) == 0
+
+
+@pytest.mark.parametrize(("hours", "said"), [(2, "about 2 hours"), (0.005, "")])
+@pytest.mark.parametrize("lost", ["", "nothing is kept"])
+def test_a_run_says_once_that_it_is_long_and_keeps_nothing(clock, capsys, hours, said, lost):
+    total = int(1e6)
+    with progress_bar(True, "paths", lost) as show:
+        for done in range(0, 20_000, 4_000):
+            show(done, total)
+            clock[0] += 3600 * hours * 4_000 / total
+            clock[0] += 0 if hours > 1 else 1e-9
+    expected = f"note: {said} to go{lost and '; ' + lost}\n" if said else ""
+    assert capsys.readouterr().err == expected
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(20, "less than a minute"), (61, "about 1 minute"), (5400, "about 2 hours"), (1e6, "about 12 days")],
+)
+def test_durations_in_words(seconds, text):
+    assert duration(seconds) == text
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_progress_shows_paths_and_speed_on_a_terminal_only(monkeypatch):
+    terminal, file = Terminal(), io.StringIO()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with progress_bar(enabled=True) as advance:
+        advance(1_250_000, 5_000_000)
+    assert "1.25M/5M paths" in terminal.getvalue()
+    assert re.search(r"[0-9]/s", terminal.getvalue()) is None  # of one chunk nothing is known yet
+    with progress_bar(enabled=False) as advance:
+        assert advance is None
+    monkeypatch.setattr(sys, "stderr", file)
+    with progress_bar(enabled=True) as advance:
+        assert advance is not None
+        advance(1_250_000, 5_000_000)
+    assert file.getvalue() == ""
+
+
+def test_progress_shows_speed_and_time_left(monkeypatch):
+    """A hundred paths a second, and three hundred to go."""
+    seconds, terminal = [0.0], Terminal()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr("rich.console.monotonic", lambda: seconds[0])
+    with progress_bar(enabled=True) as advance:
+        assert advance is not None
+        for done in (100, 200, 300):
+            seconds[0] += 1
+            advance(done, 600)
+    assert " 300/600 paths" in terminal.getvalue()
+    assert " 100/s" in terminal.getvalue()
+    assert "0:00:03" in terminal.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(0, "0"), (999, "999"), (12_500, "12.5k"), (3.2e6, "3.2M"), (1.1e9, "1.1G")]
+)
+def test_counts_are_short(number, text):
+    assert short_count(number) == text
