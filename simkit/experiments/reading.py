@@ -75,11 +75,11 @@ def read_particles(diagnostics: Diagnostics, root: type[ParticleExperiment]) -> 
     return experiment
 
 
-def add_unreadable(paths: Collection[KeyPath], diagnostics: Diagnostics) -> None:
+def add_unreadable(paths: Collection[KeyPath], diagnostics: Diagnostics, root: Root) -> None:
     """Add the errors in values at or below some paths that show without the rest of the document."""
-    reading = _Reading(diagnostics)
+    reading = _Reading(diagnostics, root)
     try:
-        Experiment.model_validate(diagnostics.document.data)
+        root.model_validate(diagnostics.document.data)
     except ValidationError as error:
         for entry in error.errors(include_url=False):
             where = tuple(part for part in entry["loc"] if part not in TAGS)

@@ -4,6 +4,7 @@ import pytest
 from md_examples import MIXTURE, fluid, problems
 
 import simkit
+from simkit.engines.loaded import load_each
 
 MISTAKES = {
     "no potential": (
@@ -261,6 +262,12 @@ MISTAKES = {
 @pytest.mark.parametrize(("changes", "message"), MISTAKES.values(), ids=MISTAKES)
 def test_a_mistake_is_named_with_its_place_value_and_remedy(changes, message):
     assert any(line.startswith(message) for line in problems(fluid(**changes))), problems(fluid(**changes))
+
+
+def test_a_cutoff_of_more_than_a_box_is_a_remark():
+    (remark,) = load_each(fluid(potential__cutoff=5.2)).remarks
+    assert remark.startswith("potential.cutoff: is 1.01 times the least width of the box, 5.12993: ")
+    assert not load_each(fluid(potential__cutoff=5.1)).remarks
 
 
 def test_all_mistakes_are_named_at_their_places_in_the_file(tmp_path):
