@@ -53,8 +53,12 @@ def build_each(
     """
     if VARIANTS not in document.data:
         if chosen:
-            name = next(iter(chosen))
-            raise InputError(f"there is no variant {shown(name)}: the experiment has no variants")
+            name = shown(next(iter(chosen)))
+            file = f"{document.name}: " if document.name else ""
+            raise InputError(
+                f"{file}there is no variant {name}: the experiment has no variants; leave {name} out, or "
+                "add a section such as variants: {low: {model.sigma: 0.1}, high: {model.sigma: 0.4}}"
+            )
         return {"": build(document)}
     changes = _changes(document, chosen)
     _refuse_unused(document, changes, root)

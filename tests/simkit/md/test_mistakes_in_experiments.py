@@ -194,6 +194,11 @@ MISTAKES = {
     "dt": ({"time__dt": 0.0}, "time.dt: must be > 0, got 0"),
     "no dt": ({"time": {"steps": 10}}, "time.dt: is missing"),
     "t1": ({"time__t1": 1.0}, "time.t1: unknown key; write dt and steps"),
+    "points": ({"save__points": 7}, "save.points: unknown key; in molecular dynamics save.every is"),
+    "NVE": ({"solver": "NVE"}, "solver: unknown method 'NVE' of molecular dynamics; use VelocityVerlet"),
+    "NVT": ({"solver": "NVT"}, "solver: unknown method 'NVT' of molecular dynamics; use BAOAB or Nose"),
+    "NPT": ({"solver": "NPT"}, "solver: unknown method 'NPT' of molecular dynamics; use one of BAOAB or"),
+    "RK4": ({"solver": "RK4"}, "solver: unknown method 'RK4' of molecular dynamics; use VelocityVerlet"),
     "every": ({"save__every": 7}, "save.every: must divide the 40 steps, got 7; 5 would do"),
     "trajectory": (
         {"save__trajectory": {"file": "a.xyz", "every": 15}},
