@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from simkit.cli.failures import print_json, reported
+from simkit.cli.failures import print_json, reported, warn
 from simkit.cli.options import AsJson, ChosenVariants, ExperimentFile, Overrides
 from simkit.cli.typer_app import app
 from simkit.machine.process import tune_process
@@ -32,6 +32,7 @@ def validate(
             about = {"uncertain": list(uncertain.distributions), "method": uncertain.settings.method}
         else:
             loaded, about = load_each(experiment, overrides or [], variant), {}
+        warn(loaded.remarks)
         engine = loaded.engine
         _check_place_of(loaded.output)
         if as_json:

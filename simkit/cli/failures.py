@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import FrameType
 from typing import NoReturn
 
@@ -53,6 +53,12 @@ def reported(as_json: bool = False) -> Iterator[None]:
             if as_json:
                 print_json({"error": {"kind": type(error).__name__, "message": str(error), "problems": []}})
             raise
+
+
+def warn(remarks: Iterable[str]) -> None:
+    """Print remarks as warnings on stderr."""
+    for remark in remarks:
+        print(f"warning: {remark}", file=sys.stderr)
 
 
 def end_on_unresolved(notes: list[str], say: bool) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simkit.cli.failures import end_on_unresolved, leave_at_once, print_json, reported
+from simkit.cli.failures import end_on_unresolved, leave_at_once, print_json, reported, warn
 from simkit.cli.options import (
     AsJson,
     ChosenVariants,
@@ -60,6 +60,7 @@ def run(
 
         loaded = load_each(experiment, with_threads(overrides, threads), variant)
         target = out or loaded.output
+        warn(() if quiet else loaded.remarks)
         loaded.check_target(target)
         if dry_run:
             if target:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from simkit.cli.failures import end_on_unresolved, reported
+from simkit.cli.failures import end_on_unresolved, reported, warn
 from simkit.cli.options import (
     AsJson,
     ChosenVariants,
@@ -65,6 +65,7 @@ def sensitivity(
 
         given = with_threads(overrides, threads) + _as_overrides(wrt, check)
         loaded = load_each(experiment, given, variant)
+        warn(() if quiet else loaded.remarks)
         loaded.check_target(out)
         unused = loaded.output
         if out is None and unused is not None and not quiet:

@@ -1,6 +1,6 @@
 """`simkit uncertainty`: which of the uncertain parameters matter, and what they do to the output."""
 
-from simkit.cli.failures import reported
+from simkit.cli.failures import reported, warn
 from simkit.cli.options import (
     AsJson,
     ExperimentFile,
@@ -36,6 +36,7 @@ def uncertainty(
         from simkit.studies.plan import load_uncertain
 
         loaded = load_uncertain(experiment, with_threads(overrides, threads))
+        warn(() if quiet else loaded.centre.remarks)
         target = out or loaded.centre.output
         loaded.centre.check_target(target)
         outputs = Outputs.checked(target, no_plot, overwrite, quiet, as_json)

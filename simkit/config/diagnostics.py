@@ -60,6 +60,12 @@ class Diagnostics:
         except SettingError as error:
             self.add(error.path, str(error), at_key=error.at_key)
 
+    def remark(self, path: KeyPath, message: str, *, at_key: bool = False) -> None:
+        """Say something of the value at `path`, or of the key, which does not stop the run."""
+        remarks = Diagnostics(self.document, with_text=False)
+        remarks.add(path, message, at_key=at_key)
+        self.document.remarks += [line for _, _, line in remarks.entries]
+
     def add_missing(self, path: KeyPath, message: str) -> None:
         """Add that something is not there, unless it was there and has been complained about."""
         if not self.at_or_below(path):

@@ -21,7 +21,7 @@ class Document:
     """Plain data with the places it came from; `diagnostics` are what was wrong with the text, by key path.
 
     `folder` is where the files that it names are looked for. `options` are the places of values from outside,
-    as `--set model.sigma`.
+    as `--set model.sigma`. `remarks` are what should be said of an experiment that can run.
     """
 
     data: Any
@@ -31,6 +31,7 @@ class Document:
     keys: dict[KeyPath, Mark] = dataclasses.field(default_factory=dict)
     options: dict[KeyPath, str] = dataclasses.field(default_factory=dict)
     diagnostics: list[Diagnostic] = dataclasses.field(default_factory=list)
+    remarks: list[str] = dataclasses.field(default_factory=list)
 
 
 def read_document(source: str | os.PathLike | Mapping[str, Any]) -> Document:

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from simkit.config.documents import Document
+from simkit.config.settings.places import Root
 from simkit.errors import InputError, NumericalError
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ class AbstractEngine(ABC, Generic[Built]):
     @abstractmethod
     def build(self, document: Document) -> Built:
         """The simulation of a document without variants. Raises `InputError` that lists every error."""
+
+    @abstractmethod
+    def root(self) -> Root:
+        """The sections of a document."""
 
     @abstractmethod
     def fitted(self, each: dict[str, Built]) -> dict[str, Built]:

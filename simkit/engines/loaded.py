@@ -10,7 +10,8 @@ from simkit.config.overrides import Overrides, opened
 from simkit.config.settings.places import is_particles
 from simkit.engines.engine import AbstractEngine, Progress, Target
 from simkit.errors import InputError
-from simkit.experiments.variants import build_each
+from simkit.experiments.constants import remark_unused
+from simkit.experiments.variants import build_each, labelled
 from simkit.machine.memory import failures_named
 
 if TYPE_CHECKING:
@@ -32,6 +33,14 @@ class Loaded:
         """Where the file says that the dataset goes."""
         output = self.engine.experiment(next(iter(self.each.values()))).output
         return None if output is None else Path(output)
+
+    @property
+    def remarks(self) -> list[str]:
+        """What should be said of the file, though it can run, with the place of each."""
+        documents = {name: self.engine.experiment(one).document for name, one in self.each.items()}
+        file = next(iter(documents.values())).name
+        remarks = {name: document.remarks for name, document in documents.items()}
+        return list(dict.fromkeys(remarks[""])) if "" in remarks else labelled(file, remarks, len(remarks))
 
     def check_target(self, target: Target) -> None:
         """Raise `InputError` where the file for the results cannot hold all of them."""
@@ -112,7 +121,8 @@ def load_each(source: Any, overrides: Overrides = (), chosen: Iterable[str] | No
     """
     document = opened(source, overrides)
     engine = _engine_of(document)
-    each = build_each(document, None if chosen is None else list(chosen), engine.build)
+    remark_unused(document)
+    each = build_each(document, None if chosen is None else list(chosen), engine.build, engine.root())
     return Loaded(engine, engine.fitted(each))
 
 

@@ -32,6 +32,11 @@ class ParticleEngine(AbstractEngine[ParticleSimulation]):
     def build(self, document: Document) -> ParticleSimulation:
         return simulation_of(document)
 
+    def root(self) -> type[ParticleExperiment]:
+        from simkit.md.experiment_section import particle_experiment
+
+        return particle_experiment()
+
     def fitted(self, each: dict[str, ParticleSimulation]) -> dict[str, ParticleSimulation]:
         return fitted(each)
 

@@ -35,6 +35,9 @@ class PathEngine(AbstractEngine[Simulation]):
     def build(self, document: Document) -> Simulation:
         return simulation_of(document)
 
+    def root(self) -> type[Experiment]:
+        return Experiment
+
     def fitted(self, each: dict[str, Simulation]) -> dict[str, Simulation]:
         return fitted(each)
 

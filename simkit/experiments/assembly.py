@@ -161,11 +161,14 @@ class _Assembly:
         """How the grid follows from t0 and t1, and what the run cannot do on it."""
         experiment, constants, diagnostics = self.experiment, self.constants, self.diagnostics
         make_grid: MakeGrid | None = None
+        unsolved = self.solver is None and experiment.solver is not None
+        if "reactions" in diagnostics.written("model") and (experiment.model is None or unsolved):
+            return None  # the keys of time depend on the solver, which is wrong or not known
         if not self.jumps:
             refuse_out_of_range(self.initial, self.problem, constants)
         if self.jumps:
-            if self.plan is not None and not isinstance(self.problem, AbstractReactionNetwork | None):
-                return None  # the solver is not for this model, which has been said
+            if self.plan is None or not isinstance(self.problem, AbstractReactionNetwork | None):
+                return None  # the model is wrong, or the solver not for it, which has been said
             make_grid = plan_jumps(experiment.time, experiment.save, diagnostics)
             refuse_jumps(experiment.solver, self.initial, experiment.observe, constants)
         elif self.adaptive:

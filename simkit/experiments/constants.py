@@ -2,12 +2,13 @@
 
 import copy
 import math
+import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from simkit.closed_forms import CLOSED_FORMS
 from simkit.config.diagnostics import Diagnostics
-from simkit.config.documents import KeyPath
+from simkit.config.documents import Document, KeyPath
 from simkit.expressions import Expression, ExpressionError, check_name, compile_expression, name_expression
 
 OWN = ("the constants",)  # no names: these hold a space
@@ -140,3 +141,20 @@ class Constants:
         for name, expression in self.expressions.items():
             values[name] = given[name] if name in given else expression(values)
         return values
+
+
+def remark_unused(document: Document) -> None:
+    """Say which constants no expression of the document uses, in a variant or outside."""
+    diagnostics = Diagnostics(document, with_text=False)
+    used, message = _words(document.data), "no expression uses it; use it, or remove it"
+    for name in diagnostics.written("constants"):
+        if name not in used:
+            diagnostics.remark(("constants", name), message, at_key=True)
+
+
+def _words(value: Any) -> set[str]:
+    """The words in all texts of a document, but for its keys."""
+    if isinstance(value, str):
+        return set(re.findall(r"\w+", value))
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return {word for part in parts for word in _words(part)}

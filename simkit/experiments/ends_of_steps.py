@@ -37,8 +37,8 @@ def increasing_times(
 
 def inside_a_step(
     times: Sequence[float], ends: tuple[float, float], steps: int | None, otherwise: str, key: str = "steps"
-) -> str | None:
-    """What is wrong with the first of the times that is not the end of a step, and the remedy.
+) -> tuple[int, str] | None:
+    """The first of the times that is not the end of a step: which it is, and the message with the remedy.
 
     With the key `points` it is a saved interval in place of a step. Steps without a number end at all times.
     """
@@ -50,8 +50,8 @@ def inside_a_step(
         return None
     near = _nearest_steps(fractions, steps)
     remedy = f"{key}: {' or '.join(map(str, near))}" if near else f"{otherwise}, or more {key}"
-    wrong = next(s for s in fractions if not _on_steps(np.asarray([s]), steps))
-    return f"the time {t0 + wrong * span:g} is inside one of the {steps} {INTERVALS[key]}; use {remedy}"
+    wrong = next(i for i, s in enumerate(fractions) if not _on_steps(np.asarray([s]), steps))
+    return wrong, f"the time {times[wrong]:g} is inside one of the {steps} {INTERVALS[key]}; use {remedy}"
 
 
 def _on_steps(fractions: np.ndarray, steps: int) -> bool:

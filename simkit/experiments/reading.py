@@ -5,6 +5,7 @@ import difflib
 from collections.abc import Collection, Mapping
 from typing import Any, TypeVar, get_type_hints
 
+import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from simkit.config.diagnostics import Diagnostics, key_text
@@ -32,10 +33,16 @@ REMEDIES: dict[Root, dict[KeyPath, str]] = {
     Experiment: {
         ("time", "dt"): "; write steps, the number of them from t0 to t1",
         ("potential",): "; it is for molecular dynamics, which needs system too",
+        ("dtype",): "; write precision: float32 or float64",
     },
     ParticleExperiment: {
         ("time", "t1"): "; write dt and steps, the length and the number of steps",
         ("model",): "; in molecular dynamics potential says how particles interact",
+        ("dtype",): "; write precision: float32, mixed or float64",
+        (
+            "save",
+            "points",
+        ): "; in molecular dynamics save.every is the steps from one measurement to the next",
         ("initial",): "; in molecular dynamics system says where particles begin",
         ("sensitivity", "check"): "; in molecular dynamics compare variants at two values",
         ("sensitivity", "method"): "; in molecular dynamics there is one, fluctuations",
@@ -75,11 +82,11 @@ def read_particles(diagnostics: Diagnostics, root: type[ParticleExperiment]) -> 
     return experiment
 
 
-def add_unreadable(paths: Collection[KeyPath], diagnostics: Diagnostics) -> None:
+def add_unreadable(paths: Collection[KeyPath], diagnostics: Diagnostics, root: Root) -> None:
     """Add the errors in values at or below some paths that show without the rest of the document."""
-    reading = _Reading(diagnostics)
+    reading = _Reading(diagnostics, root)
     try:
-        Experiment.model_validate(diagnostics.document.data)
+        root.model_validate(diagnostics.document.data)
     except ValidationError as error:
         for entry in error.errors(include_url=False):
             where = tuple(part for part in entry["loc"] if part not in TAGS)
@@ -186,8 +193,17 @@ class _Reading:
             return "a mapping such as {type: GBM, mu: 0.05, sigma: 0.2}"
         section = self.section(path)
         if section is None:
-            return "a mapping of names to values"
+            return f"a mapping of names to values{self.example(path)}"
         return f"a mapping with the keys {', '.join(section.model_fields)}"
+
+    def example(self, path: KeyPath) -> str:
+        """`, such as {decay: {equation: X -> 0, rate: mu}}`, where the key at a path has an example."""
+        section = self.section(path[:-1]) if path else None
+        field = section.model_fields.get(str(path[-1])) if section else None
+        if field is None or not field.examples:
+            return ""
+        text = yaml.safe_dump(field.examples[0], default_flow_style=True, sort_keys=False, width=1000)
+        return f", such as {text.strip()}"
 
 
 def _distributions(value: Any, path: KeyPath) -> list[KeyPath]:

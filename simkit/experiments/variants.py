@@ -12,6 +12,7 @@ from simkit.config.diagnostics import Diagnostics
 from simkit.config.documents import Document, KeyPath
 from simkit.config.overrides import Overrides, opened, replace_key
 from simkit.config.settings import Experiment, ParticleExperiment
+from simkit.config.settings.places import Root
 from simkit.ensemble.simulation import Simulation
 from simkit.errors import InputError
 from simkit.experiments.experiment import VARIANTS, simulation_of
@@ -41,19 +42,26 @@ def the_only(each: dict[str, Built]) -> Built:
 
 
 def build_each(
-    document: Document, chosen: Collection[str] | None, build: Callable[[Document], Built]
+    document: Document,
+    chosen: Collection[str] | None,
+    build: Callable[[Document], Built],
+    root: Root = Experiment,
 ) -> dict[str, Built]:
     """What `build` makes of each variant wanted, by name. Raises one error for all variants.
 
-    Without variants the document is built, and its name is "".
+    Without variants the document is built, and its name is "". `root` are the sections of a document.
     """
     if VARIANTS not in document.data:
         if chosen:
-            name = next(iter(chosen))
-            raise InputError(f"there is no variant {shown(name)}: the experiment has no variants")
+            name = shown(next(iter(chosen)))
+            file = f"{document.name}: " if document.name else ""
+            raise InputError(
+                f"{file}there is no variant {name}: the experiment has no variants; leave {name} out, or "
+                "add a section such as variants: {low: {model.sigma: 0.1}, high: {model.sigma: 0.4}}"
+            )
         return {"": build(document)}
     changes = _changes(document, chosen)
-    _refuse_unused(document, changes)
+    _refuse_unused(document, changes, root)
     result: dict[str, Built] = {}
     problems: dict[str, list[str]] = {}
     for name in changes:
@@ -62,7 +70,7 @@ def build_each(
         except InputError as error:
             problems[name] = error.problems
     if problems:
-        raise InputError(_labelled(document, problems, len(changes)))
+        raise InputError(labelled(document.name, problems, len(changes)))
     return result
 
 
@@ -128,7 +136,7 @@ def _changes(document: Document, chosen: Collection[str] | None) -> dict[str, di
     return result
 
 
-def _refuse_unused(document: Document, changes: Mapping[str, Mapping[KeyPath, tuple]]) -> None:
+def _refuse_unused(document: Document, changes: Mapping[str, Mapping[KeyPath, tuple]], root: Root) -> None:
     """Raise `InputError` for values that every variant replaces: options, and what could not be read."""
 
     def sets(variant: Mapping[KeyPath, tuple], path: KeyPath) -> bool:
@@ -139,7 +147,7 @@ def _refuse_unused(document: Document, changes: Mapping[str, Mapping[KeyPath, tu
     for path in document.options:
         if path[0] != VARIANTS and sets(dict.fromkeys(replaced, ()), path):
             diagnostics.add(path, "changes nothing, since every variant sets it; change it in the variants")
-    add_unreadable(replaced, diagnostics)
+    add_unreadable(replaced, diagnostics, root)
     diagnostics.raise_if_any()
 
 
@@ -191,14 +199,13 @@ def _common(document: Document) -> Document:
         keys=keys,
         options=dict(document.options),
         diagnostics=list(document.diagnostics),
+        remarks=list(document.remarks),
     )
 
 
-def _labelled(document: Document, problems: Mapping[str, list[str]], variants: int) -> list[str]:
+def labelled(file: str | None, problems: Mapping[str, list[str]], variants: int) -> list[str]:
     """The problems of all variants; those that are not common to all say which variant has them."""
-    place = re.compile(
-        rf"({re.escape(document.name)}:\d+:\d+: )?(.*)" if document.name else "()(.*)", re.DOTALL
-    )
+    place = re.compile(rf"({re.escape(file)}:\d+:\d+: )?(.*)" if file else "()(.*)", re.DOTALL)
     result = []
     for name, lines in problems.items():
         for line in lines:

@@ -9,6 +9,7 @@ import numpy as np
 from simkit_solvers.grids.grid import NO_STEP
 
 from simkit.config.diagnostics import Diagnostics, SettingError
+from simkit.config.documents import KeyPath
 from simkit.config.settings import ParticleExperiment
 from simkit.errors import InputError
 from simkit.experiments.constants import Constants
@@ -71,7 +72,7 @@ def _assembled(experiment: ParticleExperiment, diagnostics: Diagnostics) -> Part
         return None
     plan = without_drift_of_file(plan, stages[0].method)
     with diagnostics.collecting():
-        _refuse_many_images(plan, float(np.max(np.asarray(potential.cutoffs))))
+        _check_images(plan, float(np.max(np.asarray(potential.cutoffs))), diagnostics)
     with diagnostics.collecting():
         tail = _tail(experiment, plan, potential)
     system = ParticleSystem(
@@ -186,14 +187,21 @@ def _refuse_late_clock(
         )
 
 
-def _refuse_many_images(system: SystemPlan, cutoff: float) -> None:
-    """With a cutoff of many boxes, a step would take all pairs of as many images."""
+def _check_images(system: SystemPlan, cutoff: float, diagnostics: Diagnostics) -> None:
+    """With a cutoff of many boxes, a step would take all pairs of as many images; one of some is a remark."""
     if system.cell is None:
         return
+    path: KeyPath = ("potential", "cutoff")
     least = min(float(width) for width in jax.tree.map(np.asarray, system.box).widths)
+    if cutoff > least:
+        diagnostics.remark(
+            path,
+            f"is {cutoff / least:.3g} times the least width of the box, {least:.6g}: particles meet their "
+            "own images, and several of each other, which takes long; take a larger box, or a smaller cutoff",
+        )
     if cutoff > MOST_WIDTHS * least:
         raise SettingError(
-            ("potential", "cutoff"),
+            path,
             f"must be at most {MOST_WIDTHS * least:.6g}, {MOST_WIDTHS} times the least width of the box, got "
             f"{cutoff:g}; take a smaller cutoff, a larger box, or box: {{free: true}}",
         )

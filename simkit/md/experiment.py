@@ -25,8 +25,10 @@ def load_particles(
     Raises one `InputError` that lists every error as `file:line:column: key: message`, and one where there
     are several variants.
     """
+    from simkit.md.experiment_section import particle_experiment
+
     chosen = None if variant is None else [variant]
-    return the_only(build_each(opened(source, overrides), chosen, simulation_of))
+    return the_only(build_each(opened(source, overrides), chosen, simulation_of, particle_experiment()))
 
 
 def simulation_of(document: Document) -> ParticleSimulation:

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from pydantic_core import PydanticCustomError
 from simkit_solvers import AbstractParticleMethod, Curve
-from simkit_solvers.methods.particles.particle_methods import PARTICLE_METHODS
+from simkit_solvers.methods.particles.particle_methods import PARTICLE_METHODS, method_elsewhere
 from simkit_solvers.problems.problem import Parameter, parameters_of
 
 from simkit.config.diagnostics import SettingError
@@ -95,7 +95,8 @@ class _Methods:
         name, diagnostics = section.type, self.diagnostics
         cls = PARTICLE_METHODS.get(name)
         if cls is None:
-            hint = of_your_own(name, PARTICLE_METHODS, "methods")
+            other = method_elsewhere(name)
+            hint = f"; use {other}" if other else of_your_own(name, PARTICLE_METHODS, "methods")
             diagnostics.add((*path, "type"), f"unknown method {shown(name)} of molecular dynamics{hint}")
             return None
         specs, before = parameters_of(cls), len(diagnostics.entries)

@@ -198,8 +198,8 @@ class ReplicaProgram:
                 dynamics, state, steps, observer, accumulator, enlarge=larger_lists, chunk=chunk
             )
         except UnstableStepError as error:
-            into = error.step - before
-            where = closest_pair(self.forces, start) if into <= AT_ONCE else ""
+            into, system = error.step - before, self.simulation.experiment.system
+            where = closest_pair(self.forces, start, system) if into <= AT_ONCE else ""
             step = f"step {into:,} of {stage.steps:,}"
             of_stage = f" of the stage {stage.name}" if len(self.simulation.stages) > 1 else ""
             reason = f"{error.reason}; dt is {stage.dt:g} here{where}"

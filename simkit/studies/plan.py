@@ -15,7 +15,7 @@ from simkit.engines.loaded import Loaded
 from simkit.engines.paths import PathEngine
 from simkit.ensemble.simulation import Simulation, experiment_of
 from simkit.errors import InputError
-from simkit.experiments.constants import Constants
+from simkit.experiments.constants import Constants, remark_unused
 from simkit.experiments.experiment import VARIANTS, refuse_particles, simulation_of
 from simkit.studies.checks import DISTRIBUTIONS, misfits
 from simkit.studies.limits import beyond_a_study
@@ -77,6 +77,7 @@ def load_uncertain(source: Any, overrides: Overrides = ()) -> UncertainExperimen
             f"{place}nothing is uncertain: give a constant or a parameter of the model a distribution, such "
             "as sigma: {uniform: [0.1, 0.3]}, or use `simkit run`"
         )
+    remark_unused(document)
     simulation = simulation_of(document)
     settings = experiment_of(simulation).uncertainty or Uncertainty()
     if settings.points is None:

@@ -14,7 +14,7 @@ from simkit.config.settings.schedule import CurveSettings, EventSettings
 from simkit.config.settings.sensitivity import Sensitivity
 from simkit.config.settings.uncertainty import Uncertainty
 from simkit.config.settings.values import (
-    ONE_OF,
+    PRECISION,
     DatasetName,
     NumberOrExpression,
     Section,
@@ -73,7 +73,7 @@ class Experiment(Section):
         description="The number of paths, and how they are run.",
         examples=[{"paths": 100000, "seed": 42}],
     )
-    precision: Annotated[Literal["float32", "float64"], ONE_OF] = Field(
+    precision: Annotated[Literal["float32", "float64"], PRECISION] = Field(
         "float64", description="Arithmetic of the simulation. Statistics are always in float64."
     )
     save: Save = Field(

@@ -15,7 +15,7 @@ from simkit.config.settings.system import System
 from simkit.config.settings.values import (
     MAX_STEPS,
     MAX_THREADS,
-    ONE_OF,
+    PRECISION,
     DatasetName,
     NumberOrExpression,
     Section,
@@ -196,7 +196,7 @@ class ParticleExperiment(Section):
         description="The number of replicas, and the seed.",
         examples=[{"paths": 1, "seed": 87287}],
     )
-    precision: Annotated[Literal["float32", "mixed", "float64"], ONE_OF] = Field(
+    precision: Annotated[Literal["float32", "mixed", "float64"], PRECISION] = Field(
         "float64",
         description="Arithmetic of the simulation; `mixed` has forces of pairs in float32, and their sums, "
         "energies and the motion in float64. SI units need float64.",

@@ -153,8 +153,14 @@ def whole(low: int, high: int | None = None, why: str = "") -> list:
     return checked(lambda value: whole_number(value, low, high, why), {"type": "integer", **limits})
 
 
+@dataclasses.dataclass(frozen=True)
 class OneOf:
-    """Annotates a `Literal`: what is no option of it is refused with a message that names them."""
+    """Annotates a `Literal`: what is no option of it is refused with a message that names them.
+
+    `elsewhere` are other names of some of the options.
+    """
+
+    elsewhere: tuple[tuple[Any, str], ...] = ()
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler):
         options = get_args(source)
@@ -163,6 +169,8 @@ class OneOf:
             if value not in options:
                 hint = did_you_mean(value, options) if isinstance(value, str) else ""
                 hint = hint if "mean" in hint else ""
+                for name, option in self.elsewhere:
+                    hint = f"; did you mean {option!r}?" if name == value else hint
                 raise wrong(f"must be {' or '.join(options)}, got {shown(value)}{hint}")
             return value
 
@@ -170,6 +178,10 @@ class OneOf:
 
 
 ONE_OF = OneOf()
+PRECISION = OneOf(
+    tuple((name, "float64") for name in ("double", "f64", 64))
+    + tuple((name, "float32") for name in ("single", "half", "f32", 32, "float16", "bfloat16", 16))
+)
 
 
 def list_of_names(value: Any) -> list[str]:

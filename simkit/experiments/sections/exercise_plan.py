@@ -76,9 +76,9 @@ def _when(
                 where, f"must be after t0 = {t0:g} and at most t1 = {t1:g}, got {date:g}{hint}"
             )
     times = [time for _, _, time in result]
-    reason = inside_a_step(times, ends, steps, "other dates")
-    if reason is not None:
-        raise SettingError(place, reason)
+    wrong = inside_a_step(times, ends, steps, "other dates")
+    if wrong is not None:
+        raise SettingError(result[wrong[0]][0], wrong[1])
     given = tuple(expression for _, expression, _ in result)
     named = any(expression.names for expression in given)
     return tuple(round((time - t0) / (t1 - t0) * steps) for time in times), given if named else ()

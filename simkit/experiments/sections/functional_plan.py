@@ -104,11 +104,12 @@ def _between(date: float, seen: Seen) -> str | None:
     """Why a run has no step at a time: adaptive steps of a stochastic equation end at saved times only."""
     if seen.ends is None:
         return None
+    wrong = None
     if seen.clock == "steps":
-        return inside_a_step([date], seen.ends, seen.steps, "another time")
-    if seen.clock == "stochastic" and seen.points is not None:
-        return inside_a_step([date], seen.ends, seen.points, "another time", "points")
-    return None
+        wrong = inside_a_step([date], seen.ends, seen.steps, "another time")
+    elif seen.clock == "stochastic" and seen.points is not None:
+        wrong = inside_a_step([date], seen.ends, seen.points, "another time", "points")
+    return None if wrong is None else wrong[1]
 
 
 def with_dates(

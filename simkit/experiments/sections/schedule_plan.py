@@ -32,14 +32,15 @@ ON_TIME = 1e-9  # of the span: what rounding makes of a time
 
 Span = tuple[Expression, Expression]
 AnyGrid = Grid | AdaptiveGrid | JumpGrid
+PlacedTime = tuple[KeyPath, Callable[[Mapping[str, Any]], Any]]
 
 
 @dataclasses.dataclass(frozen=True)
 class EventPlan:
-    """An event: its name, its times as expressions of constants, and what it sets."""
+    """An event: its name, its times as expressions of constants by their places, and what it sets."""
 
     name: str
-    times: tuple[Callable[[Mapping[str, Any]], Any], ...]
+    times: tuple[PlacedTime, ...]
     values: tuple[tuple[str, Expression], ...]
 
     def bound(self, constants: Mapping[str, Any], own: Iterable[str], grid: AnyGrid) -> Event:
@@ -48,7 +49,7 @@ class EventPlan:
         change = SetVariables(
             {n: constants[n] for n in sorted(used) if n in constants}, self.values, self.name
         )
-        event = Event(change, array_of([time(constants) for time in self.times]))
+        event = Event(change, array_of([time(constants) for _, time in self.times]))
         return event.on(grid) if grid.steps is not None else event
 
 
@@ -94,7 +95,7 @@ def plan_events(
 
 def _times(
     place: KeyPath, settings: EventSettings, constants: Constants, span: Span | None
-) -> tuple[Callable[[Mapping[str, Any]], Any], ...] | None:
+) -> tuple[PlacedTime, ...] | None:
     """The times as functions of the constants, `None` where they are wrong."""
     diagnostics = constants.diagnostics
     if (settings.at is None) == (settings.every is None):
@@ -112,7 +113,7 @@ def _times(
     for path, _, time in result or ():
         if ends is not None and not ends[0] <= time <= ends[1]:
             raise SettingError(path, f"must be from t0 = {ends[0]:g} to t1 = {ends[1]:g}, got {time:g}")
-    return None if result is None else tuple(expression for _, expression, _ in result)
+    return None if result is None else tuple((path, expression) for path, expression, _ in result)
 
 
 def _regular(
@@ -121,7 +122,7 @@ def _regular(
     constants: Constants,
     span: Span | None,
     ends: tuple[float, ...] | None,
-) -> tuple[Callable[[Mapping[str, Any]], Any], ...] | None:
+) -> tuple[PlacedTime, ...] | None:
     """Equally spaced times; how many there are follows from the constants in the file."""
     texts = {"every": settings.every, "first": settings.first, "last": settings.last}
     expressions: dict[str, Expression] = {}
@@ -159,7 +160,7 @@ def _regular(
 
         return at
 
-    return tuple(occurrence(i) for i in range(count))
+    return tuple(((*place, "every"), occurrence(i)) for i in range(count))
 
 
 def refuse_events(
@@ -178,10 +179,11 @@ def refuse_events(
             "time.steps in place of rtol and atol",
             at_key=True,
         )
-    times = [float(time(constants.values)) for event in events for time in event.times]
-    reason = inside_a_step(times, _ends(grid), grid.steps, "other times")
-    if reason is not None:
-        raise SettingError(("events",), reason, at_key=True)
+    places, times = zip(*(time for event in events for time in event.times), strict=True)
+    numbers = [float(time(constants.values)) for time in times]
+    wrong = inside_a_step(numbers, _ends(grid), grid.steps, "other times")
+    if wrong is not None:
+        raise SettingError(places[wrong[0]], wrong[1])
 
 
 def refuse_jumps_inside(name: str, curve: CurvePlan, grid: AnyGrid) -> None:
@@ -190,9 +192,9 @@ def refuse_jumps_inside(name: str, curve: CurvePlan, grid: AnyGrid) -> None:
         return
     t0, t1 = _ends(grid)
     times = [t for t in curve.numbers[0] if t0 < t < t1]
-    reason = inside_a_step(times, (t0, t1), grid.steps, "other times, or interpolation: linear")
-    if reason is not None:
-        raise SettingError(("curves", name), f"jumps inside a step: {reason}", at_key=True)
+    wrong = inside_a_step(times, (t0, t1), grid.steps, "other times, or interpolation: linear")
+    if wrong is not None:
+        raise SettingError(("curves", name), f"jumps inside a step: {wrong[1]}", at_key=True)
 
 
 def plan_schedule(

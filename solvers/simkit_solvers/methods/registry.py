@@ -51,7 +51,7 @@ SOLVERS: dict[str, SolverInfo] = {
 
 ELSEWHERE = {"rk4": "Tsit5", "rk45": "Dopri5", "ode45": "Dopri5", "lsoda": "Rodas5P", "bdf": "Rodas5P"}
 ELSEWHERE |= {"radau": "Rodas5P", "verlet": "Leapfrog", "velocityverlet": "Leapfrog"}
-ELSEWHERE |= {"gillespie": "DirectMethod", "ssa": "DirectMethod"}
+ELSEWHERE |= {"gillespie": "DirectMethod", "ssa": "DirectMethod", "langevin": "BAOAB"}
 
 CALCULI = {"ito": "Itô", "stratonovich": "Stratonovich"}
 
@@ -72,7 +72,10 @@ def make_solver(name: str, options: dict | None = None) -> Any:
     if name in REFUSED:
         raise ValueError(f"solver {name} does not run on a fixed grid: {REFUSED[name]}")
     if name not in SOLVERS:
-        raise ValueError(f"unknown solver {name!r}{_suggestion(name, SOLVERS)}")
+        other = solver_elsewhere(name)
+        raise ValueError(
+            f"unknown solver {name!r}{f'; use {other}' if other else _suggestion(name, SOLVERS)}"
+        )
     info, options = SOLVERS[name], dict(options or {})
     for key, value in options.items():
         _check_option(info, key, value)

@@ -55,7 +55,10 @@ CASES = [
         {"ensemble": "{failures: stopp}"},
         "6:22: ensemble.failures: must be stop or exclude, got 'stopp'; did you mean 'stop'?",
     ),
-    ({"precision": "double"}, "9:12: precision: must be float32 or float64, got 'double'"),
+    (
+        {"precision": "double"},
+        "9:12: precision: must be float32 or float64, got 'double'; did you mean 'float64'?",
+    ),
     (
         {"observe": "{a: {value: S, exact: 1}, a_exact: S, innocent: S**2}"},
         "8:36: observe.a_exact: a and a_exact would both have a result a_exact_variance in the dataset; "

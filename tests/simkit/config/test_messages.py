@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from simkit_physics import GBM
 from simkit_solvers import SOLVERS
-from simkit_solvers.methods.registry import ELSEWHERE, solver_elsewhere
+from simkit_solvers.methods.registry import ELSEWHERE, make_solver, solver_elsewhere
 
 from simkit import InputError, OutputError, load
 from simkit.config import read_document
@@ -371,3 +371,35 @@ def test_whoever_knows_a_solver_by_another_name_finds_one_of_simkit():
     assert {*ELSEWHERE.values()} <= {*SOLVERS}
     assert not {*ELSEWHERE} & {name.casefold() for name in SOLVERS}
     assert solver_elsewhere("Gillespie") == "DirectMethod"
+    with pytest.raises(ValueError, match=r"^unknown solver 'SSA'; use DirectMethod$"):
+        make_solver("SSA")
+
+
+NETWORK = {
+    "model": {"reactions": {"infect": {"equation": "S + I -> 2 I", "rate": 0.1}}},
+    "initial": {"S": 9, "I": 1},
+    "time": {"t1": 1.0},
+}
+MEANT = {
+    "double": (PRICE | {"precision": "double"}, "precision: must be .* got 'double'; did you mean 'float64'"),
+    "half": (PRICE | {"precision": "float16"}, "precision: must be .* 'float16'; did you mean 'float32'"),
+    "dtype": (PRICE | {"dtype": "float32"}, "dtype: unknown key; write precision: float32 or float64$"),
+    "a list of reactions": (
+        NETWORK | {"model": {"reactions": ["S -> I"]}},
+        r"model.reactions: must be a mapping of names to values, such as {decay: {equation: X -> 0, rate",
+    ),
+    "an arrow": (
+        NETWORK
+        | {"model": {"reactions": {"infect": {"equation": "S + I => 2I", "rate": 0.1}}}, "time": TIME},
+        r"model.reactions.infect.equation: 'S \+ I => 2I' is not a reaction: write reactants -> products",
+    ),
+    "SSA": (NETWORK | {"solver": "SSA"}, "solver: unknown solver 'SSA'; use DirectMethod$"),
+    "Langevin": (PRICE | {"solver": "Langevin"}, "solver: unknown solver 'Langevin'; use BAOAB$"),
+}
+
+
+@pytest.mark.parametrize(("experiment", "message"), MEANT.values(), ids=MEANT)
+def test_what_was_meant_is_the_only_message(experiment, message):
+    with pytest.raises(InputError, match=f"^{message}") as caught:
+        load(experiment)
+    assert len(caught.value.problems) == 1

@@ -55,6 +55,23 @@ def test_a_run_without_variants_has_no_such_dimension(experiment):
     assert "variant" not in loaded.run().dims
 
 
+def test_a_constant_that_nothing_uses_is_remarked_once_at_its_place(experiment, kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given = experiment.get("constants", {}) | {"b": 1.0, "c": "2*b", "in_b": 3.0}
+    (tmp_path / "one.yaml").write_text(json.dumps(experiment | {"constants": given}))
+    length = {"paths": "time.t1", "particles": "time.dt"}[kind]
+    variants = {"a": {length: 3.0}, "b": {length: "in_b"}}
+    several = experiment | {"constants": given, "variants": variants}
+    (tmp_path / "two.yaml").write_text(json.dumps(several))
+    unused = "no expression uses it; use it, or remove it"
+    for file, names in (("one.yaml", ("c", "in_b")), ("two.yaml", ("c",))):
+        lines = simkit_command("validate", file).stderr.splitlines()
+        assert [line.rpartition(": constants.")[2] for line in lines] == [f"{n}: {unused}" for n in names]
+        assert all(line.startswith(f"warning: {file}:1:") for line in lines)
+        assert simkit_command("run", "--dry-run", file).stderr.splitlines() == lines
+        assert simkit_command("run", "--dry-run", "--quiet", file).stderr == ""
+
+
 def test_what_is_wrong_with_derivatives_of_a_variant_names_it():
     second = {"a": {}, "b": {"sensitivity.wrt": ["x0"], "constants.x0": 1.0, "initial.x": "x0"}}
     with pytest.raises(InputError, match=r"^variant b: has sensitivity\.wrt: \['x0'\], and a has \['a'\]"):

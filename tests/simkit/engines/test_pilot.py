@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from command import EXPERIMENT, files_in, simkit_command
 from md_examples import fluid
 

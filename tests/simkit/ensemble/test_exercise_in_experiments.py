@@ -24,7 +24,11 @@ def test_step_bias_keeps_the_dates():
     [
         ({}, {}, r"early_exercise\.dates: is missing; the number of equally spaced"),
         ({"dates": 3}, {}, r"early_exercise\.dates: 3 does not divide the 10 steps; use dates: 2 or 5"),
-        ({"dates": [0.1, 0.25]}, {}, r"early_exercise\.dates: the time 0\.25 is inside one of .* steps: 20$"),
+        (
+            {"dates": [0.1, 0.25]},
+            {},
+            r"early_exercise\.dates\[1\]: the time 0\.25 is inside one of .* steps: 20$",
+        ),
         (
             {"dates": [0.0, 0.5]},
             {},

@@ -15,9 +15,12 @@ def test_the_numbers_of_steps_offered_are_the_nearest_that_meet_all_times(times,
     def meets(n):
         return all((n * time).denominator == 1 for time in exact)
 
-    message = inside_a_step([10 + 2 * float(time) for time in exact], (10.0, 12.0), steps, "none")
+    wrong = inside_a_step([10 + 2 * float(time) for time in exact], (10.0, 12.0), steps, "none")
     below = [n for n in range(1, steps) if meets(n)][-1:]
     above = next(n for n in range(steps + 1, 2 * steps + 25) if meets(n))
     offered = " or ".join(map(str, [*below, above]))
-    assert (message is None) == meets(steps)
-    assert message is None or message.endswith(f"use steps: {offered}")
+    assert (wrong is None) == meets(steps)
+    if wrong is not None:
+        first = next(i for i, time in enumerate(exact) if (steps * time).denominator > 1)
+        assert wrong[0] == first
+        assert wrong[1].endswith(f"use steps: {offered}")

@@ -286,7 +286,9 @@ def test_a_jump_diffusion_keeps_its_jumps_under_a_schedule():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"at": [0, 1.5]}, "events: the time 1.5 is inside one of the 4 steps; use steps: 8"),
+        ({"at": [0, 1.5]}, "events.add.at[1]: the time 1.5 is inside one of the 4 steps; use steps: 8"),
+        ({"at": 1.5}, "events.add.at: the time 1.5 is inside one of the 4 steps; use steps: 8"),
+        ({"every": 0.5}, "events.add.every: the time 0.5 is inside one of the 4 steps; use steps: 8"),
         ({"at": [1, 1]}, "events.add.at[1]: must increase, got 1 after 1"),
         ({"at": 5}, "events.add.at: must be from t0 = 0 to t1 = 4, got 5"),
         ({"at": []}, "events.add.at: must be a list of numbers"),
@@ -305,8 +307,9 @@ def test_a_jump_diffusion_keeps_its_jumps_under_a_schedule():
 )
 def test_what_is_wrong_with_an_event(change, message):
     event = {"set": {"x": "x + 10"}} | change
+    before = {"before": {"at": 1, "set": {"x": "x + 1"}}}
     with pytest.raises(InputError) as caught:
-        load(EVENTS | {"events": {"add": event}})
+        load(EVENTS | {"events": before | {"add": event}})
     assert message in str(caught.value)
 
 

@@ -264,7 +264,7 @@ def test_other_steps_and_another_solver_fit_together():
 def test_names_that_are_not_there():
     with pytest.raises(InputError, match=r"there is no variant 'fats'; did you mean 'fast'\?"):
         load_each(TEXT, chosen=["fats"])
-    with pytest.raises(InputError, match=r"the experiment has no variants"):
+    with pytest.raises(InputError, match=r"^<text>: there .* has no variants; leave 'fast' out, or add"):
         load_each(with_variants(""), chosen=["fast"])
     with pytest.raises(InputError, match=r"<text>:11:1: variants: there are several experiments here"):
         load(TEXT)

@@ -4,6 +4,7 @@ import pytest
 from md_examples import MIXTURE, fluid, problems
 
 import simkit
+from simkit.engines.loaded import load_each
 
 MISTAKES = {
     "no potential": (
@@ -193,6 +194,11 @@ MISTAKES = {
     "dt": ({"time__dt": 0.0}, "time.dt: must be > 0, got 0"),
     "no dt": ({"time": {"steps": 10}}, "time.dt: is missing"),
     "t1": ({"time__t1": 1.0}, "time.t1: unknown key; write dt and steps"),
+    "points": ({"save__points": 7}, "save.points: unknown key; in molecular dynamics save.every is"),
+    "NVE": ({"solver": "NVE"}, "solver: unknown method 'NVE' of molecular dynamics; use VelocityVerlet"),
+    "NVT": ({"solver": "NVT"}, "solver: unknown method 'NVT' of molecular dynamics; use BAOAB or Nose"),
+    "NPT": ({"solver": "NPT"}, "solver: unknown method 'NPT' of molecular dynamics; use one of BAOAB or"),
+    "RK4": ({"solver": "RK4"}, "solver: unknown method 'RK4' of molecular dynamics; use VelocityVerlet"),
     "every": ({"save__every": 7}, "save.every: must divide the 40 steps, got 7; 5 would do"),
     "trajectory": (
         {"save__trajectory": {"file": "a.xyz", "every": 15}},
@@ -261,6 +267,12 @@ MISTAKES = {
 @pytest.mark.parametrize(("changes", "message"), MISTAKES.values(), ids=MISTAKES)
 def test_a_mistake_is_named_with_its_place_value_and_remedy(changes, message):
     assert any(line.startswith(message) for line in problems(fluid(**changes))), problems(fluid(**changes))
+
+
+def test_a_cutoff_of_more_than_a_box_is_a_remark():
+    (remark,) = load_each(fluid(potential__cutoff=5.2)).remarks
+    assert remark.startswith("potential.cutoff: is 1.01 times the least width of the box, 5.12993: ")
+    assert not load_each(fluid(potential__cutoff=5.1)).remarks
 
 
 def test_all_mistakes_are_named_at_their_places_in_the_file(tmp_path):

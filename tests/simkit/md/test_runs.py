@@ -152,6 +152,22 @@ def test_what_blows_up_names_the_particle_and_the_step():
         simkit.run(fluid(time__dt=0.5))
 
 
+@pytest.mark.parametrize(
+    ("source", "number"),
+    [
+        ({"lattice": {"type": "fcc", "cells": 3, "density": 50}}, "lattice.density, 50, may be too high"),
+        ({"lattice": {"type": "fcc", "cells": 3, "spacing": 0.5}}, "lattice.spacing, 0.5, may be too small"),
+        (
+            {"random": {"count": 9, "density": 1.0, "least_distance": 0.1}},
+            "random.density, 1, may be too high",
+        ),
+    ],
+)
+def test_what_blows_up_at_once_names_the_number_that_may_be_wrong(source, number):
+    with pytest.raises(NumericalError, match=rf"; if that is too close, system\.{number}$"):
+        simkit.run(fluid(system=source | {"velocities": {"temperature": 1.0}}))
+
+
 def test_what_blows_up_in_a_stage_names_it_and_counts_from_its_beginning():
     with pytest.raises(NumericalError, match=r"^step \d of 40 of the stage run blew up: particle"):
         simkit.run(fluid(stages={"gentle": {"dt": 1e-4, "steps": 30}}, time__dt=0.5))

@@ -25,6 +25,9 @@ PARTICLE_METHODS: dict[str, type[AbstractParticleMethod]] = {
     "FIRE": FIRE,
 }
 
+ELSEWHERE = dict.fromkeys(("verlet", "leapfrog", "rk4", "rk45", "lsoda", "bdf"), "VelocityVerlet")
+ELSEWHERE |= {"langevin": "BAOAB", "brownian": "BrownianDynamics"}
+
 
 def make_particle_method(name: str, options: dict[str, Any] | None = None) -> AbstractParticleMethod:
     """The method of a name with its options set; a temperature may be a `Curve`.
@@ -32,9 +35,9 @@ def make_particle_method(name: str, options: dict[str, Any] | None = None) -> Ab
     `ValueError` for a name or an option that there is not, one that is missing, and a value out of its range.
     """
     if name not in PARTICLE_METHODS:
-        raise ValueError(
-            f"unknown method {name!r} of molecular dynamics{_suggestion(name, PARTICLE_METHODS)}"
-        )
+        other = method_elsewhere(name)
+        remedy = f"; use {other}" if other else _suggestion(name, PARTICLE_METHODS)
+        raise ValueError(f"unknown method {name!r} of molecular dynamics{remedy}")
     cls, options = PARTICLE_METHODS[name], dict(options or {})
     known = parameters_of(cls)
     for key, value in options.items():
@@ -47,6 +50,17 @@ def make_particle_method(name: str, options: dict[str, Any] | None = None) -> Ab
         example = f"{{type: {name}, {', '.join(f'{key}: 1.0' for key in missing)}}}"
         raise ValueError(f"solver {name} needs {' and '.join(missing)}: give, say, {example}")
     return cls(**options)
+
+
+def method_elsewhere(name: str) -> str | None:
+    """The methods here for which other programs have this name, or that of an ensemble."""
+    name = name.upper()
+    if name in ("NPT", "NPH"):
+        return (
+            f"one of {method_elsewhere('NVT')}, at the density wanted: no method here controls the pressure"
+        )
+    of_ensemble = [each for each, cls in PARTICLE_METHODS.items() if cls.ensemble == name]
+    return " or ".join(of_ensemble) or ELSEWHERE.get(name.casefold())
 
 
 def _check_value(place: str, spec: Parameter, default: Any, value: Any) -> None:
