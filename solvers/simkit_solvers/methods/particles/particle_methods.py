@@ -25,8 +25,8 @@ PARTICLE_METHODS: dict[str, type[AbstractParticleMethod]] = {
     "FIRE": FIRE,
 }
 
-ELSEWHERE = dict.fromkeys(("verlet", "leapfrog", "rk4", "rk45", "lsoda", "bdf"), "VelocityVerlet")
-ELSEWHERE |= {"langevin": "BAOAB", "brownian": "BrownianDynamics"}
+ELSEWHERE: dict[str, str] = {"langevin": "BAOAB", "brownian": "BrownianDynamics"}
+ELSEWHERE |= dict.fromkeys(("verlet", "leapfrog", "rk4", "rk45", "lsoda", "bdf"), "VelocityVerlet")
 
 
 def make_particle_method(name: str, options: dict[str, Any] | None = None) -> AbstractParticleMethod:
