@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from simkit_physics import GBM
-from simkit_solvers import SOLVERS
-from simkit_solvers.methods.registry import ELSEWHERE, make_solver, solver_elsewhere
+from simkit_solvers import SOLVERS, make_solver
+from simkit_solvers.methods.registry import ELSEWHERE, solver_elsewhere
 
 from simkit import InputError, OutputError, load
 from simkit.config import read_document
