@@ -50,14 +50,13 @@ def test_free_space_has_no_pressure():
         box_volume(FreeBox())
 
 
-def energy_of(rows, vectors, potential) -> jax.Array:
+def energy_of(rows, vectors, potential, species) -> jax.Array:
     """The energy of all pairs with their nearest images, plainly."""
     d = rows[:, None] - rows[None]
     s = d @ jnp.linalg.inv(vectors)
     d = (s - jax.lax.stop_gradient(jnp.round(s))) @ vectors
     r2 = jnp.sum(d * d, axis=2) + 1e6 * jnp.eye(len(rows))
-    kind = jnp.zeros((1, 1), jnp.int32)
-    return 0.5 * jnp.sum(potential.of_pair(kind, kind).energy(r2))
+    return 0.5 * jnp.sum(potential.of_pair(species[:, None], species[None]).energy(r2))
 
 
 @pytest.mark.parametrize("box", [cube(8.0), tilted()], ids=["cube", "triclinic"])
@@ -66,12 +65,13 @@ def test_virial_and_hypervirial_are_derivatives_with_respect_to_the_size_of_the_
     r"""$U(\lambda x)$: $-dU/d\ln\lambda = \sum r f$, and $9 X = d^2 U / d(\ln \lambda)^2$."""
     rows = np.indices((6, 6, 6)).reshape(3, -1).T / 6 @ vectors_of(box)
     rows = jnp.asarray(rows + 0.1 * np.random.default_rng(0).standard_normal(rows.shape))
-    potential = ShiftedForce(LennardJones(epsilon=1.3, sigma=1.0), cutoffs=2.5)
-    particles = Particles.of(rows)
+    depths = jnp.asarray([[1.3, 0.7], [0.7, 1.0]])
+    potential = ShiftedForce(LennardJones(epsilon=depths, sigma=1.0), cutoffs=2.5)
+    particles = Particles.of(rows, species=np.arange(len(rows)) % 3 // 2)
     vectors = jnp.asarray(vectors_of(box))
 
     def energy(log):
-        return energy_of(jnp.exp(log) * rows, jnp.exp(log) * vectors, potential)
+        return energy_of(jnp.exp(log) * rows, jnp.exp(log) * vectors, potential, particles.species)
 
     result = hypervirial(block_grid(box, particles), box, potential, particles)
     assert result == pytest.approx(float(jax.grad(jax.grad(energy))(0.0)) / 9, rel=1e-9)

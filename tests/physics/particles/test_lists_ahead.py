@@ -86,15 +86,20 @@ def test_sums_with_a_list_ahead_are_those_over_all_pairs(name):
     assert_same_sums(moved.momentum, totals, exact)
 
 
-def test_mixed_precision_has_its_stated_error_with_a_list_ahead():
-    forces, start, half = both = listing("orthorhombic", "mixed")
+@pytest.mark.parametrize("name", ["orthorhombic", pytest.param("triclinic", marks=pytest.mark.more)])
+def test_mixed_precision_has_its_stated_error_with_a_list_ahead(name):
+    forces, start, half = both = listing(name, "mixed")
+    assert forces.fixed_point
     particles, listed = both.ahead(Course(directions(start, 1), directions(start, 2), jnp.asarray(10.0)))
     position = listed.origin.plus(0.9999 * half, directions(particles, 3))
     moved, _, serves = totals_at(forces, particles, listed, position)
     assert bool(serves)
     exact = plain_sums(np.asarray(moved.position.rows()), forces.box, cutoff=2.5).force
     error = np.asarray(moved.momentum.rows()) - exact
-    assert np.sqrt(np.mean(error**2)) < 1e-6 * np.sqrt(np.mean(exact**2))
+    relative = np.linalg.norm(error, axis=1) / np.linalg.norm(exact, axis=1)
+    assert np.median(relative) < 1e-6
+    # A few pairs at half a diameter have most of the force, and 13 times the relative error of distances.
+    assert np.sqrt(np.mean(error**2)) < 4e-6 * np.sqrt(np.mean(exact**2))
 
 
 POWERS = st.integers(-200, 200).map(lambda n: 10.0 ** (n / 4))

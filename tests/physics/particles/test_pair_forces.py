@@ -131,6 +131,19 @@ def test_sums_over_all_pairs_and_images(name):
     assert_same_sums(force, totals, system.sums())
 
 
+def test_all_pairs_count_the_turns_of_what_they_wrap():
+    system = ALL_PAIRS["usual box"]()
+    forces, particles = forces_for(system.particles, system.box, system.potential)
+    widths, turns = system.box.widths, Vector(*(jnp.full(particles.places, k, jnp.int32) for k in (1, 0, -2)))
+    outside = Vector(*(c + k * w for c, k, w in zip(particles.position, (1, -3, 0), widths, strict=True)))
+    outside = eqx.tree_at(lambda p: (p.position, p.image), particles, (outside, turns))
+    inside, _ = arranged(forces, outside)
+    paths = [np.stack(system.box.unwrapped(p.position, p.image)) for p in (outside, inside)]
+    np.testing.assert_allclose(*paths, atol=1e-9)
+    assert (np.abs(np.stack(inside.position)) <= 2 * max(map(float, widths))).all()
+    assert (np.asarray(inside.image.y) != 0).any()
+
+
 @pytest.mark.parametrize("count", [13, pytest.param(16, marks=pytest.mark.slow)])
 def test_systems_in_lanes_have_the_sums_of_each(count):
     """Boxes and depths of wells differ between ten systems; empty places are among the particles."""

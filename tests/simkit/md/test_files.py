@@ -73,8 +73,11 @@ Atoms # atomic
 
 def test_lammps_data_is_read_in_the_order_of_the_numbers_with_images_and_comments(tmp_path):
     path = tmp_path / "a.data"
-    path.write_text(LAMMPS)
-    assert read_lammps_data(path).positions.tolist() == [[3, 3, 3], [1, 1, 1]]
+    path.write_text(LAMMPS + "\nVelocities\n\n2 0.5 0.0 0.0\n1 0.0 0.0 -2.0\n")
+    frame = read_lammps_data(path)
+    assert frame.positions.tolist() == [[3, 3, 3], [1, 1, 1]]
+    assert frame.velocities is not None
+    assert frame.velocities.tolist() == [[0, 0, -2], [0.5, 0, 0]]
 
 
 @pytest.mark.parametrize(

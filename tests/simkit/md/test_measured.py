@@ -1,5 +1,7 @@
 """What can be measured with which method, potential and run; the rest is refused, or a reason is given."""
 
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from simkit.md.experiment import load_particles
 from simkit.md.functions import FluctuationFunctions, RadialFunction
 from simkit.md.functions.fluctuations import FluctuationResult
 from simkit.md.functions.radial import RadialResult
+from simkit.md.quantities import QUANTITIES, Measured
 from simkit.md.result import ParticleResult, ReplicaResult
 from simkit.md.saved_state import SavedState
 from simkit.md.simulation import conserves
@@ -38,6 +41,25 @@ def test_without_velocities_the_usual_observables_are_pressure_and_potential_ene
 
 def tensor(values) -> Tensor:
     return Tensor(*jnp.moveaxis(jnp.asarray(values), -1, 0))
+
+
+def test_a_tail_is_in_all_energies_but_the_kinetic_one_and_on_the_diagonal_of_the_pressure():
+    virial, kinetic = np.random.default_rng(0).standard_normal((2, 1, 1, 6))
+    ones = jnp.ones((1, 1))
+    without = Measured(
+        ParticleTotals(ones, tensor(virial), tensor(kinetic), 3 * ones),
+        atoms=10,
+        volume=20.0,
+        degrees=27,
+        boltzmann=2.0,
+        pressure=4.0,
+    )
+    with_it = dataclasses.replace(without, tail_energy=-5.0, tail_pressure=-0.25)
+    energies = dict.fromkeys(("potential_energy", "total_energy", "conserved_energy"), -5.0)
+    pressures = dict.fromkeys(("pressure", "pressure_xx", "pressure_yy", "pressure_zz"), -0.25 * 4)
+    for name, quantity in QUANTITIES.items():
+        change = float(quantity.value(with_it)[0, 0] - quantity.value(without)[0, 0])
+        assert change == pytest.approx((energies | pressures).get(name, 0.0), abs=1e-12), name
 
 
 @pytest.mark.parametrize(("bath", "temperatures"), [(1.3, [1.3] * 3), ("bath", [2, 1, 2.5])])

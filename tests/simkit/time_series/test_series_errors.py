@@ -16,6 +16,7 @@ from simkit.time_series import (
     with_level_samples,
 )
 from simkit.time_series.levels import MANY
+from simkit.time_series.window import windowed
 
 SEEDS = 300
 
@@ -152,3 +153,13 @@ def test_block_errors_rise_to_a_plateau():
     level = int(np.searchsorted(result.length, 256))
     assert np.mean(result.stderr[level]) == pytest.approx(plateau, rel=0.1)
     assert result.stderr_error[level, 0] == pytest.approx(result.stderr[level, 0] / np.sqrt(2 * (128 - 1)))
+
+
+def test_autocovariances_about_the_mean_of_the_sample_itself_are_corrected():
+    r"""By Wolff's equation 49, their sum over a window W by the fraction $(2W + 1)/n$."""
+    n, covariance = 400, 0.5 ** np.arange(16.0)
+    sums = 1 + 2 * np.cumsum(covariance[1:])
+    corrected = sums * (1 + (2 * np.arange(1, 16) + 1) / n)
+    total = windowed(covariance[:, None], n).total[0]
+    assert np.min(np.abs(corrected - total)) < 1e-12
+    assert total > 2.7

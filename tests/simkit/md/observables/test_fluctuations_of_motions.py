@@ -54,10 +54,14 @@ def test_at_constant_temperature_the_heat_capacity_is_that_of_the_total_energy()
     assert capacity.value == pytest.approx(expected, rel=0.01)
 
 
+NEAR = 1.1  # the distance of the only pair with a hypervirial
+
+
 def compressibility(ensemble: str, kinetic, virial, f: int, side: float):
-    """That of such energies and virials, of particles too far apart for a hypervirial."""
+    """That of such energies and virials, of particles of which the first two are near each other."""
     steps = len(kinetic) - 1
-    rows = np.zeros((steps + 1, 5, 3)) + 4.0 * np.arange(5)[:, None] * np.array([1.0, 0, 0])
+    places = np.array([0.0, NEAR, 8.0, 12.0, 16.0])
+    rows = np.zeros((steps + 1, 5, 3)) + places[:, None] * np.array([1.0, 0, 0])
     motion = table_motion(
         rows,
         jnp.zeros(rows.shape).at[:, 0, 0].set(jnp.sqrt(2 * kinetic)),
@@ -72,17 +76,20 @@ def compressibility(ensemble: str, kinetic, virial, f: int, side: float):
 
 @pytest.mark.parametrize("ensemble", ["NVE", "NVT"])
 def test_a_compressibility_is_that_of_the_pressure_of_kinetic_energy_and_virial(ensemble):
-    """Which vary together."""
+    r"""Which vary together; the hypervirial is $\frac19 r (r u')'$ of one pair."""
     f, side = 30, 20.0
     kinetic, own = np.random.default_rng(1).gamma(f / 2, size=(2, 2001))
     virial = 2 * own + kinetic
     result = compressibility(ensemble, kinetic, virial, f, side)
     volume, thermal = side**3, 2 * kinetic.mean() / f
+    slope, end = (24 * r**-7 - 48 * r**-13 for r in (NEAR, 2.5))
+    hypervirial = NEAR * (slope - end + NEAR * (624 * NEAR**-14 - 168 * NEAR**-8)) / 9
     if ensemble == "NVE":
         pressure = (2 * kinetic + virial) / (3 * volume)
         stiffness = 2 * f * thermal / (9 * volume) + pressure.mean() - pressure.var() * volume / thermal
     else:
         stiffness = (5 * thermal + virial.mean() / 3 - (virial / 3).var() / thermal) / volume
+    stiffness += hypervirial / volume
     assert result.value == pytest.approx(1 / stiffness, rel=0.02)
 
 

@@ -1,11 +1,13 @@
 """Methods of molecular dynamics by name, and what is wrong with options."""
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from particle_examples import dynamics, no_forces, spheres
 from simkit_solvers import (
     PARTICLE_METHODS,
+    BrownianDynamics,
     Curve,
     MotionUnits,
     ParticleBAOAB,
@@ -101,3 +103,20 @@ def test_a_random_method_without_noise_is_refused():
         ValueError, match=r"draws random numbers: give `noise`, ParticleNoise.of\(key, path\)"
     ):
         run_chunk(setting, setting.start(spheres()), 1)
+
+
+@pytest.mark.parametrize("method", [ParticleBAOAB(0.8, 2.0), BrownianDynamics(0.8, 2.0)])
+def test_noise_depends_on_the_mass_of_each_particle(method):
+    r"""From rest and without forces momenta are as $\sqrt m$, and ways as $1/\sqrt m$."""
+    setting, start = dynamics(no_forces(), method, 0.1), spheres()
+    start = start.pushed(start.momentum.times(0.0))
+    masses = np.linspace(1, 9, start.count)
+    scaled = []
+    for mass in (np.ones(start.count), masses):
+        state = setting.start(eqx.tree_at(lambda p: p.mass, start, jnp.asarray(mass)))
+        after = eqx.filter_jit(run_chunk)(setting, state, 1)[0].particles
+        root = np.sqrt(mass)[:, None]
+        way = np.asarray(after.position.rows() - start.position.rows())
+        scaled.append(np.hstack([way * root, np.asarray(after.momentum.rows()) / root]))
+    assert np.all(scaled[0][:, :3] != 0)
+    np.testing.assert_allclose(*scaled, rtol=1e-6, atol=1e-9)
