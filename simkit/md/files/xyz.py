@@ -61,6 +61,8 @@ def _frame(lines: Lines, first: str) -> Frame:
     if position is None:
         lines.fail("Properties must name pos:R:3")
     velocity = next((places[key] for key in VELOCITY if key in places), None)
+    if velocity is None and "momenta" in places:
+        lines.fail("momenta are not read, as their units are not known; give velo:R:3 instead, or neither")
     longest = max(columns.stop for columns in places.values())
     if short := next((row for row in words if len(row) < longest), None):
         lines.fail(f"a particle has {len(short)} of {longest} columns: {' '.join(short)[:60]!r}")

@@ -88,6 +88,10 @@ def test_lammps_data_is_read_in_the_order_of_the_numbers_with_images_and_comment
         ("1\n\nC 0 nan 0\n", ":3: pos: 'nan' is not a finite number"),
         ("one\n\nC 0 0 0\n", ":1: expected the number of particles, got 'one'"),
         ("1\nProperties=species:S:1:pos:R:3:velo:R:3\nC 0 0 0\n", ":3: a particle has 4 of 7 columns"),
+        (
+            "1\nProperties=species:S:1:pos:R:3:momenta:R:3\nC 0 0 0 1 0 0\n",
+            ":3: momenta are not read, as their units are not known; give velo:R:3",
+        ),
         ('1\nLattice="0 1 0 1 0 0 0 0 1"\nC 0 0 0\n', "rotate the box"),
         ('1\nLattice="1 0 0 0 1 0 0 0 1" pbc="T T F"\nC 0 0 0\n', "along all three axes, or along none"),
         ("", "a.xyz: the file has no frame, which begins with the number of its particles"),
