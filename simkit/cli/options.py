@@ -18,7 +18,8 @@ def whole_number(text: str) -> int:
 
 
 ExperimentFile = Annotated[
-    Path, typer.Argument(metavar="EXPERIMENT", help="A YAML file.", show_default=False)
+    Path,
+    typer.Argument(metavar="EXPERIMENT", help="A YAML file, or - for standard input.", show_default=False),
 ]
 Overrides = Annotated[
     list[str] | None,

@@ -2,11 +2,12 @@
 
 import dataclasses
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from simkit.config.python_data import plain_mapping
+from simkit.config.python_data import PythonData
 from simkit.config.strict_yaml import Mark, composed, guarded
 from simkit.config.yaml_values import Construction, Diagnostic, KeyPath
 from simkit.errors import InputError, MissingFileError, OutputError
@@ -14,6 +15,7 @@ from simkit.suggestions import missing_file, shown
 
 MAX_BYTES = 1_000_000
 DATASETS = (".zarr", ".nc")
+STANDARD_INPUT = "-"
 
 
 @dataclasses.dataclass
@@ -21,7 +23,8 @@ class Document:
     """Plain data with the places it came from; `diagnostics` are what was wrong with the text, by key path.
 
     `folder` is where the files that it names are looked for. `options` are the places of values from outside,
-    as `--set model.sigma`. `remarks` are what should be said of an experiment that can run.
+    as `--set model.sigma`. `functions` are those of Python in place of expressions, by what stands for them.
+    `remarks` are what should be said of an experiment that can run.
     """
 
     data: Any
@@ -32,16 +35,17 @@ class Document:
     options: dict[KeyPath, str] = dataclasses.field(default_factory=dict)
     diagnostics: list[Diagnostic] = dataclasses.field(default_factory=list)
     remarks: list[str] = dataclasses.field(default_factory=list)
+    functions: dict[str, Callable] = dataclasses.field(default_factory=dict)
 
 
 def read_document(source: str | os.PathLike | Mapping[str, Any]) -> Document:
-    """The document in a file, in a text of more than one line, or in a mapping.
+    """The document in a file, on standard input for `-`, in a text of more than one line, or in a mapping.
 
     Raises `InputError` where the content is wrong, `OutputError` where the file cannot be read.
     """
     if isinstance(source, Mapping):
-        diagnostics: list[Diagnostic] = []
-        return Document(plain_mapping(source, (), diagnostics), diagnostics=diagnostics)
+        python = PythonData()
+        return Document(python.mapping(source), diagnostics=python.diagnostics, functions=python.functions)
     if isinstance(source, str) and "\n" in source:
         return parse_text(source, "<text>")
     if not isinstance(source, str | os.PathLike):
@@ -50,6 +54,8 @@ def read_document(source: str | os.PathLike | Mapping[str, Any]) -> Document:
             f"an experiment is the path of a YAML file, its text or a dictionary, not a value of type {kind}"
         )
     path = Path(source)
+    if str(path) == STANDARD_INPUT:
+        return parse_text(_decoded(sys.stdin.buffer.read(MAX_BYTES + 1), "<stdin>"), "<stdin>")
     if path.suffix in DATASETS and path.exists():
         raise InputError(f"{path}: is a dataset, not an experiment; `simkit plot {path}` draws it")
     document = parse_text(_decoded(_content(path), str(path)), str(path))

@@ -1,6 +1,6 @@
 """`model.sigma=0.3`: single keys of a document replaced, from outside or by a variant."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from simkit.config.documents import Document, KeyPath, parse_value, read_document
@@ -28,7 +28,7 @@ def apply_overrides(document: Document, overrides: Overrides) -> None:
     and `null` takes a key away.
 
     One such text, several, pairs of key and value, options of the command line, or a mapping from keys to
-    values.
+    values or to sections, of which what is named is changed.
 
     Raises one `InputError` for all overrides that cannot be read or lead into a value that has no keys.
     Whether the keys exist is checked with the rest of the document.
@@ -36,7 +36,7 @@ def apply_overrides(document: Document, overrides: Overrides) -> None:
     problems = []
     if isinstance(overrides, str):
         overrides = [overrides]
-    for override in overrides.items() if isinstance(overrides, Mapping) else overrides:
+    for override in _pairs(overrides) if isinstance(overrides, Mapping) else overrides:
         match override:
             case Option(text, name):
                 key, sign, value = text.partition("=")
@@ -61,6 +61,15 @@ def apply_overrides(document: Document, overrides: Overrides) -> None:
             problems.append(f"{label}: {error}")
     if problems:
         raise InputError(problems)
+
+
+def _pairs(section: Mapping[Any, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Every single value in a mapping with its dotted key, as in variants."""
+    for key, value in section.items():
+        if isinstance(value, Mapping) and value:
+            yield from _pairs(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value
 
 
 def replace_key(document: Document, path: tuple[str, ...], value: Any, wholly: bool = False) -> list[KeyPath]:

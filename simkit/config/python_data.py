@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -13,47 +13,98 @@ from simkit.config.yaml_values import Diagnostic, KeyPath
 from simkit.errors import InputError
 from simkit.suggestions import shown
 
+PYTHON = " (Python)"  # ends what stands for a function
+
 _PLAIN = (Mapping, list, tuple, os.PathLike, type(None), bool, str, np.bool_, Real)
 
 
-def plain_mapping(mapping: Mapping, path: KeyPath, diagnostics: list[Diagnostic]) -> dict[str, Any]:
-    """A mapping as plain data; what is wrong in it is added to `diagnostics`."""
-    data = {}
-    for key, item in mapping.items():
-        if not isinstance(key, str):
-            diagnostics.append(((0, 0), path, f"a key must be a string, got {shown(key)}"))
-        elif isinstance(item, _PLAIN) or _is_single(item):
-            data[key] = _plain(item, (*path, key), diagnostics)
-        else:
-            kind = type(item).__name__
-            message = f"must be a number, text, list or dict, got a value of type {kind}"
-            if (*path, key) in (("model",), ("solver",)):
-                message += f"; give it by name: {{type: {kind}, ...}}"
-            elif hasattr(item, "tolist"):
-                message += "; write its .tolist()"
-                message += ", as {values: […]} for one value for each path" * (path == ("initial",))
-            diagnostics.append(((0, 0), (*path, key), message))
-    return data
+class PythonData:
+    """Mappings as plain data. What is wrong in them is in `diagnostics`; `functions` are those found in the
+    place of expressions, by the text that stands for them.
+
+    A model is what its class is called and its parameters; an array of initial values is one for each path.
+    """
+
+    def __init__(self) -> None:
+        self.diagnostics: list[Diagnostic] = []
+        self.functions: dict[str, Callable] = {}
+
+    def mapping(self, mapping: Mapping, path: KeyPath = ()) -> dict[str, Any]:
+        data = {}
+        for key, item in mapping.items():
+            if not isinstance(key, str):
+                self.diagnostics.append(((0, 0), path, f"a key must be a string, got {shown(key)}"))
+                continue
+            item = self._stood_for((*path, key), item)
+            if isinstance(item, _PLAIN) or _is_single(item):
+                data[key] = self._plain(item, (*path, key))
+            else:
+                self.diagnostics.append(((0, 0), (*path, key), _refusal((*path, key), item)))
+        return data
+
+    def _stood_for(self, path: KeyPath, item: Any) -> Any:
+        """What stands for a function, a model or an array; anything else is itself."""
+        if callable(item) and path[0] == "observe" and (len(path) == 2 or path[2:] == ("value",)):
+            return self._name(item)
+        if path == ("model",) and (model := _model(item)) is not None:
+            return model
+        if path[0] == "initial" and len(path) == 2 and hasattr(item, "dtype") and np.ndim(item) == 1:
+            return {"values": np.asarray(item).tolist()}
+        return item
+
+    def _name(self, function: Callable) -> str:
+        """The text that stands for a function: its name, with a number where another one has it."""
+        name, again = getattr(function, "__name__", type(function).__name__), ""
+        while self.functions.get(text := f"{name}{again}{PYTHON}", function) is not function:
+            again = f" {int(again or 1) + 1}"
+        self.functions[text] = function
+        return text
+
+    def _plain(self, value: Any, path: KeyPath) -> Any:
+        if len(path) > MAX_DEPTH:
+            raise InputError(f"nested more than {MAX_DEPTH} levels deep, or a mapping in itself")
+        if isinstance(value, Mapping):
+            return self.mapping(value, path)
+        if isinstance(value, list | tuple):
+            return [self._plain(item, (*path, i)) for i, item in enumerate(value)]
+        if isinstance(value, os.PathLike):
+            return os.fspath(value)
+        if value is None or isinstance(value, bool | str):
+            return value
+        if isinstance(value, np.bool_):
+            return bool(value)
+        if isinstance(value, Integral):
+            return int(value)
+        if _is_single(value):
+            return self._plain(value.item(), path)
+        return float(value) if isinstance(value, Real) else None
 
 
-def _plain(value: Any, path: KeyPath, diagnostics: list[Diagnostic]) -> Any:
-    if len(path) > MAX_DEPTH:
-        raise InputError(f"nested more than {MAX_DEPTH} levels deep, or a mapping in itself")
-    if isinstance(value, Mapping):
-        return plain_mapping(value, path, diagnostics)
-    if isinstance(value, list | tuple):
-        return [_plain(item, (*path, i), diagnostics) for i, item in enumerate(value)]
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    if value is None or isinstance(value, bool | str):
-        return value
-    if isinstance(value, np.bool_):
-        return bool(value)
-    if isinstance(value, Integral):
-        return int(value)
-    if _is_single(value):
-        return _plain(value.item(), path, diagnostics)
-    return float(value) if isinstance(value, Real) else None
+def _refusal(path: KeyPath, item: Any) -> str:
+    kind = type(item).__name__
+    message = f"must be a number, text, list or dict, got a value of type {kind}"
+    if path in (("model",), ("solver",)):
+        return f"{message}; give it by name: {{type: {kind}, ...}}"
+    if hasattr(item, "tolist"):
+        return f"{message}; write its .tolist()"
+    return message
+
+
+def _model(item: Any) -> dict[str, Any] | None:
+    """A model as its name and parameters; its class is entered under that name unless it is there."""
+    solvers = sys.modules.get("simkit_solvers")
+    if solvers is None or not isinstance(item, solvers.AbstractODE):
+        return None
+    from simkit_physics import MODELS
+    from simkit_solvers.problems.problem import parameters_of
+
+    kind = type(item)
+    known = MODELS.setdefault(kind.__name__, kind)
+    if known is not kind:
+        if known.__module__.startswith("simkit_physics"):
+            return None
+        MODELS[kind.__name__] = kind  # defined again, as in a notebook
+    return {"type": kind.__name__, **{name: getattr(item, name) for name in parameters_of(kind)}}
 
 
 def _is_single(value: Any) -> bool:

@@ -145,6 +145,8 @@ class Constants:
 
 def remark_unused(document: Document) -> None:
     """Say which constants no expression of the document uses, in a variant or outside."""
+    if document.functions:  # which may use any of them
+        return
     diagnostics = Diagnostics(document, with_text=False)
     used, message = _words(document.data), "no expression uses it; use it, or remove it"
     for name in diagnostics.written("constants"):

@@ -6,4 +6,6 @@ from simkit.expressions.functions import function_summaries as function_summarie
 from simkit.expressions.names import check_name as check_name
 from simkit.expressions.names import check_spelling as check_spelling
 from simkit.expressions.parsing import compile_expression as compile_expression
+from simkit.expressions.python_function import PythonExpression as PythonExpression
+from simkit.expressions.python_function import python_expression as python_expression
 from simkit.expressions.tokens import ExpressionError as ExpressionError

@@ -15,6 +15,7 @@ from simkit.expressions.tree import (
     ExpressionNode,
     FunctionalCall,
     Name,
+    PythonCall,
     functionals_in,
     names_in,
     walk,
@@ -76,6 +77,8 @@ class Discontinuities:
             expiry = dict(zip(node.keys, node.parts, strict=True)).get("T")
             if node.name not in SMOOTH and expiry is not None and "t" in names_in(expiry):
                 (self.roots if node.name in KINKED_AT_EXPIRY else self.hidden).update(names_in(node))
+        elif isinstance(node, PythonCall):
+            self.hidden |= names_in(node)
         elif isinstance(node, Call):
             self._call(node)
 

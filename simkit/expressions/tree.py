@@ -133,6 +133,11 @@ class ClosedFormCall:
             raise ExpressionError(f"{self.name}: {type(error).__name__}: {error}") from error
 
 
+@dataclasses.dataclass(frozen=True)
+class PythonCall(Call):
+    """A function of Python's, of all names: nobody knows where it jumps."""
+
+
 ExpressionNode = NumberLiteral | Name | Call | Chain | Comparison | FunctionalCall | ClosedFormCall
 
 

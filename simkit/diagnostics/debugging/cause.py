@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from simkit.diagnostics.inspection.flat import Constant, Value, traced
-from simkit.expressions import Expression, compile_expression
+from simkit.expressions import Expression, PythonExpression, compile_expression
 
 LIBRARIES = ("/jax/", "/equinox/", "/diffrax/", "/lineax/", "/optimistix/", "/jaxtyping/", "<")
 
@@ -20,6 +20,8 @@ def bad_part(expression: Expression, values: Mapping[Any, Any]) -> str | None:
 
     Of a `where` only the side that was chosen counts. `None` where the expression is finite, or has no value.
     """
+    if isinstance(expression, PythonExpression):
+        return None
     node: ast.expr = ast.parse(expression.text, mode="eval").body
     if _finite(node, values):
         return None

@@ -1,12 +1,17 @@
 """From the `observe` section to compiled observables."""
 
 import functools
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 
 from simkit.closed_forms import CLOSED_FORMS
+from simkit.config.diagnostics import Diagnostics
+from simkit.config.documents import KeyPath
+from simkit.config.python_data import PYTHON
 from simkit.config.settings import ObservableSettings
 from simkit.ensemble.simulation import ObservableInfo
 from simkit.experiments.constants import Constants
@@ -18,7 +23,7 @@ from simkit.experiments.sections.functional_plan import (
     with_dates,
 )
 from simkit.experiments.sections.model_plan import ModelPlan
-from simkit.expressions import check_spelling
+from simkit.expressions import Expression, check_spelling, python_expression
 from simkit.observe.observable import Observable
 from simkit.results.result_names import clash
 
@@ -53,7 +58,15 @@ def plan_observables(
         reason = _refused_name(name, plan, info)
         if reason:
             diagnostics.add(path, reason, at_key=True)
-        value = compiled((*path, "value"), settings.value, names, functionals=True)
+        text = str(settings.value)
+        function = diagnostics.document.functions.get(text)
+        if function is not None:
+            value = _of_python(text, function, plan, names, diagnostics, (*path, "value"))
+        elif text.endswith(PYTHON):
+            diagnostics.add((*path, "value"), "stands for a Python function; give the function from Python")
+            continue
+        else:
+            value = compiled((*path, "value"), settings.value, names, functionals=True)
         exact = None
         if settings.exact is not None:
             place = (*path, "exact")
@@ -75,6 +88,35 @@ def plan_observables(
             observables.append(observable)
             info[name] = ObservableInfo(settings.unit, value.text, settings.at, exact)
     return PlannedObservables(*with_dates(observables, dates, seen), info)
+
+
+def _of_python(
+    text: str,
+    function: Callable,
+    plan: ModelPlan | None,
+    names: Sequence[str] | None,
+    diagnostics: Diagnostics,
+    path: KeyPath,
+) -> Expression | None:
+    """The expression of a function of Python's, which is tried without numbers; `None` where it is wrong."""
+    if plan is None or names is None:
+        return None
+    others = [name for name in dict.fromkeys(names) if name not in (*plan.variables, "t")]
+    expression = python_expression(text, function, plan.variables, others)
+    number = jax.ShapeDtypeStruct((), jnp.float32)
+    try:
+        result = jax.eval_shape(expression, dict.fromkeys(names, number))
+    except Exception as error:  # the user's own code may raise anything
+        diagnostics.add(path, f"{text} raises {type(error).__name__}: {str(error).splitlines()[0]}")
+        return None
+    if not isinstance(result, jax.ShapeDtypeStruct):
+        kind = type(result).__name__
+    elif result.shape or jnp.issubdtype(result.dtype, jnp.complexfloating):
+        kind = result.shape or result.dtype
+    else:
+        return expression
+    diagnostics.add(path, f"{text} must return one real number for one path, got {kind}")
+    return None
 
 
 def _refused_name(name: str, plan: ModelPlan | None, others: Collection[str]) -> str | None:

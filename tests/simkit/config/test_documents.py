@@ -1,7 +1,13 @@
 """Strict YAML: what is read, and what is refused with which message."""
 
+import io
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
+import simkit_physics
+from simkit_physics import MODELS, VanDerPol
 
 from simkit import InputError, OutputError
 from simkit.config import read_document
@@ -261,3 +267,47 @@ def test_overrides_that_lead_nowhere_are_all_listed():
         "(while parsing a flow sequence)",
         "override c:1:1: tags such as '!x' are not allowed: a file is data",
     ]
+
+
+def test_an_array_of_initial_values_is_one_for_each_path():
+    data = read_document({"initial": {"S": np.array([1.0, 2.0]), "v": np.float64(3)}}).data
+    assert data == {"initial": {"S": {"values": [1.0, 2.0]}, "v": 3.0}}
+
+
+def test_a_model_of_your_own_is_entered_by_its_name(monkeypatch):
+    monkeypatch.setattr("simkit_physics.MODELS", dict(MODELS))
+
+    def decay(rate: float):
+        class Decay(VanDerPol):
+            pass
+
+        return Decay(mu=rate)
+
+    for rate in (1.0, 2.0):  # as a cell of a notebook that is run again
+        model = decay(rate)
+        assert read_document({"model": model}).data == {"model": {"type": "Decay", "mu": rate}}
+        assert simkit_physics.MODELS["Decay"] is type(model)
+    impostor = type("GBM", (VanDerPol,), {})(mu=1.0)
+    document = read_document({"model": impostor})
+    assert "give it by name" in document.diagnostics[0][2]
+    assert simkit_physics.MODELS["GBM"] is MODELS["GBM"]
+
+
+def test_sections_of_overrides_change_what_they_name():
+    document = read_document("model: {type: GBM, mu: 0.1, sigma: 0.2}\ntime: {t1: 1}\n")
+    apply_overrides(
+        document, {"model": {"sigma": 0.3}, "time.t1": 2, "save": {"points": 4, "quantiles": [0.5]}}
+    )
+    assert document.data == {
+        "model": {"type": "GBM", "mu": 0.1, "sigma": 0.3},
+        "time": {"t1": 2},
+        "save": {"points": 4, "quantiles": [0.5]},
+    }
+
+
+def test_a_dash_reads_standard_input(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a: 1\nb: {c: [}\n")))
+    with pytest.raises(InputError, match=r"^<stdin>:2:"):
+        read_document("-")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("a: é\n".encode())))
+    assert read_document(Path("-")).data == {"a": "é"}

@@ -4,7 +4,6 @@ import diffrax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from simkit_physics import GBM
 from simkit_solvers import SOLVERS, make_solver
 from simkit_solvers.methods.registry import ELSEWHERE, solver_elsewhere
 
@@ -156,13 +155,6 @@ CASES = {
         },
         ["model.reactions.decay.rate: '0.5' is text, not a number; remove the quotes"],
     ),
-    "a model as an object": (
-        PRICE | {"model": GBM(0.05, 0.2)},
-        [
-            "model: must be a number, text, list or dict, got a value of type GBM; give it by name: "
-            "{type: GBM, ...}"
-        ],
-    ),
     "a solver as an object": (
         PRICE | {"solver": diffrax.Euler()},
         [
@@ -192,12 +184,9 @@ CASES = {
             "value for each path"
         ],
     ),
-    "an array of initial values": (
-        PRICE | {"initial": {"S": np.array([99.0, 101.0])}},
-        [
-            "initial.S: must be a number, text, list or dict, got a value of type ndarray; write its "
-            ".tolist(), as {values: […]} for one value for each path"
-        ],
+    "a table of initial values": (
+        PRICE | {"initial": {"S": np.ones((2, 2))}},
+        ["initial.S: must be a number, text, list or dict, got a value of type ndarray; write its .tolist()"],
     ),
     "a solver of networks for another model": (
         PRICE | {"solver": "TauLeaping", "save": {"every": 2}, "observe": {"top": "max(S)"}},

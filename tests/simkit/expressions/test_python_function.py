@@ -1,0 +1,116 @@
+"""A function of Python's in the place of an expression gives what the expression gives."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from simkit_physics import GBM
+
+import simkit
+from simkit import InputError
+from simkit.engines.loaded import load_each
+from simkit.expressions import Expression, python_expression
+
+CALL = "exp(-mu*t) * maximum(S - K, 0)"
+
+
+def call(state, params, t):
+    return jnp.exp(-params.mu * t) * jnp.maximum(state.S - params.K, 0)
+
+
+def experiment(**observe) -> dict:
+    return {
+        "constants": {"K": 100},
+        "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
+        "initial": {"S": 100.0},
+        "time": {"t1": 1.0, "steps": 4},
+        "solver": "ExactSampling",
+        "ensemble": {"paths": 4096, "seed": 1, "devices": 1},
+        "observe": observe,
+    }
+
+
+@pytest.fixture(scope="module")
+def dataset():
+    return simkit.run(
+        experiment(
+            function={"value": call, "at": "each", "exact": 10.450583572},
+            text={"value": CALL, "at": "each"},
+            inside=lambda state, params, t: state.S > params.K,
+            condition="S > K",
+        )
+    )
+
+
+def test_it_has_the_mean_and_errors_of_the_expression(dataset):
+    for one, other in (("function", "text"), ("inside", "condition")):
+        for statistic in ("mean", "stderr", "variance"):
+            np.testing.assert_allclose(dataset[f"{one}_{statistic}"], dataset[f"{other}_{statistic}"], 1e-12)
+    assert abs(float(dataset["function_z"])) < 5
+
+
+def test_its_name_says_what_it_is(dataset):
+    assert "call (Python)" in dataset["function_mean"].attrs["long_name"]
+
+
+def test_functions_of_the_same_name_do_not_share_results():
+    first = simkit.run(experiment(a=lambda s, p, t: s.S, b=lambda s, p, t: 2 * s.S))
+    again = simkit.run(experiment(a=lambda s, p, t: 3 * s.S))
+    assert float(first["b_mean"]) == pytest.approx(2 * float(first["a_mean"]), 1e-12)
+    assert float(again["a_mean"]) == pytest.approx(3 * float(first["a_mean"]), 1e-12)
+    assert python_expression("f", call, ["S"], ["mu", "K"]) != python_expression("f", min, ["S"], ["mu", "K"])
+    assert not isinstance(python_expression("f", call, ["S"], []), type(Expression))
+
+
+def test_derivatives_take_it_to_jump_anywhere():
+    result = simkit.sensitivity(experiment(a=call, b=CALL), ["sigma"])
+    estimators = [str(result[f"{name}_derivative_estimator"].values[0]) for name in "ab"]
+    assert estimators == ["finite differences", "pathwise"]
+    here, there = (float(result[f"{name}_derivative"][0]) for name in "ab")
+    assert here == pytest.approx(there, rel=2e-3)
+
+
+def test_variants_and_constants_see_it():
+    variants = {"low": {"constants.K": 90}, "high": {}}
+    result = simkit.run(experiment(a=call) | {"variants": variants})
+    low, high = (float(result["a_mean"].sel(variant=name)) for name in ("low", "high"))
+    assert low > high + 3
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda s, p, t: s.X, r"raises AttributeError: .*'X'"),
+        (lambda s, p, t: p.strike, r"raises AttributeError: .*'strike'"),
+        (lambda s: s.S, r"raises TypeError: .*takes 1 positional argument"),
+        (lambda s, p, t: jnp.stack([s.S, t]), r"must return one real number for one path, got \(2,\)"),
+        (
+            lambda s, p, t: jax.lax.complex(s.S, s.S),
+            r"must return one real .*, got complex64",
+        ),
+        (lambda s, p, t: None, r"must return one real number for one path, got NoneType"),
+        (lambda s, p, t: 1.0 if s.S > 1 else 0.0, r"raises TracerBoolConversionError: "),
+    ],
+)
+def test_what_is_wrong_is_named_at_its_place(function, message):
+    with pytest.raises(InputError, match=rf"^observe\.bad: <lambda> \(Python\) {message}"):
+        load_each(experiment(bad=function))
+
+
+def test_a_file_cannot_hold_one():
+    with pytest.raises(InputError, match=r"^observe\.a: stands for a Python function; give the function"):
+        load_each(experiment(a="call (Python)"))
+
+
+def test_elsewhere_it_is_refused():
+    with pytest.raises(InputError, match=r"^initial\.S: must be a number, text, .* of type function"):
+        load_each(experiment() | {"initial": {"S": call}})
+
+
+@given(mu=st.floats(-0.5, 0.5), sigma=st.floats(0.01, 1.0))
+def test_a_model_is_its_name_and_its_parameters(mu, sigma):
+    named = load_each(experiment() | {"model": {"type": "GBM", "mu": mu, "sigma": sigma}}).each[""]
+    given_itself = load_each(experiment() | {"model": GBM(mu=mu, sigma=sigma)}).each[""]
+    assert given_itself.problem == named.problem
