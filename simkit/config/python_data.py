@@ -44,12 +44,13 @@ class PythonData:
 
     def _stood_for(self, path: KeyPath, item: Any) -> Any:
         """What stands for a function, a model or an array; anything else is itself."""
-        if callable(item) and path[0] == "observe" and (len(path) == 2 or path[2:] == ("value",)):
-            return self._name(item)
-        if path == ("model",) and (model := _model(item)) is not None:
-            return model
-        if path[0] == "initial" and len(path) == 2 and hasattr(item, "dtype") and np.ndim(item) == 1:
-            return {"values": np.asarray(item).tolist()}
+        match path:
+            case ("observe", _) | ("observe", _, "value") if callable(item):
+                return self._name(item)
+            case ("model",):
+                return _model(item) or item
+            case ("initial", _) if getattr(item, "ndim", 0) == 1:
+                return {"values": item.tolist()}
         return item
 
     def _name(self, function: Callable) -> str:
