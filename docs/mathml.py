@@ -1,6 +1,6 @@
-r"""Equations as MathML, which browsers draw without a script: the pages are complete without a network.
+r"""Equations as MathML, which browsers draw without a script or a network.
 
-Docutils converts them. It reads `\tfrac12` as a fraction with the numerator 12, so digits are put in braces first.
+Docutils converts them. It reads `\tfrac12` as a fraction with the numerator 12, so digits get braces first.
 """
 
 import re
