@@ -1,4 +1,4 @@
-"""Every equation on the pages becomes MathML, which needs neither a script nor a network."""
+"""The built pages: their equations are MathML, without script or network, and they do not ask to be built."""
 
 import re
 import sys
@@ -7,11 +7,10 @@ import pytest
 from checkout import ROOT
 from test_docs import WRITTEN, generated  # noqa: F401
 
-pytest.importorskip("docutils", reason="comes with the groups tests and docs")
-
 
 @pytest.fixture(scope="module")
 def mathml():
+    pytest.importorskip("docutils", reason="comes with the groups tests and docs")
     sys.path.insert(0, str(ROOT / "docs"))
     try:
         from mathml import mathml
@@ -43,3 +42,9 @@ def test_digits_after_frac_are_its_arguments(mathml):
     for tex in (r"\tfrac12 x", r"\frac 12x", r"\frac{1}{2} x"):
         assert "<mn>1</mn><mn>2</mn></mfrac><mi>x</mi>" in mathml(tex), tex
     assert "<mn>1</mn><mn>24</mn></mfrac>" in mathml(r"\frac1{24} x")
+
+
+def test_only_contributors_are_told_to_build_the_pages():
+    """A reader of the built pages has them."""
+    pages = {path.stem for path in WRITTEN if "make docs" in path.read_text("utf-8")}
+    assert pages == {"contributing"}
