@@ -15,7 +15,8 @@ project = "simkit"
 author = "the simkit maintainers"
 release = version = __version__
 
-extensions = ["myst_nb", "sphinx.ext.mathjax"]
+extensions = ["myst_nb", "mathml"]
+html_math_renderer = "mathml"
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 # The tests run the code on these pages; building them runs nothing.
@@ -24,6 +25,8 @@ exclude_patterns = ["_build", "reference/tables"]
 
 html_theme = "furo"
 html_title = f"simkit {release}"
+html_static_path = ["_static"]
+html_css_files = ["simkit.css"]
 
 
 def setup(app):

@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import diffrax
 from simkit_solvers import SolverInfo
+from tables import table
 
 EULER = r"y_1 = y + f(t, y)\,h + g(t, y)\,\Delta W"
 EXPLICIT = r"""z_i = y + \sum_{j<i} a_{ij} k_j, \qquad
@@ -69,14 +70,11 @@ def tableau(coefficients: diffrax.ButcherTableau) -> str:
     b, a, c = coefficients.b_sol, [(), *coefficients.a_lower], [0.0, *coefficients.c]
     if len(b) > 7:
         return "\n\nThe coefficients are in the reference."
-    rows = [[number(c[i]), *(number(x) for x in a[i]), *[""] * (len(b) - len(a[i]))] for i in range(len(b))]
-    lines = r" \\ ".join(" & ".join(row) for row in rows)
-    last = " & ".join(["", *(number(x) for x in b)])
-    columns = "c" * len(b)
-    return (
-        "\n\nwith $c_i$ on the left, $a_{ij}$ next to them and $b_i$ in the last row:\n\n$$\n"
-        rf"\begin{{array}}{{c|{columns}}} {lines} \\ \hline {last} \end{{array}}" + "\n$$"
-    )
+    heads = ["$c_i$", *(f"$a_{{i{j + 1}}}$" for j in range(len(b)))]
+    rows = [[c[i], *a[i], *[""] * (len(b) - len(a[i]))] for i in range(len(b))]
+    cells = ([f"${number(x)}$" if x != "" else "" for x in row] for row in rows)
+    last = ["$b_j$", *(f"${number(x)}$" for x in b)]
+    return f"\n\nwith the coefficients\n\n{table(heads, [*cells, last])}"
 
 
 def number(x: float) -> str:

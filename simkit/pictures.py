@@ -15,7 +15,7 @@ KINDS = (".png", ".pdf", ".svg", ".jpg", ".webp")
 
 
 def save_picture(dataset: "xr.Dataset", path: str | Path) -> None:
-    """Draw into a file whose ending says which kind.
+    """Draw into a file whose suffix sets the format.
 
     Raises `InputError` for an unknown ending, `OutputError` when it cannot be written.
     """

@@ -69,7 +69,7 @@ def options(
         typer.Option(
             "--import",
             metavar="MODULE",
-            help="Import a Python module with models, solvers or commands of its own. May be repeated.",
+            help="Import a Python module that defines models, solvers or commands. May be repeated.",
             show_default=False,
             callback=_enter,
             is_eager=True,

@@ -37,7 +37,7 @@ def list_names(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List models, solvers, keys, functions, closed forms, templates, and what molecular dynamics has."""
+    """List models, solvers, keys, functions, closed forms, templates, and parts of molecular dynamics."""
     with reported(as_json):
         if kind is not None and kind not in KINDS:
             raise InputError(f"list: nothing of the kind {kind!r}{did_you_mean(kind, KINDS)}")

@@ -68,7 +68,7 @@ def schema() -> None:
 def doctor(as_json: AsJson = False) -> None:
     """Show versions, devices and vector width, and check a calculation that one version of jax gets wrong.
 
-    Exit code 3 when results could not be trusted on this machine.
+    The exit code is 3 if results cannot be trusted on this machine.
     """
     with reported(as_json):
         tune_process()

@@ -30,7 +30,7 @@ def debug(
         typer.Option(
             metavar="N",
             parser=whole_number,
-            help="Run the first N paths, 10000 unless given.",
+            help="Run the first N paths, by default 10000.",
             show_default=False,
         ),
     ] = None,
@@ -39,7 +39,7 @@ def debug(
         typer.Option(
             "--print",
             metavar="NAMES",
-            help="Print variables, observables and increments such as dW, as in --print S,dW; all for `all`.",
+            help="Print these variables, observables and increments, as in --print S,dW; `all` prints all.",
             show_default=False,
         ),
     ] = None,
@@ -54,7 +54,7 @@ def debug(
 ) -> None:
     """Find the first value that is not finite: which path, which step, which part of which equation.
 
-    Exit code 3 where something was found.
+    The exit code is 3 if something was found.
     """
     with reported(as_json):
         tune_process()

@@ -24,12 +24,13 @@ def inspect(
         str,
         typer.Option(
             metavar="PART",
-            help=f"Only this: {', '.join(WHAT)}. Of a program's text, all of it is printed.",
+            help=f"Only this: {', '.join(WHAT)}. The text of a program is printed in full.",
             autocompletion=lambda incomplete: [part for part in WHAT if part.startswith(incomplete)],
         ),
     ] = "all",
     out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Write texts, report and graphs into it.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Write program texts, report and graphs into this folder."),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files in the folder.")] = False,
     as_json: AsJson = False,

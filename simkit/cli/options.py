@@ -47,14 +47,16 @@ OneVariant = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 Out = Annotated[
     Path | None,
-    typer.Option(metavar="PATH", help="The dataset, .zarr or .nc, or a table .csv, in place of `output:`."),
+    typer.Option(
+        metavar="PATH", help="Where to write a dataset (.zarr, .nc) or table (.csv), instead of `output:`."
+    ),
 ]
 DerivativesOut = Annotated[
     Path | None,
     typer.Option(
         "--out",
         metavar="PATH",
-        help="Write a dataset, .zarr or .nc, or a table .csv, and a picture next to it.",
+        help="Write a dataset (.zarr, .nc) or a table (.csv), and a picture next to it.",
     ),
 ]
 NoPlot = Annotated[bool, typer.Option("--no-plot", help="Write no picture next to the dataset.")]
@@ -64,7 +66,7 @@ Threads = Annotated[
     typer.Option(
         metavar="N",
         parser=whole_number,
-        help="Largest number of threads on processors; by default one for each core.",
+        help="Largest number of CPU threads; by default one per core.",
         show_default=False,
     ),
 ]

@@ -16,7 +16,7 @@ def plot(
         Path, typer.Argument(metavar="DATASET", help="A .zarr or .nc from a run.", show_default=False)
     ],
     out: Annotated[
-        Path | None, typer.Option(help="The picture; its ending says which kind (.png, .pdf, .svg).")
+        Path | None, typer.Option(help="The picture; its suffix sets the format (.png, .pdf, .svg).")
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing picture.")] = False,
 ) -> None:

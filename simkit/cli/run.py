@@ -48,7 +48,7 @@ def run(
         bool,
         typer.Option(
             "--dry-run",
-            help="Report steps, memory, disk space, and how long a run takes, by running its first seconds.",
+            help="Report steps, memory, disk space, and the duration, estimated from the first seconds.",
         ),
     ] = False,
 ) -> None:

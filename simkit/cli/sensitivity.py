@@ -56,8 +56,7 @@ def sensitivity(
 ) -> None:
     """Differentiate the means of an experiment: print each derivative with its error and its estimator.
 
-    The file's `sensitivity:` says with respect to what; `output:` is for runs, and nothing is written here
-    without --out.
+    The file's `sensitivity:` names the parameters. Nothing is written without --out: `output:` is for runs.
     """
     with reported(as_json):
         prepare(quiet)

@@ -31,7 +31,7 @@ def first_devices(count: int, place: str) -> Devices:
     """The first `count` devices of this process. Raises `InputError` at a place that asks for more."""
     local = jax.local_devices()
     if not 1 <= count <= len(local):
-        raise InputError(f"{place}: is {count}, and this process has {len(local)}; leave it out")
+        raise InputError(f"{place}: {count} requested, {len(local)} available; omit to use all")
     return tuple(local[:count])
 
 

@@ -76,6 +76,21 @@ def test_readme_shows_the_two_commands_on_its_first_screen():
     assert "](docs/images/gbm.png)" in first_screen
 
 
+def test_readme_says_how_fast_simkit_is_in_five_rows_after_what_it_is():
+    """The first table has five rows of words, with figures that the table of the benchmarks has too."""
+    first_screen = (ROOT / "README.md").read_text().partition("\n## ")[0]
+    places = [first_screen.index(text) for text in ("molecular dynamics", "make run", "| task")]
+    assert places == sorted(places)
+    rows = [line for line in first_screen.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) == 5
+    assert not re.search(r"\dx\b|float32|`", "".join(rows))
+    results = "".join(row.split("|")[2] for row in rows)
+    figures = set(re.findall(r"\d+(?:\.\d+)?(?= times| and \d)", results))
+    measured = (ROOT / "benchmarks/README.md").read_text()
+    assert len(figures) >= 7
+    assert not [figure for figure in figures if f"{figure}x" not in measured]
+
+
 @pytest.mark.parametrize("room", ROOMS)
 def test_each_room_says_what_belongs_in_it_and_how_to_add_one(room):
     text = (ROOT / room / "README.md").read_text()

@@ -30,7 +30,7 @@ class Anderson(AbstractIteration):
 
     With $f_n = g(y_n) - y_n$ and the last $m$ changes $\Delta y_j$, $\Delta f_j$ of iterates and residuals,
     $$y_{n+1} = y_n + \beta f_n - \sum_j \gamma_j (\Delta y_j + \beta\,\Delta f_j), \qquad
-    \gamma = \arg\min \Big\| f_n - \sum_j \gamma_j\,\Delta f_j \Big\|_2 .$$
+    \gamma = \arg\min \Bigl\| f_n - \sum_j \gamma_j\,\Delta f_j \Bigr\|_2 .$$
     On a linear problem it is equivalent to GMRES, and it often converges where Picard iteration oscillates
     or diverges. Any pytree of floating-point arrays; $2m$ copies of the state are stored. Stops where
     $|g(y) - y|$ is below `atol + rtol |y|`.

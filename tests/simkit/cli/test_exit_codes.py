@@ -75,7 +75,7 @@ def test_a_set_that_cannot_be_read_exits_with_2(folder):
 def test_more_devices_than_there_are_exits_with_2(folder, option):
     result = simkit_command("run", "small.yaml", option, "--set", "ensemble.devices=99")
     assert result.exit_code == 2
-    assert result.stderr == ("--set ensemble.devices: is 99, and this process has 4; leave it out\n")
+    assert result.stderr == "--set ensemble.devices: 99 requested, 4 available; omit to use all\n"
 
 
 def test_a_number_of_threads_that_is_none_exits_with_2(folder):

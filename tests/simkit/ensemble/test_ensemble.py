@@ -168,7 +168,7 @@ def test_progress_is_reported_for_every_chunk():
 
 @needs_processor
 def test_more_devices_than_there_are_is_refused():
-    with pytest.raises(ValueError, match="devices: is 99, and this process has 4"):
+    with pytest.raises(ValueError, match="devices: 99 requested, 4 available"):
         run_ensemble(gbm(10, 4, devices=99))
 
 

@@ -138,7 +138,7 @@ REFUSED = {
     "argument 0 is static in Jit, and Vmap maps over it": lambda: pipeline(
         energy, Vmap((0, None)), Jit((0,))
     ),
-    "Shard.devices: is 5, and this process has 4": lambda: pipeline(energy, Shard((0, None), devices=5)),
+    "Shard.devices: 5 requested, 4 available": lambda: pipeline(energy, Shard((0, None), devices=5)),
     "this process has cpu:0 to cpu:3": lambda: pipeline(energy, Jit(device="cpu:4")),
     "there is no tpu": lambda: pipeline(energy, Jit(device="tpu")),
     "Shard lays out over devices, and Jit names one": lambda: pipeline(
