@@ -1,6 +1,7 @@
 """From the section `system` to particles in their box."""
 
 import dataclasses
+import math
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +18,7 @@ from simkit.experiments.constants import Constants
 from simkit.expressions import check_spelling
 from simkit.md.file_plan import cell_of, check_species, read_start, refuse_outside
 from simkit.md.files.frame import Cell
+from simkit.md.particle_memory import refuse_too_many
 from simkit.md.simulation import EarlierRun
 
 SOURCES = ("lattice", "random", "file")
@@ -148,6 +150,8 @@ class _System:
         number = self._number((*path, key), getattr(section, key))
         if not number > 0:
             raise SettingError((*path, key), f"must be > 0, got {number:g}")
+        count = math.prod(section.cells) * len(configurations.BASES[section.type])
+        refuse_too_many(count, (*path, "cells"), "take fewer cells")
         particles, box = configurations.lattice(section.type, section.cells, **{key: number})
         x, y, z = (float(side) for side in box.sides)
         return particles, Cell((x, y, z))
@@ -168,6 +172,7 @@ class _System:
                 raise SettingError((*path, "density"), f"must be > 0, got {density:g}")
             cell = Cell(((section.count / density) ** (1 / 3),) * 3)
         assert cell is not None
+        refuse_too_many(section.count, (*path, "count"), "take fewer")
         try:
             return random_positions(section.count, _box(cell), least, self.key), cell
         except ValueError as error:

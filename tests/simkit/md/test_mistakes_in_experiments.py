@@ -4,6 +4,7 @@ import pytest
 from md_examples import MIXTURE, fluid, problems
 
 import simkit
+import simkit.md.particle_memory
 from simkit.engines.loaded import load_each
 
 MISTAKES = {
@@ -153,6 +154,10 @@ MISTAKES = {
         "observe: the run would end at step 8,589,767,761, and steps are counted up to 4,294,967,295: after "
         "stages it begins at a common multiple of every, here of 92680 and 92681; take multiples",
     ),
+    "too many cells": (
+        {"system__lattice__cells": 10_000},
+        "system.lattice.cells: gives 4,000,000,000,000 particles, which need at least 1.66PB of memory, ",
+    ),
     "density": ({"system__lattice__density": 0}, "system.lattice.density: must be > 0, got 0"),
     "two": (
         {"system__lattice__spacing": 1.7},
@@ -267,6 +272,26 @@ MISTAKES = {
 @pytest.mark.parametrize(("changes", "message"), MISTAKES.values(), ids=MISTAKES)
 def test_a_mistake_is_named_with_its_place_value_and_remedy(changes, message):
     assert any(line.startswith(message) for line in problems(fluid(**changes))), problems(fluid(**changes))
+
+
+RANDOM = {"system__lattice": None, "system__random": {"count": 200, "density": 0.1, "least_distance": 0.5}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "start", "remedy"),
+    [
+        ({}, "system.lattice.cells: gives 108 particles, which need at least 44.9kB", "take fewer cells"),
+        (
+            RANDOM,
+            "system.random.count: gives 200 particles, which need at least 83.2kB",
+            "take a smaller one",
+        ),
+    ],
+    ids=["lattice", "random"],
+)
+def test_more_particles_than_memory_are_refused_before_there_are_any(monkeypatch, changes, start, remedy):
+    monkeypatch.setattr(simkit.md.particle_memory, "available_memory", lambda: 1000)
+    assert problems(fluid(**changes)) == [f"{start} of memory, and 1kB are available; {remedy}"]
 
 
 def test_a_cutoff_of_more_than_a_box_is_a_remark():
