@@ -56,7 +56,10 @@ def forces_for(
     dtype = particles.position.x.dtype
     wanted = "float32" if precision == "float32" else "float64"
     if dtype != wanted:
-        raise ValueError(f"precision {precision}: takes positions in {wanted}, got {dtype}")
+        remedy = 'enable x64, as by `with jax.enable_x64(True):`, or choose precision="float32"'
+        if wanted == "float32":
+            remedy = "cast them, or choose another precision"
+        raise ValueError(f"precision {precision}: takes positions in {wanted}, got {dtype}; {remedy}")
     box, potential = _in(dtype, box), _in(dtype, potential)
     cutoff = float(np.max(np.asarray(potential.cutoffs)))
     if not cutoff > 0 or (box.periodic and math.isinf(cutoff)):

@@ -4,6 +4,7 @@ import dataclasses
 from types import SimpleNamespace
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -192,6 +193,13 @@ def test_what_does_not_fit_is_refused(change, message):
     arguments = {"potential": one_species(), **change}
     with pytest.raises(ValueError, match=message):
         forces_for(Particles.of(scattered(700, (10, 10, 10))), cube(12.0), **arguments)
+
+
+def test_single_precision_positions_are_refused_with_a_remedy():
+    with jax.enable_x64(False):
+        particles, box = lattice("fcc", (3, 3, 3), density=0.8)
+        with pytest.raises(ValueError, match=r"got float32; enable x64, as by .* or choose"):
+            forces_for(particles, box, one_species())
 
 
 def test_positions_that_are_not_finite_are_refused():
