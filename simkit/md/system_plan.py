@@ -19,6 +19,7 @@ from simkit.expressions import check_spelling
 from simkit.md.file_plan import cell_of, check_species, read_start, refuse_outside
 from simkit.md.files.frame import Cell
 from simkit.md.particle_memory import refuse_too_many
+from simkit.md.particle_names import FROM_ZERO, ParticleNames
 from simkit.md.simulation import EarlierRun
 
 SOURCES = ("lattice", "random", "file")
@@ -30,7 +31,8 @@ class SystemPlan:
     """Particles in their box, at rest unless a file says how fast they are.
 
     `names` and `masses` are by species; `temperature` is that of velocities to be drawn. `earlier` is the run
-    that this one goes on from, `drift` the speed of the whole system that was removed.
+    that this one goes on from, `drift` the speed of the whole system that was removed. `called` is what
+    messages call particles.
     """
 
     particles: Particles
@@ -42,6 +44,7 @@ class SystemPlan:
     temperature: float | None
     earlier: EarlierRun | None
     drift: float = 0.0
+    called: ParticleNames = FROM_ZERO
 
     @property
     def counts(self) -> list[int]:
@@ -94,7 +97,15 @@ class _System:
         if particles.count < 2:
             raise SettingError(("system",), "needs two or more particles, got one", at_key=True)
         return SystemPlan(
-            particles, _box(cell), cell, tuple(names), tuple(masses), self.units, temperature, earlier
+            particles,
+            _box(cell),
+            cell,
+            tuple(names),
+            tuple(masses),
+            self.units,
+            temperature,
+            earlier,
+            called=FROM_ZERO if start is None else start.frame.called,
         )
 
     def _number(self, path: KeyPath, value: float | str, above: float | None = 0.0) -> float:

@@ -67,7 +67,7 @@ def forces_for(
     snapshot = Snapshot.of(particles, box)
     length = cutoff if math.isfinite(cutoff) else snapshot.extent or 1.0
     check_finite(snapshot.position)
-    check_no_overlap(snapshot, box, 1e-4 * length)
+    check_no_overlap(snapshot, box, length)
     fixed_point = precision == "mixed" and box.periodic and max(snapshot.widths) < COARSE * 2**32 * cutoff
     density = Density.of(snapshot, length)
     room = float(min(snapshot.widths)) / 2 - cutoff
