@@ -131,7 +131,7 @@ class Lines:
     def table(self, rows: int, what: str) -> list[list[str]]:
         """The words of the next lines."""
         if self.number + rows > len(self.lines):
-            self.fail(f"the file ends before its {rows} {what}")
+            self.fail(f"the file ends before its {rows} {what}, after {len(self.lines) - self.number}")
         words = [line.split() for line in self.lines[self.number : self.number + rows]]
         self.number += rows
         return words

@@ -21,7 +21,10 @@ MISTAKES = {
         "potential.sigm: LennardJones has no such parameter; did",
     ),
     "sigma < 0": ({"potential__sigma": -1.0}, "potential.sigma: must be > 0, got -1"),
-    "cutoff missing": ({"potential__cutoff": None}, "potential.cutoff: is missing; pairs farther apart"),
+    "cutoff missing": (
+        {"potential__cutoff": None},
+        "potential.cutoff: is missing; pairs farther apart do not interact; give one, such as cutoff: 2.5",
+    ),
     "no cutoff": ({"potential__cutoff": 0.0}, "potential.cutoff: must be > 0, got 0"),
     "text": ({"potential__cutoff": "2.5"}, "potential.cutoff: '2.5' is text, not a number"),
     "name in text": ({"potential__cutoff": "2*rc"}, "potential.cutoff: unknown name 'rc'"),
@@ -187,6 +190,10 @@ MISTAKES = {
         {"solver": "BAOAB"},
         "solver: BAOAB needs temperature and friction; write {type: BAOAB, temperature: …, friction: …}",
     ),
+    "temperature by an unknown name": (
+        {"solver": {"type": "BAOAB", "temperature": "ramp", "friction": 1.0}},
+        "solver.temperature: unknown name 'ramp'; define it under curves: or constants:",
+    ),
     "friction": (
         {"solver": {"type": "BAOAB", "temperature": 1.0, "friction": 0.0}},
         "solver.friction: must be > 0, got 0",
@@ -284,7 +291,7 @@ RANDOM = {"system__lattice": None, "system__random": {"count": 200, "density": 0
         (
             RANDOM,
             "system.random.count: gives 200 particles, which need at least 83.2kB",
-            "take a smaller one",
+            "take fewer",
         ),
     ],
     ids=["lattice", "random"],
@@ -326,3 +333,11 @@ def test_a_misspelt_system_is_reported_as_molecular_dynamics():
     missing, unknown = caught.value.problems
     assert missing.startswith("system: is missing")
     assert unknown == "sytem: unknown key; did you mean 'system'?"
+
+
+def test_a_table_whose_distances_do_not_increase_is_named_with_its_line(tmp_path):
+    path = tmp_path / "u.csv"
+    path.write_text("r,u\n0.8,3\n1.0,0\n0.9,1\n1.5,-1\n2.0,0\n")
+    assert problems(fluid(potential={"type": "Tabulated", "file": str(path)})) == [
+        f"potential.file: {path}:4: the distances must increase, got 0.9 after 1; sort them"
+    ]
