@@ -16,7 +16,7 @@ LONG = 60.0  # seconds of a run that says so
 
 def short_count(number: float) -> str:
     """A count in four characters or so: `870`, `12.5k`, `3.2M`, `1.1G`."""
-    for factor, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+    for factor, letter in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= factor:
             return f"{number / factor:.3g}{letter}"
     return f"{number:.0f}"

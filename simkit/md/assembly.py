@@ -6,6 +6,8 @@ from pathlib import Path
 
 import jax
 import numpy as np
+from simkit_physics.particles.density import Snapshot
+from simkit_physics.particles.overlaps import coincident
 from simkit_solvers.grids.grid import NO_STEP
 
 from simkit.config.diagnostics import Diagnostics, SettingError
@@ -14,6 +16,7 @@ from simkit.config.settings import ParticleExperiment
 from simkit.errors import InputError
 from simkit.experiments.constants import Constants
 from simkit.experiments.sections.curve_plan import plan_curves, with_curve_numbers
+from simkit.md.file_plan import PLACE
 from simkit.md.files.library import check_installed
 from simkit.md.functions import AbstractFunction
 from simkit.md.method_plan import measured_every, plan_stages
@@ -82,6 +85,8 @@ def _assembled(experiment: ParticleExperiment, diagnostics: Diagnostics) -> Part
         run=stages[-1],
         every=every,
     )
+    with diagnostics.collecting():
+        _refuse_coincident(system)
     functions = plan_functions(experiment.observe, system, constants)
     with diagnostics.collecting():
         _refuse_late_clock(0 if plan.earlier is None else plan.earlier.clock, stages, every, functions)
@@ -204,6 +209,20 @@ def _check_images(system: SystemPlan, cutoff: float, diagnostics: Diagnostics) -
             path,
             f"must be at most {MOST_WIDTHS * least:.6g}, {MOST_WIDTHS} times the least width of the box, got "
             f"{cutoff:g}; take a smaller cutoff, a larger box, or box: {{free: true}}",
+        )
+
+
+def _refuse_coincident(system: ParticleSystem) -> None:
+    """Refuse two particles of a file of positions that are at the same place."""
+    if system.called.numbers is None:
+        return
+    cutoff = float(np.max(np.asarray(system.potential.cutoffs)))
+    overlap = coincident(Snapshot.of(system.particles, system.box), system.box, cutoff)
+    if overlap is not None:
+        raise SettingError(
+            PLACE,
+            f"{system.called.of(overlap.one, overlap.other)} are at the same place: their distance is "
+            f"{overlap.distance:.3g}; move one of them or leave it out",
         )
 
 

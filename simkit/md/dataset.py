@@ -149,7 +149,7 @@ def mean_of(values: Float[np.ndarray, "paths rows"]) -> SeriesMean:
 
 
 def _drift(result: ParticleResult, measured: Measured) -> Variables:
-    """How fast what the exact motion keeps changes in the long run, per particle."""
+    """How fast what the exact motion conserves changes in the long run, per particle."""
     system, rows = result.simulation.system, len(result.steps)
     if not conserves(system.run.method) or rows < 3:
         return {}

@@ -2,12 +2,13 @@
 
 from typing import Any
 
+import jax.numpy as jnp
 from simkit_physics.particles.all_pairs import AllPairs
 from simkit_physics.particles.choice import MEMORY, enlarged
 from simkit_physics.particles.density import Snapshot
 from simkit_physics.particles.listed_forces import ListedForces
-from simkit_physics.particles.overlaps import closest_overlap
-from simkit_solvers import Particles
+from simkit_physics.particles.overlaps import Overlap, closest_overlap
+from simkit_solvers import Particles, UnstableStepError
 from simkit_solvers.problems.particles import AbstractForces
 
 from simkit.config.settings.system import System
@@ -15,6 +16,9 @@ from simkit.errors import NumericalError
 from simkit.machine.freed_memory import give_back_freed_memory
 from simkit.machine.memory import available_memory
 from simkit.md.programs import on_host
+from simkit.md.simulation import ParticleSimulation
+
+HARDLY = 0.9  # of the distance where the energy of a pair is zero: nearer particles overlap
 
 
 def larger_lists(forces: AbstractForces, particles: Particles, listed: Any) -> tuple[Any, Particles]:
@@ -27,15 +31,40 @@ def larger_lists(forces: AbstractForces, particles: Particles, listed: Any) -> t
         raise NumericalError(str(error)) from error
 
 
-def closest_pair(forces: ListedForces | AllPairs, particles: Particles, section: System) -> str:
-    """Which two particles were the closest, and what may have put them there, to end a message."""
-    particles = on_host(particles)
+def why_it_blew_up(
+    error: UnstableStepError,
+    dt: float,
+    forces: ListedForces | AllPairs,
+    before: Particles | None,
+    simulation: ParticleSimulation,
+) -> str:
+    """Which particle went too far, and what to do.
+
+    `before` are the particles at the start of a stage that has hardly begun: the two closest of them may have
+    been too close, and then the message says what may have put them there.
+    """
+    called, section = simulation.system.called, simulation.experiment.system
+    remedy, closest = error.remedy, ""
+    pair = None if before is None else _closest(forces, on_host(before).by_identity())
+    if pair is not None:
+        overlap, apart = pair
+        closest = f"; before, the closest were {called.of(overlap.one, overlap.other)}, at a distance of "
+        closest += f"{overlap.distance:.3g}"
+        if apart:
+            remedy = "no particles overlap, so take a smaller time step, or check the units"
+        else:
+            closest += _packing(section)
+    return f"{called.of(error.particle)} {error.what}; {remedy}; dt is {dt:g} here{closest}"
+
+
+def _closest(forces: ListedForces | AllPairs, particles: Particles) -> tuple[Overlap, bool] | None:
+    """The closest two particles, and whether they are hardly nearer than where their energy is negative."""
     overlap = closest_overlap(Snapshot.of(particles, forces.box), forces.box, float(forces.cutoff))
     if overlap is None:
-        return ""
-    pair = f"{overlap.one} and {overlap.other}"
-    where = f"; before, the closest particles were {pair}, at a distance of {overlap.distance:.3g}"
-    return where + _packing(section)
+        return None
+    one, other = (jnp.asarray(particles.species[each]) for each in (overlap.one, overlap.other))
+    energy = forces.potential.of_pair(one, other).energy(jnp.asarray((overlap.distance / HARDLY) ** 2))
+    return overlap, bool(energy <= 0)
 
 
 def _packing(section: System) -> str:

@@ -135,7 +135,7 @@ def refuse_outside(start: FileStart, section: System, cell: Cell | None) -> None
             others = f", like {counted(len(outside) - 1, 'other')}" if len(outside) > 1 else ""
             raise SettingError(
                 PLACE if section.box is None else ("system", "box"),
-                f"particle {i} at ({place}) is outside the box with the sides "
+                f"{frame.called.of(i)} at ({place}) is outside the box with the sides "
                 f"{', '.join(f'{x:.6g}' for x in cell.sides)}{others}; "
                 "wrap the positions, or correct the box",
             )

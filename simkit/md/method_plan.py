@@ -15,6 +15,7 @@ from simkit.config.settings.schedule import CurveSettings
 from simkit.config.settings.values import number, whole_number
 from simkit.experiments.constants import Constants
 from simkit.experiments.sections.curve_plan import CurvePlan
+from simkit.expressions.functions import NUMBERS
 from simkit.md.simulation import PlannedStage
 from simkit.suggestions import did_you_mean, of_your_own, shown
 
@@ -126,6 +127,12 @@ class _Methods:
             return given
         if isinstance(given, str) and given in self.settings:
             return self._curve(path, given, spec, duration)
+        known = [*self.settings, *self.constants.names]
+        if spec.unit == "temperature" and str(given).isidentifier() and given not in {*known, *NUMBERS}:
+            hint = did_you_mean(given, known)
+            if "mean" not in hint:
+                hint += "; define it under curves: or constants:"
+            raise SettingError(path, f"unknown name {shown(given)}{hint}")
         if isinstance(default, int):
             value = checked_at(path, lambda: whole_number(given, 0))
         else:

@@ -80,7 +80,9 @@ def _natural_cutoffs(potential: AbstractPotential, species: int) -> Table:
     ends = np.broadcast_to(np.asarray(potential.natural_cutoff, float), (species, species))
     if not np.all(np.isfinite(ends)):
         raise SettingError(
-            ("potential", "cutoff"), "is missing; pairs farther apart do not interact", at_key=True
+            ("potential", "cutoff"),
+            "is missing; pairs farther apart do not interact; give one, such as cutoff: 2.5 for sigma: 1",
+            at_key=True,
         )
     return ends
 
@@ -135,7 +137,15 @@ def _tabulated(pairs: PairNumbers) -> Callable[..., Any]:
         raise SettingError(path, f"is missing; {TABULATED} has its energies in a file", at_key=True)
     try:
         table = read_table(pairs.diagnostics.document.folder / name, name)
-        potential = Tabulated.through(table.column(DISTANCE), table.column(ENERGY))
+        distances = table.column(DISTANCE)
+        if len(back := np.flatnonzero(np.diff(distances) <= 0)):
+            row = int(back[0]) + 1
+            before, after = distances[row - 1 : row + 1]
+            place = table.place(row)
+            raise ValueError(
+                f"{place}: the distances must increase, got {after:g} after {before:g}; sort them"
+            )
+        potential = Tabulated.through(distances, table.column(ENERGY))
     except ValueError as error:
         raise SettingError(path, str(error).removeprefix(f"{TABULATED}: ")) from error
     return lambda: potential

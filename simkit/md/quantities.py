@@ -90,7 +90,7 @@ QUANTITIES: dict[str, MeasuredQuantity] = {
     ),
     "conserved_energy": MeasuredQuantity(
         "energy",
-        "what the exact motion keeps: the energy, less what a thermostat has given",
+        "what the exact motion conserves: the energy, less what a thermostat has given",
         lambda m: m.totals.conserved + m.tail_energy,
         needs_box=False,
     ),

@@ -22,7 +22,7 @@ from simkit_solvers.problems.particles import Vector
 
 from simkit.errors import NumericalError
 from simkit.md.continuing import state_for
-from simkit.md.failures import closest_pair, larger_lists
+from simkit.md.failures import larger_lists, why_it_blew_up
 from simkit.md.measured_rows import ROWS, TOTALS, MeasuredRows
 from simkit.md.observables import Measurements
 from simkit.md.pace import Pace
@@ -198,11 +198,11 @@ class ReplicaProgram:
                 dynamics, state, steps, observer, accumulator, enlarge=larger_lists, chunk=chunk
             )
         except UnstableStepError as error:
-            into, system = error.step - before, self.simulation.experiment.system
-            where = closest_pair(self.forces, start, system) if into <= AT_ONCE else ""
+            into = error.step - before
+            first = start if into <= AT_ONCE else None
             step = f"step {into:,} of {stage.steps:,}"
             of_stage = f" of the stage {stage.name}" if len(self.simulation.stages) > 1 else ""
-            reason = f"{error.reason}; dt is {stage.dt:g} here{where}"
+            reason = why_it_blew_up(error, stage.dt, self.forces, first, self.simulation)
             raise NumericalError(f"{step}{of_stage} blew up: {reason}") from error
         except ListOverflowError as error:
             raise NumericalError(str(error)) from error

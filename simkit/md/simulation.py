@@ -19,6 +19,7 @@ from simkit.config.settings import ParticleExperiment
 from simkit.experiments.constants import Constants
 from simkit.expressions import Expression
 from simkit.md.files.frame import Cell
+from simkit.md.particle_names import FROM_ZERO, ParticleNames
 from simkit.md.saved_state import SavedState
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class ParticleSystem:
     that of velocities to be drawn. `cell` is the box as files know it, and `None` in free space; `names` and
     `masses` are by species. `earlier` is the run that this one goes on from, and `drift` the speed of the
     whole system that was removed at the start. `tail` is the correction for pairs beyond the cutoff:
-    energy, and pressure in energy per volume.
+    energy, and pressure in energy per volume. `called` is what messages call particles.
     """
 
     particles: Particles
@@ -91,6 +92,7 @@ class ParticleSystem:
     units: UnitSystem
     earlier: EarlierRun | None
     drift: float
+    called: ParticleNames
     potential: AbstractTruncation
     tail: tuple[float, float]
     run: PlannedStage
@@ -193,5 +195,5 @@ def at_positions(
     """The simulation with its particles at these positions."""
     with jax.enable_x64(True):
         particles = simulation.system.particles.moved(Vector.of(np.asarray(rows, np.float64)))
-    system = dataclasses.replace(simulation.system, particles=particles)
+    system = dataclasses.replace(simulation.system, particles=particles, called=FROM_ZERO)
     return dataclasses.replace(simulation, system=system)

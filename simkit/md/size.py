@@ -15,14 +15,12 @@ from simkit.machine.memory import available_memory
 from simkit.machine.on_each_device import local_devices
 from simkit.md.files.frame import Frame
 from simkit.md.files.xyz import write_frame
+from simkit.md.particle_memory import COPIES, PER_PLACE
 from simkit.md.preparation import chosen_forces, lanes_for, observer_of, sharing
 from simkit.md.simulation import ParticleSimulation
 from simkit.progress import counted, short_count
 
 SAMPLE = 200  # particles of a frame that is written to see how long its lines are
-PER_PLACE = 104  # bytes in float64: position, momentum and force, images, mass, species, number
-# The state; particles that are sorted; those of the file and those that a stage begins with, on the host.
-COPIES = 4
 LIGHTER = "take fewer particles, a shorter cutoff, or fewer replicas at a time (ensemble.threads)"
 SUMS = 15  # numbers that are kept of each measurement: step, energies, two tensors
 

@@ -1,6 +1,7 @@
 """From the section `system` to particles in their box."""
 
 import dataclasses
+import math
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +18,8 @@ from simkit.experiments.constants import Constants
 from simkit.expressions import check_spelling
 from simkit.md.file_plan import cell_of, check_species, read_start, refuse_outside
 from simkit.md.files.frame import Cell
+from simkit.md.particle_memory import refuse_too_many
+from simkit.md.particle_names import FROM_ZERO, ParticleNames
 from simkit.md.simulation import EarlierRun
 
 SOURCES = ("lattice", "random", "file")
@@ -28,7 +31,8 @@ class SystemPlan:
     """Particles in their box, at rest unless a file says how fast they are.
 
     `names` and `masses` are by species; `temperature` is that of velocities to be drawn. `earlier` is the run
-    that this one goes on from, `drift` the speed of the whole system that was removed.
+    that this one goes on from, `drift` the speed of the whole system that was removed. `called` is what
+    messages call particles.
     """
 
     particles: Particles
@@ -40,6 +44,7 @@ class SystemPlan:
     temperature: float | None
     earlier: EarlierRun | None
     drift: float = 0.0
+    called: ParticleNames = FROM_ZERO
 
     @property
     def counts(self) -> list[int]:
@@ -92,7 +97,15 @@ class _System:
         if particles.count < 2:
             raise SettingError(("system",), "needs two or more particles, got one", at_key=True)
         return SystemPlan(
-            particles, _box(cell), cell, tuple(names), tuple(masses), self.units, temperature, earlier
+            particles,
+            _box(cell),
+            cell,
+            tuple(names),
+            tuple(masses),
+            self.units,
+            temperature,
+            earlier,
+            called=FROM_ZERO if start is None else start.frame.called,
         )
 
     def _number(self, path: KeyPath, value: float | str, above: float | None = 0.0) -> float:
@@ -148,6 +161,8 @@ class _System:
         number = self._number((*path, key), getattr(section, key))
         if not number > 0:
             raise SettingError((*path, key), f"must be > 0, got {number:g}")
+        count = math.prod(section.cells) * len(configurations.BASES[section.type])
+        refuse_too_many(count, (*path, "cells"), "take fewer cells")
         particles, box = configurations.lattice(section.type, section.cells, **{key: number})
         x, y, z = (float(side) for side in box.sides)
         return particles, Cell((x, y, z))
@@ -168,6 +183,7 @@ class _System:
                 raise SettingError((*path, "density"), f"must be > 0, got {density:g}")
             cell = Cell(((section.count / density) ** (1 / 3),) * 3)
         assert cell is not None
+        refuse_too_many(section.count, (*path, "count"), "take fewer")
         try:
             return random_positions(section.count, _box(cell), least, self.key), cell
         except ValueError as error:

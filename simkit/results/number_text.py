@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 BIAS_DIGITS = 4
+PLAIN = 1e-3, 1e5  # from, to: numbers of this size are without an exponent, however small their error
 ROUNDINGS = 100
 OFF = (" %", " abs")
 MARK = " !"
@@ -56,8 +57,9 @@ def with_error(value: float | None, error: float | None, shown: int = 3) -> str:
         return f"{value:.10g} ± inf"
     exponent = math.floor(math.log10(error))
     largest = max(exponent, math.floor(math.log10(abs(value)))) if value else exponent
-    if exponent > -6 and largest < 9:
-        digits = max(shown - 1 - exponent, 0)
+    digits = max(shown - 1 - exponent, 0)
+    usual = PLAIN[0] <= abs(value) < PLAIN[1] and digits <= 15
+    if (exponent > -6 or usual) and largest < 9:
         return f"{value:.{digits}f} ± {error:.{digits}f}"
     digits = largest - exponent + shown - 1
     if digits > 15:

@@ -19,6 +19,7 @@ import types
 from pathlib import Path
 from unittest import mock
 
+import jax
 import pytest
 from checkout import ROOT
 from simkit_physics import MODELS
@@ -37,7 +38,16 @@ from simkit.studies.plan import load_uncertain
 
 DOCS = ROOT / "docs"
 ROOMS = [
-    ROOT / room / "README.md" for room in ("solvers", "physics", "simkit", "examples", "tests", "benchmarks")
+    ROOT / room / "README.md"
+    for room in (
+        "solvers",
+        "physics",
+        "physics/simkit_physics/particles",
+        "simkit",
+        "examples",
+        "tests",
+        "benchmarks",
+    )
 ]
 GENERATED = (
     "reference/models/",
@@ -111,7 +121,8 @@ class Page:
 
     def python(self, line: int, code: str):
         source = "\n" * (line - 1) + code  # so that a traceback has the page's line
-        exec(compile(source, str(self.path), "exec", dont_inherit=True), vars(self.module))
+        with jax.enable_x64(False):  # as for a reader, unless the page enables it
+            exec(compile(source, str(self.path), "exec", dont_inherit=True), vars(self.module))
 
     def yaml(self, line: int, code: str):
         given = load_plain(code)

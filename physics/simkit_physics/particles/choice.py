@@ -56,7 +56,10 @@ def forces_for(
     dtype = particles.position.x.dtype
     wanted = "float32" if precision == "float32" else "float64"
     if dtype != wanted:
-        raise ValueError(f"precision {precision}: takes positions in {wanted}, got {dtype}")
+        remedy = 'enable x64, as by `with jax.enable_x64(True):`, or choose precision="float32"'
+        if wanted == "float32":
+            remedy = "cast them, or choose another precision"
+        raise ValueError(f"precision {precision}: takes positions in {wanted}, got {dtype}; {remedy}")
     box, potential = _in(dtype, box), _in(dtype, potential)
     cutoff = float(np.max(np.asarray(potential.cutoffs)))
     if not cutoff > 0 or (box.periodic and math.isinf(cutoff)):
@@ -64,7 +67,7 @@ def forces_for(
     snapshot = Snapshot.of(particles, box)
     length = cutoff if math.isfinite(cutoff) else snapshot.extent or 1.0
     check_finite(snapshot.position)
-    check_no_overlap(snapshot, box, 1e-4 * length)
+    check_no_overlap(snapshot, box, length)
     fixed_point = precision == "mixed" and box.periodic and max(snapshot.widths) < COARSE * 2**32 * cutoff
     density = Density.of(snapshot, length)
     room = float(min(snapshot.widths)) / 2 - cutoff

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from simkit.errors import InputError, MissingFileError, OutputError
+from simkit.md.particle_names import FROM_ZERO, ParticleNames
 from simkit.suggestions import missing_file
 
 MAX_BYTES = 8_000_000_000
@@ -74,7 +75,8 @@ class Frame:
 
     `cell` is `None` in free space. `masses` are by species. `images` counts box vectors that wrapping has
     taken off. `sizes` are the SI sizes of the units of length and velocity where the format has units of its
-    own, and `rounding` is how far its digits may put a particle out of the box, a length.
+    own, and `rounding` is how far its digits may put a particle out of the box, a length. `called` is what
+    messages call particles.
     """
 
     positions: Float[np.ndarray, "particles 3"]
@@ -86,6 +88,7 @@ class Frame:
     images: Int[np.ndarray, "particles 3"] | None = None
     sizes: tuple[float, float] | None = None
     rounding: float = 0.0
+    called: ParticleNames = FROM_ZERO
 
     def scaled(self, length: float, speed: float) -> "Frame":
         """This frame in other units; `length` and `speed` are the old units in the new ones."""
@@ -128,7 +131,7 @@ class Lines:
     def table(self, rows: int, what: str) -> list[list[str]]:
         """The words of the next lines."""
         if self.number + rows > len(self.lines):
-            self.fail(f"the file ends before its {rows} {what}")
+            self.fail(f"the file ends before its {rows} {what}, after {len(self.lines) - self.number}")
         words = [line.split() for line in self.lines[self.number : self.number + rows]]
         self.number += rows
         return words

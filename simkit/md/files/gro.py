@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
+import numpy as np
+
 from simkit.md.files.frame import Frame, Lines
 from simkit.md.files.library import NANOMETRE, SPEED, frame_of, last_frame
+from simkit.md.particle_names import by_line
 
 AROUND = 3  # lines: a title, the number of particles, and the box
 
@@ -26,4 +29,6 @@ def read_gro(path: Path) -> Frame:
     universe = last_frame(path)
     first = lines.lines[2][20:]  # its columns are as wide as from one point to the next
     digits = first[first.index(".") + 1 :].index(".") - 4
-    return frame_of(path, universe, universe.atoms.names.tolist(), (NANOMETRE, SPEED), 10.0**-digits)
+    called = by_line(3 + np.arange(int(count)), path.name)
+    kinds = universe.atoms.names.tolist()
+    return frame_of(universe, kinds, (NANOMETRE, SPEED), 10.0**-digits, called, path)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from simkit.md.files.frame import Cell, Frame, Lines, numbers
+from simkit.md.particle_names import by_id
 
 COUNT = re.compile(r"\s*(\d+)\s+(atoms|atom types)\s*$")
 BOUNDS = re.compile(r"\s*(\S+)\s+(\S+)\s+([xyz])lo\s+[xyz]hi\s*$")
@@ -135,4 +136,5 @@ def _frame(
         Cell(sides, tilts),
         velocities,
         {name: masses[name] for name in names if name in masses},
+        called=by_id(atoms[order, 0], lines.path.name),
     )

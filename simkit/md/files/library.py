@@ -15,6 +15,7 @@ import numpy as np
 
 from simkit.errors import InputError
 from simkit.md.files.frame import Cell, Frame
+from simkit.md.particle_names import ParticleNames
 
 NAME = "MDAnalysis"
 ANGSTROM, NANOMETRE = 1e-10, 1e-9  # m
@@ -55,9 +56,14 @@ def last_frame(file: Path) -> Any:
 
 
 def frame_of(
-    file: Path, universe: Any, kinds: Sequence[str], sizes: tuple[float, float], rounding: float
+    universe: Any,
+    kinds: Sequence[str],
+    sizes: tuple[float, float],
+    rounding: float,
+    called: ParticleNames,
+    file: Path,
 ) -> Frame:
-    """The frame of the library as ours; `kinds` are the species of its particles.
+    """The frame of the library as ours; `kinds` are the species of its particles, `called` their names.
 
     Raises `InputError` where a number is not finite, or where there is no such box.
     """
@@ -67,7 +73,7 @@ def frame_of(
     for what, rows in (("position", positions), ("velocity", velocities)):
         if rows is not None and not np.all(np.isfinite(rows)):
             i = int(np.flatnonzero(~np.isfinite(rows).all(1))[0])
-            raise InputError(f"{file}: the {what} of particle {i} is not finite: {rows[i].tolist()}")
+            raise InputError(f"{file}: the {what} of {called.of(i)} is not finite: {rows[i].tolist()}")
     cell = None
     if step.dimensions is not None:
         a, b, c, *angles = decimals(step.dimensions).tolist()
@@ -78,7 +84,7 @@ def frame_of(
     names = tuple(dict.fromkeys(kinds))
     number = {name: i for i, name in enumerate(names)}
     species = np.array([number[kind] for kind in kinds])
-    return Frame(positions, species, names, cell, velocities, sizes=sizes, rounding=rounding)
+    return Frame(positions, species, names, cell, velocities, sizes=sizes, rounding=rounding, called=called)
 
 
 def decimals(values: np.ndarray) -> np.ndarray:

@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
+import numpy as np
+
 from simkit.md.files.frame import Frame, Lines
 from simkit.md.files.library import ANGSTROM, frame_of, last_frame
+from simkit.md.particle_names import by_line
 
 ATOMS = ("ATOM  ", "HETATM")
 ENDS = ("END", "ENDMDL")
@@ -31,4 +34,5 @@ def read_pdb(path: Path) -> Frame:
     box, rounding = universe.dimensions, DECIMAL
     if box is not None and any(box[3:] != 90):
         rounding += ANGLES * float(max(box[:3]))
-    return frame_of(path, universe, [str(kind) for kind in kinds], (ANGSTROM, ANGSTROM), rounding)
+    called = by_line(1 + np.array(places[-len(kinds) :]), path.name)
+    return frame_of(universe, [str(kind) for kind in kinds], (ANGSTROM, ANGSTROM), rounding, called, path)

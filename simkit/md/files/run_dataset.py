@@ -8,6 +8,7 @@ import xarray as xr
 
 from simkit.errors import InputError
 from simkit.md.files.frame import Cell, Frame
+from simkit.md.particle_names import FROM_ZERO
 from simkit.md.saved_state import DamagedStateError, SavedState
 from simkit.results.storage import contents, read_dataset
 from simkit.results.variables import Variables, variable
@@ -87,7 +88,8 @@ def read_run(path: Path) -> RunEnd:
             if rows is not None and not np.all(np.isfinite(rows)):
                 i = int(np.flatnonzero(~np.isfinite(rows).all(1))[0])
                 raise InputError(
-                    f"{path}: the {what} of particle {i} of replica {replica} is not finite: it is damaged"
+                    f"{path}: the {what} of {FROM_ZERO.of(i)} of replica {replica} is not finite: "
+                    "it is damaged"
                 )
         frames.append(Frame(_float64(position), species, names, cell, _float64(velocity), masses, image))
     return RunEnd(

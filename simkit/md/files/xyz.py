@@ -10,6 +10,7 @@ from typing import TextIO
 import numpy as np
 
 from simkit.md.files.frame import Cell, Frame, Lines, numbers
+from simkit.md.particle_names import by_line
 
 KEY = re.compile(r'(\w+)=(?:"([^"]*)"|(\S+))')
 PLAIN = "species:S:1:pos:R:3"
@@ -53,6 +54,7 @@ def _frame(lines: Lines, first: str) -> Frame:
     places = _columns(lines, about.get("Properties", PLAIN))
     cell = _cell(lines, about)
     words = lines.table(int(first), "particles")
+    called = by_line(lines.number - len(words) + 1 + np.arange(len(words)), lines.path.name)
     if not words:
         lines.fail("the frame has no particles")
     if "species" not in places:
@@ -75,6 +77,7 @@ def _frame(lines: Lines, first: str) -> Frame:
         names,
         cell,
         None if velocity is None else numbers(lines, words, velocity, "velo"),
+        called=called,
     )
 
 

@@ -47,7 +47,11 @@ class DisplacementSettings(Section):
     """The mean-square displacement by species, and the diffusion coefficient."""
 
     longest: NumberOrExpression | None = Field(
-        None, description="The longest time that is needed; by default a tenth of the run.", examples=[10.0]
+        None,
+        description="The longest time that is needed; by default a tenth of the run. Lags are 0 to 15 "
+        "intervals, then every fourth up to 60, every 16th up to 240 and so on, to the first of these ends "
+        "that is no shorter.",
+        examples=[10.0],
     )
     every: Every = Field(None, description=OFTEN_TEXT, examples=[10])
 

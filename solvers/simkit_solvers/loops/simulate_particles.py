@@ -37,20 +37,23 @@ class UnstableStepError(ArithmeticError):
     """A particle has moved further in one step than is allowed, or its place is no number.
 
     `particle` is its number, `step` that of the step, `move` about how far it moves in it, and
-    `kinetic_energy` what it has after it; `reason` is the message without the step.
+    `kinetic_energy` what it has after it; `what` says so, without step and particle, and `remedy` what to do.
     """
+
+    remedy = (
+        "particles that overlap have to be minimised first (FIRE), otherwise take a smaller time step, or "
+        "check the units"
+    )
 
     def __init__(self, particle: int, step: int, move: float, kinetic_energy: float, limit: float):
         self.particle, self.step, self.move, self.kinetic_energy = particle, step, move, kinetic_energy
         allowed = f" (at most {limit:.3g} is allowed)" if np.isfinite(limit) else ""
-        what = f"moves by {move:.3g}{allowed} and then has a kinetic energy of {kinetic_energy:.3g}"
+        self.what = f"moves by {move:.3g}{allowed} and then has a kinetic energy of {kinetic_energy:.3g}"
         if not np.isfinite(move):
-            what = "is nowhere: its position is not finite"
-        self.reason = (
-            f"particle {particle} {what}; particles that overlap have to be minimised first (FIRE), "
-            "otherwise take a smaller time step, or check the units"
+            self.what = "is nowhere: its position is not finite"
+        super().__init__(
+            f"step {step} blew up: particle {particle} (counted from 0) {self.what}; {self.remedy}"
         )
-        super().__init__(f"step {step} blew up: {self.reason}")
 
 
 class ListOverflowError(RuntimeError):

@@ -4,6 +4,7 @@ import dataclasses
 from types import SimpleNamespace
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from simkit_physics import AllPairs, FreeBox, ListedForces, complete_list, enlar
 from simkit_physics.particles import choice
 from simkit_physics.particles.density import Snapshot
 from simkit_physics.particles.neighbours import Capacities
-from simkit_physics.particles.overlaps import closest_overlap
+from simkit_physics.particles.overlaps import CELL, OFFSET, closest_overlap
 from simkit_solvers import Particles
 from slow_cases import slow_but
 
@@ -167,7 +168,8 @@ def test_coincident_particles_are_named_with_their_distance(box):
         rows[71, 2] += float(box.sides.z)
         rows[71, :2] += [float(c) for c in box.tilts][1:] if hasattr(box, "tilts") else 0.0
     with pytest.raises(
-        ValueError, match=r"particles 0 and 71 are at the same place: their distance is 1\.73e-09"
+        ValueError,
+        match=r"particles 0 and 71 \(counted from 0\) are at the same place: their distance is 1\.73e-09",
     ):
         forces_for(Particles.of(rows), box, one_species())
 
@@ -177,6 +179,22 @@ def test_the_closest_overlap_is_found_by_distance_and_not_by_coordinates():
     snapshot = Snapshot.of(Particles.of(rows), FreeBox())
     assert closest_overlap(snapshot, FreeBox(), 0.2) == (2, 3, pytest.approx(0.15))
     assert closest_overlap(snapshot, FreeBox(), 0.14) is None
+
+
+@pytest.mark.parametrize("box", [cube(12.0), skewed(12.0, 11.0, 13.0), FreeBox()])
+def test_an_overlap_is_found_wherever_it_is_among_many(box):
+    """Also across the faces of the cells of the search, and through those of the box."""
+    least, rng = 1e-3, np.random.default_rng(0)
+    face = (7 - OFFSET) * CELL * least
+    places = [*rng.uniform(1, 9, (50, 3)), (face, 3, 4), (face, face, 1), (face, face, face), (0, 0, 0)]
+    rows = scattered(100, (10, 10, 10))
+    for place in places:
+        step = rng.normal(size=3)
+        rows[3] = place - 0.45 * least * step / np.linalg.norm(step)
+        rows[71] = place + 0.45 * least * step / np.linalg.norm(step)
+        snapshot = Snapshot.of(Particles.of(rows), box)
+        assert closest_overlap(snapshot, box, least) == (3, 71, pytest.approx(0.9 * least))
+        assert closest_overlap(snapshot, box, 0.8 * least) is None
 
 
 @pytest.mark.parametrize(
@@ -192,6 +210,13 @@ def test_what_does_not_fit_is_refused(change, message):
     arguments = {"potential": one_species(), **change}
     with pytest.raises(ValueError, match=message):
         forces_for(Particles.of(scattered(700, (10, 10, 10))), cube(12.0), **arguments)
+
+
+def test_single_precision_positions_are_refused_with_a_remedy():
+    with jax.enable_x64(False):
+        particles, box = lattice("fcc", (3, 3, 3), density=0.8)
+        with pytest.raises(ValueError, match=r"got float32; enable x64, as by .* or choose"):
+            forces_for(particles, box, one_species())
 
 
 def test_positions_that_are_not_finite_are_refused():

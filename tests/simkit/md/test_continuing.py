@@ -171,7 +171,10 @@ def without_kind(dataset: xr.Dataset) -> xr.Dataset:
 
 
 SPOILT = {
-    "nan": (with_nan, "the position of particle 7 of replica 0 is not finite: it is damaged"),
+    "nan": (
+        with_nan,
+        "the position of particle 7 (counted from 0) of replica 0 is not finite: it is damaged",
+    ),
     "a flipped byte": (with_a_flipped_byte, "its variable state is damaged"),
     "cut off": (lambda d: d.isel(byte=slice(0, 1000)), "its variable state is damaged"),
     "no particles": (

@@ -38,12 +38,14 @@ def test_free_space_has_no_pressure(tmp_path, changes, message):
         (
             '2\nLattice="5 0 0 0 5 0 0 0 5" Properties=species:S:1:pos:R:3\nA 0 0 0\nA 1 0 6\n',
             {},
-            "system.file: particle 1 at (1, 0, 6) is outside the box with the sides 5, 5, 5; wrap",
+            "system.file: the particle on line 4 of a.xyz at (1, 0, 6) is outside the box with the sides 5, "
+            "5, 5; wrap",
         ),
         (
             "3\n\nA 0 0 0\nA 6 0 0\nA 7 0 0\n",
             {"box": {"sides": [5, 5, 5]}},
-            "system.box: particle 1 at (6, 0, 0) is outside the box with the sides 5, 5, 5, like 1 other",
+            "system.box: the particle on line 4 of a.xyz at (6, 0, 0) is outside the box with the sides 5, "
+            "5, 5, like 1 other",
         ),
         (
             "2\n\nA 0 0 0\nA 1 0 0\n",
@@ -65,12 +67,25 @@ def test_a_file_of_positions_that_does_not_fit_is_refused(tmp_path, text, settin
     assert any(line.startswith(message) for line in problems(experiment)), problems(experiment)
 
 
-def test_particles_at_the_same_place_are_named(tmp_path):
-    path = tmp_path / "a.xyz"
-    path.write_text("3\n\nA 0 0 0\nA 1 0 0\nA 1 0 0\n")
-    experiment = fluid(system={"file": str(path), "box": {"free": True}}, observe={}, time__steps=0)
-    with pytest.raises(InputError, match="1 and 2"):
-        simkit.run(experiment)
+TWO = "LAMMPS\n\n3 atoms\n1 atom types\n0 5 xlo xhi\n0 5 ylo yhi\n0 5 zlo zhi\n\nAtoms\n\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "pair"),
+    [
+        ("a.xyz", "3\n\nA 0 0 0\nA 1 0 0\nA 1 0 0\n", "on lines 4 and 5 of a.xyz"),
+        ("a.data", TWO + "7 1 1 0 0\n30 1 2 0 0\n9 1 1 0 0\n", "with ids 7 and 9 of a.data"),
+    ],
+)
+def test_particles_of_a_file_at_the_same_place_are_refused_with_all_other_mistakes(
+    tmp_path, name, text, pair
+):
+    (tmp_path / name).write_text(text)
+    system = {"file": str(tmp_path / name), "box": {"free": True}}
+    assert problems(fluid(system=system, observe={}, sensitivity={"wrt": ["epsilo"]}))[:1] == [
+        f"system.file: the particles {pair} are at the same place: their distance is 0; move one of them or "
+        "leave it out"
+    ]
 
 
 def test_species_have_the_numbers_that_their_fractions_say_in_random_order():

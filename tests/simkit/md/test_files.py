@@ -83,7 +83,7 @@ def test_lammps_data_is_read_in_the_order_of_the_numbers_with_images_and_comment
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("2\n\nC 0 0 0\n", ":2: the file ends before its 2 particles"),
+        ("2\n\nC 0 0 0\n", ":2: the file ends before its 2 particles, after 1"),
         ("1\n\nC 0 zero 0\n", ":3: pos: 'zero' is not a finite number"),
         ("1\n\nC 0 nan 0\n", ":3: pos: 'nan' is not a finite number"),
         ("one\n\nC 0 0 0\n", ":1: expected the number of particles, got 'one'"),

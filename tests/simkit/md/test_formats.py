@@ -283,7 +283,7 @@ BAD = {
     "gro nan": (
         "gro",
         lambda lines: [*lines[:2], lines[2][:20] + "     nan" + lines[2][28:], *lines[3:]],
-        "the position of particle 0 is not finite: [nan",
+        "the position of the particle on line 3 of ",
     ),
     "gro no number": (
         "gro",
@@ -301,7 +301,7 @@ BAD = {
         lambda lines: [
             row.replace(row[30:38], "     nan") if row[6:11].strip() == "3" else row for row in lines
         ],
-        "the position of particle 2 is not finite",
+        "the position of the particle on line ",
     ),
     "pdb without atoms": (
         "pdb",

@@ -4,6 +4,7 @@ import pytest
 from md_examples import MIXTURE, fluid, problems
 
 import simkit
+import simkit.md.particle_memory
 from simkit.engines.loaded import load_each
 
 MISTAKES = {
@@ -20,7 +21,10 @@ MISTAKES = {
         "potential.sigm: LennardJones has no such parameter; did",
     ),
     "sigma < 0": ({"potential__sigma": -1.0}, "potential.sigma: must be > 0, got -1"),
-    "cutoff missing": ({"potential__cutoff": None}, "potential.cutoff: is missing; pairs farther apart"),
+    "cutoff missing": (
+        {"potential__cutoff": None},
+        "potential.cutoff: is missing; pairs farther apart do not interact; give one, such as cutoff: 2.5",
+    ),
     "no cutoff": ({"potential__cutoff": 0.0}, "potential.cutoff: must be > 0, got 0"),
     "text": ({"potential__cutoff": "2.5"}, "potential.cutoff: '2.5' is text, not a number"),
     "name in text": ({"potential__cutoff": "2*rc"}, "potential.cutoff: unknown name 'rc'"),
@@ -153,6 +157,10 @@ MISTAKES = {
         "observe: the run would end at step 8,589,767,761, and steps are counted up to 4,294,967,295: after "
         "stages it begins at a common multiple of every, here of 92680 and 92681; take multiples",
     ),
+    "too many cells": (
+        {"system__lattice__cells": 10_000},
+        "system.lattice.cells: gives 4,000,000,000,000 particles, which need at least 1.66PB of memory, ",
+    ),
     "density": ({"system__lattice__density": 0}, "system.lattice.density: must be > 0, got 0"),
     "two": (
         {"system__lattice__spacing": 1.7},
@@ -181,6 +189,10 @@ MISTAKES = {
     "thermostat": (
         {"solver": "BAOAB"},
         "solver: BAOAB needs temperature and friction; write {type: BAOAB, temperature: …, friction: …}",
+    ),
+    "temperature by an unknown name": (
+        {"solver": {"type": "BAOAB", "temperature": "ramp", "friction": 1.0}},
+        "solver.temperature: unknown name 'ramp'; define it under curves: or constants:",
     ),
     "friction": (
         {"solver": {"type": "BAOAB", "temperature": 1.0, "friction": 0.0}},
@@ -269,6 +281,26 @@ def test_a_mistake_is_named_with_its_place_value_and_remedy(changes, message):
     assert any(line.startswith(message) for line in problems(fluid(**changes))), problems(fluid(**changes))
 
 
+RANDOM = {"system__lattice": None, "system__random": {"count": 200, "density": 0.1, "least_distance": 0.5}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "start", "remedy"),
+    [
+        ({}, "system.lattice.cells: gives 108 particles, which need at least 44.9kB", "take fewer cells"),
+        (
+            RANDOM,
+            "system.random.count: gives 200 particles, which need at least 83.2kB",
+            "take fewer",
+        ),
+    ],
+    ids=["lattice", "random"],
+)
+def test_more_particles_than_memory_are_refused_before_there_are_any(monkeypatch, changes, start, remedy):
+    monkeypatch.setattr(simkit.md.particle_memory, "available_memory", lambda: 1000)
+    assert problems(fluid(**changes)) == [f"{start} of memory, and 1kB are available; {remedy}"]
+
+
 def test_a_cutoff_of_more_than_a_box_is_a_remark():
     (remark,) = load_each(fluid(potential__cutoff=5.2)).remarks
     assert remark.startswith("potential.cutoff: is 1.01 times the least width of the box, 5.12993: ")
@@ -301,3 +333,11 @@ def test_a_misspelt_system_is_reported_as_molecular_dynamics():
     missing, unknown = caught.value.problems
     assert missing.startswith("system: is missing")
     assert unknown == "sytem: unknown key; did you mean 'system'?"
+
+
+def test_a_table_whose_distances_do_not_increase_is_named_with_its_line(tmp_path):
+    path = tmp_path / "u.csv"
+    path.write_text("r,u\n0.8,3\n1.0,0\n0.9,1\n1.5,-1\n2.0,0\n")
+    assert problems(fluid(potential={"type": "Tabulated", "file": str(path)})) == [
+        f"potential.file: {path}:4: the distances must increase, got 0.9 after 1; sort them"
+    ]

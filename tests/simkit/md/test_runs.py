@@ -145,9 +145,8 @@ def test_the_time_of_a_curve_begins_with_its_stage():
 
 
 def test_what_blows_up_names_the_particle_and_the_step():
-    what = (
-        r"^step \d+ of 40 blew up: particle \d+ moves by .* or check the units; dt is 0.5 here; before, the"
-    )
+    particle = r"particle \d+ \(counted from 0\)"
+    what = rf"^step \d+ of 40 blew up: {particle} moves by .* or check the units; dt is 0.5 here; before, the"
     with pytest.raises(NumericalError, match=what):
         simkit.run(fluid(time__dt=0.5))
 
@@ -168,6 +167,15 @@ def test_what_blows_up_at_once_names_the_number_that_may_be_wrong(source, number
         simkit.run(fluid(system=source | {"velocities": {"temperature": 1.0}}))
 
 
+@pytest.mark.parametrize(("distance", "apart"), [(0.92, True), (0.5, False)])
+def test_a_smaller_step_is_the_remedy_where_no_particles_overlap(tmp_path, distance, apart):
+    (tmp_path / "a.xyz").write_text(f"2\n\nA 0 0 0\nA {distance} 0 0\n")
+    system = {"file": str(tmp_path / "a.xyz"), "box": {"sides": [6, 6, 6]}}
+    with pytest.raises(NumericalError) as caught:
+        simkit.run(fluid(system=system, time__dt=1.0))
+    assert ("; no particles overlap, so take a smaller time step" in str(caught.value)) == apart
+
+
 def test_what_blows_up_in_a_stage_names_it_and_counts_from_its_beginning():
     with pytest.raises(NumericalError, match=r"^step \d of 40 of the stage run blew up: particle"):
         simkit.run(fluid(stages={"gentle": {"dt": 1e-4, "steps": 30}}, time__dt=0.5))
@@ -185,5 +193,8 @@ def test_functions_without_errors_are_below_the_table():
 def test_particles_that_overlap_at_the_start_are_named_with_their_distance(tmp_path):
     (tmp_path / "a.xyz").write_text("4\n\nA 0 0 0\nA 0 2 0\nA 0 0 2\nA 0.3 0 0\n")
     system = {"file": str(tmp_path / "a.xyz"), "box": {"sides": [6, 6, 6]}}
-    with pytest.raises(NumericalError, match=r"closest particles were 0 and 3, at a distance of 0\.3$"):
+    with pytest.raises(
+        NumericalError,
+        match=r"the closest were the particles on lines 3 and 6 of a\.xyz, at a distance of 0\.3$",
+    ):
         simkit.run(fluid(system=system))

@@ -181,7 +181,9 @@ def test_a_box_that_is_given_replaces_that_of_the_file(tmp_path):
     assert run["box_vectors"].values.tolist() == [[5, 0, 0], [1, 6, 0], [0, 0, 7]]
     free = simkit.run(experiment, overrides={"system.box": {"free": True}})
     assert "box_vectors" not in free
-    with pytest.raises(InputError, match=r"system.box: particle 1 at \(4, 1, 1\) is outside the box"):
+    with pytest.raises(
+        InputError, match=r"system.box: the particle on line 4 of a.xyz at \(4, 1, 1\) is outside the box"
+    ):
         simkit.run(experiment, overrides={"system.box": {"sides": [3, 5, 5]}})
 
 
