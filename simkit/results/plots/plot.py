@@ -6,12 +6,13 @@ import numpy as np
 
 from simkit.progress import counted, steps_text
 from simkit.results.plots.final_histograms import (
-    ceiling,
-    cut_above,
+    bars_label,
     final_ends,
     final_means,
     final_percentages,
     is_boolean,
+    scale_bars,
+    write_fractions,
 )
 from simkit.results.plots.plot_layout import (
     BLUE,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 SAMPLES = 8
 HEADING = 132  # letters over the width of a picture
-NUMBER = 0.07  # of a panel's height, which a number needs next to a line
 MEANS: tuple[Any, ...] = (
     {"color": VERMILION, "linewidth": 2, "label": "mean", "zorder": 4},
     {"color": "black", "linewidth": 1.6, "linestyle": (0, (4, 3)), "label": "exact mean", "zorder": 5},
@@ -62,9 +62,9 @@ def plot_run(dataset: "xr.Dataset") -> "Figure":
         _title(dataset),
         Panels(
             over_time,
-            sideways=lambda axes, name, extent, last: _sideways_histogram(axes, dataset, name, extent, last),
+            sideways=lambda axes, name, extent, last: _sideways_histogram(axes, dataset, name, extent),
             phase_portrait=lambda axes, pairs: _phase_portrait(axes, dataset, pairs),
-            distribution=lambda axes, name, first: _histogram(axes, dataset, name, first),
+            distribution=lambda axes, name, first: _histogram(axes, dataset, name),
             ends=lambda name: final_ends([dataset], name),
         ),
     )
@@ -155,37 +155,24 @@ def _fan(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> None:
         axes.set_title(note, loc="right", fontsize=9, color=GREY)
 
 
-def _sideways_histogram(axes: "Axes", dataset: "xr.Dataset", name: str, extent: float, last: bool) -> None:
-    percentages, edges = final_percentages(dataset, name, is_boolean([dataset], name), extent)
+def _sideways_histogram(axes: "Axes", dataset: "xr.Dataset", name: str, extent: float) -> None:
+    boolean = is_boolean([dataset], name)
+    percentages, edges = final_percentages(dataset, name, boolean, extent)
     if np.all(np.isfinite(edges)):
         axes.stairs(
             percentages, edges, orientation="horizontal", fill=True, color=BLUE, alpha=0.45, linewidth=0
         )
     for value, style in zip(final_means(dataset, name), MEANS, strict=False):
         axes.axhline(value, **style)
-    top, peak = ceiling(percentages), int(np.argmax(percentages))
-    axes.set_xlim(0, top)
-    if percentages[peak] > top:
-        low, high = axes.get_ylim()
-        at = _next_to(final_means(dataset, name), (edges[peak] + edges[peak + 1]) / 2, low, high)
-        style = {"fontsize": 9, "color": "black", "ha": "right", "va": "center", "zorder": 6}
-        place = {"xy": (top, at), "xytext": (-4, 0), "textcoords": "offset points"}
-        axes.annotate(f"{percentages[peak]:.0f} %", **place, **style)
-    axes.locator_params(axis="x", nbins=4, integer=True)  # decimals do not fit next to a phase portrait
-    if last:
-        axes.set_xlabel("% of paths per bin")
+    log = scale_bars(axes, "x", [percentages], log=False if boolean else None)
+    if boolean:
+        write_fractions(axes, percentages, "x")
+    if not log:
+        axes.locator_params(axis="x", nbins=4, integer=True)  # decimals do not fit next to a phase portrait
+    axes.set_xlabel(bars_label(edges, boolean, log), fontsize=9)
 
 
-def _next_to(lines: list[float], wanted: float, low: float, high: float) -> float:
-    """Where none of the lines crosses a number between `low` and `high`, as near to `wanted` as can be."""
-    room = NUMBER * (high - low)
-    places = [wanted, *(line + side * room for line in lines for side in (-1, 1))]
-    clear = [p for p in places if all(abs(p - line) > 0.99 * room for line in lines)]
-    inside = [p for p in clear if low + room / 2 < p < high - room / 2]
-    return min(inside, key=lambda p: abs(p - wanted), default=wanted)
-
-
-def _histogram(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> None:
+def _histogram(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
     boolean, means = is_boolean([dataset], name), final_means(dataset, name)
     low, high = final_ends([dataset], name)  # a rare large value may move the mean out of all bins
     percentages, edges = final_percentages(dataset, name, boolean, high - low)
@@ -196,7 +183,10 @@ def _histogram(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> N
         low, high = min(edges[0], *means), max(edges[-1], *means)
         margin = 0.05 * (high - low)
         axes.set_xlim(low - margin * (low < edges[0]), high + margin * (high > edges[-1]))
-    cut_above(axes, percentages, edges, boolean)
+    log = scale_bars(axes, "y", [percentages], log=False if boolean else None)
+    axes.set_ylabel(bars_label(edges, boolean, log), fontsize=9)
+    if boolean:
+        write_fractions(axes, percentages, "y")
     attributes = dataset[f"{name}_mean"].attrs
     axes.set_xlabel(f"{name} [{attributes['units']}]" if attributes["units"] else name)
     if attributes["description"] != name:
@@ -204,5 +194,3 @@ def _histogram(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> N
         columns = place.get_gridspec().ncols if place else COLUMNS
         text = shortened(str(attributes["description"]), HEADING // columns)
         axes.set_title(text, fontsize=9, loc="left", color=GREY)
-    if first:
-        axes.set_ylabel("% of paths per bin")

@@ -7,12 +7,12 @@ import numpy as np
 from simkit.progress import counted
 from simkit.results.plots.final_histograms import (
     are_whole,
-    ceiling,
     final_ends,
     final_mean,
     final_percentages,
     final_variance,
     is_boolean,
+    scale_bars,
 )
 from simkit.results.plots.plot_layout import COLOURS, GREY, Panels, arranged, label, over_time_names
 from simkit.results.plots.plot_strong_order import plot_strong_orders, with_strong_orders
@@ -89,21 +89,26 @@ def _width(number: int, variants: int) -> float:
 
 def _outlines(
     axes: "Axes", variants: "dict[str, xr.Dataset]", name: str, orientation: Any, extent: float
-) -> list[float]:
-    """Draw `_what` of each variant as a line around its bins, of equal values none. How high each is."""
+) -> str | None:
+    """Draw `_what` of each variant as a line around its bins, of equal values none.
+
+    Returns what follows the label: of a logarithmic axis that it is one, `None` where nothing was drawn.
+    """
     boolean = is_boolean(variants.values(), name)
-    tops = []
+    drawn = []
     for number, one in enumerate(variants.values()):
         result, edges = final_percentages(one, name, boolean, extent)
         if not boolean and (final_variance(one, name) == 0 or not np.all(np.isfinite(edges))):
             continue
         if not boolean:  # whose bars have a value each; bins of all else differ in width between variants
             result = result / np.diff(edges)
-        tops.append(1.08 * result.max() if boolean else ceiling(result))
+        drawn.append(result)
         axes.stairs(result, edges, orientation=orientation, linewidth=1.4, **_style(number))
         fill = {"color": COLOURS[number % len(COLOURS)], "alpha": BAND, "linewidth": 0}
         axes.stairs(result, edges, orientation=orientation, fill=True, **fill)
-    return tops
+    side = "x" if orientation == "horizontal" else "y"
+    log = scale_bars(axes, side, drawn, log=False if boolean else None)
+    return ("\n(logarithmic)" if log else "") if drawn else None
 
 
 def _what(variants: "dict[str, xr.Dataset]", name: str) -> str:
@@ -115,27 +120,26 @@ def _what(variants: "dict[str, xr.Dataset]", name: str) -> str:
 
 
 def _sideways(axes: "Axes", variants: "dict[str, xr.Dataset]", name: str, extent: float, text: str) -> None:
-    tops = _outlines(axes, variants, name, "horizontal", extent)
+    ending = _outlines(axes, variants, name, "horizontal", extent)
     for number, one in enumerate(variants.values()):
         axes.axhline(final_mean(one, name), linewidth=1.6, zorder=4, **_style(number))
-    axes.set_xlim(0, max(tops, default=1.0))
-    axes.tick_params(labelbottom=bool(tops))
-    axes.locator_params(axis="x", nbins=4)
-    axes.set_xlabel(text)
+    axes.tick_params(labelbottom=ending is not None)
+    if not ending:
+        axes.locator_params(axis="x", nbins=4)
+    axes.set_xlabel(f"{text}{ending or ''}")
 
 
 def _distributions(
     axes: "Axes", dataset: "xr.Dataset", variants: "dict[str, xr.Dataset]", name: str, text: str
 ) -> None:
     low, high = final_ends(variants.values(), name)
-    tops = _outlines(axes, variants, name, "vertical", high - low)
+    ending = _outlines(axes, variants, name, "vertical", high - low)
     for number, one in enumerate(variants.values()):
         axes.axvline(final_mean(one, name), linewidth=1.6, zorder=4, **_style(number))
-    axes.set_ylim(0, max(tops, default=1.0))
-    axes.tick_params(labelleft=bool(tops))
+    axes.tick_params(labelleft=ending is not None)
     units = dataset[f"{name}_mean"].attrs["units"]
     axes.set_xlabel(f"{name} [{units}]" if units else name)
-    axes.set_ylabel(text if tops else "")
+    axes.set_ylabel(f"{text}{ending}" if ending is not None else "")
 
 
 def _phase_portrait(
