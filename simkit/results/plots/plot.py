@@ -25,6 +25,7 @@ from simkit.results.plots.plot_layout import (
     label,
     shortened,
 )
+from simkit.results.plots.saved_rows import FEW, SavedRows, draw_orbit
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -82,7 +83,9 @@ def _title(dataset: "xr.Dataset") -> str:
 
 
 def _curve(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
-    axes.plot(dataset["time"].values, dataset[f"{name}_mean"].values, color=BLUE, linewidth=1.4)
+    rows, values = SavedRows.of(dataset, name), dataset[f"{name}_mean"].values
+    style = {"color": BLUE, "linewidth": 1.4, **rows.marker(FEW, 3)}
+    axes.plot(rows.broken_times, rows.broken(values), **style)
     if f"{name}_exact" in dataset:
         _exact(axes, dataset, name)
 
@@ -95,8 +98,8 @@ def _phase_portrait(axes: "Axes", dataset: "xr.Dataset", pairs: list[list[str]])
         xs, ys = (np.atleast_2d(dataset[f"{name}_{key}"].values)[:SAMPLES] for name in (across, up))
         for i, (x, y) in enumerate(zip(xs, ys, strict=True)):
             colour = COLOURS[(number if len(pairs) > 1 else i) % len(COLOURS)]
-            axes.plot(x, y, color=colour, linewidth=1.0 if len(x) > 300 else 1.4)
-            axes.plot(x[:1], y[:1], "o", color=colour, markersize=5)
+            width = 1.0 if len(x) > 300 else 1.4
+            draw_orbit(axes, dataset, (across, up), x, y, color=colour, linewidth=width)
     names = pairs[0] if len(pairs) == 1 else None
     labels = (
         [label(dataset, name) for name in names] if names else [_listed(dataset, pairs, i) for i in (0, 1)]
@@ -118,15 +121,18 @@ def _listed(dataset: "xr.Dataset", pairs: list[list[str]], side: int) -> str:
 def _exact(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
     if "time" not in dataset[f"{name}_exact"].dims:
         return  # known at the end only, which the distribution there shows
-    values = dataset[f"{name}_exact"].values
-    axes.plot(dataset["time"].values, values, **MEANS[1])
+    rows = SavedRows.of(dataset, name)
+    axes.plot(
+        rows.broken_times, rows.broken(dataset[f"{name}_exact"].values), **MEANS[1], **rows.marker(0, 3)
+    )
 
 
 def _fan(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> None:
-    times, levels = dataset["time"].values, dataset["quantile"].values
+    rows, levels = SavedRows.of(dataset, name), dataset["quantile"].values
+    times = rows.broken_times
     if is_boolean([dataset], name):  # whose quantiles and paths jump between nought and one
         levels = levels[:0]
-    quantiles = dataset[f"{name}_quantile"].values
+    quantiles = rows.broken(dataset[f"{name}_quantile"].values)
     pairs = [
         (i, j) for i, a in enumerate(levels) for j, b in enumerate(levels) if a < b and abs(a + b - 1) < 1e-9
     ]
@@ -139,19 +145,20 @@ def _fan(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> None:
         )
     if f"{name}_path" in dataset and len(levels):
         paths = dataset[f"{name}_path"].values[:SAMPLES]
-        lines = axes.plot(times, paths.T, color=GREY, linewidth=0.8, alpha=0.8, zorder=2.5)
+        style = {"color": GREY, "linewidth": 0.8, "alpha": 0.8, "zorder": 2.5, **rows.marker(FEW, 2)}
+        lines = axes.plot(times, rows.broken(paths.T), **style)
         if lines:
             lines[0].set_label("sample paths")
-    marker = {"marker": "o", "markersize": 4.5} if len(times) < 5 else {}
+    marker = rows.marker(5, 4.5)
     middle = np.flatnonzero(np.abs(levels - 0.5) < 1e-9)
     if len(middle):
         axes.plot(times, quantiles[:, middle[0]], color=BLUE, linewidth=2, label="median", zorder=3, **marker)
-    mean = dataset[f"{name}_mean"].values
+    mean = rows.broken(dataset[f"{name}_mean"].values)
     axes.plot(times, mean, **MEANS[0], **marker)
     if f"{name}_exact" in dataset:
         _exact(axes, dataset, name)
-    if len(times) < 5 and first:
-        note = f"only {len(times)} times were saved: set save.points for the shape between"
+    if len(rows.times) < 5 and first:
+        note = f"only {len(rows.times)} times were saved: set save.points for the shape between"
         axes.set_title(note, loc="right", fontsize=9, color=GREY)
 
 

@@ -16,6 +16,7 @@ from simkit.results.plots.final_histograms import (
 )
 from simkit.results.plots.plot_layout import COLOURS, GREY, Panels, arranged, label, over_time_names
 from simkit.results.plots.plot_strong_order import plot_strong_orders, with_strong_orders
+from simkit.results.plots.saved_rows import SavedRows, draw_orbit
 from simkit.results.table import run_title
 from simkit.results.variants import each_variant
 
@@ -68,17 +69,18 @@ def _style(number: int) -> dict[str, Any]:
 def _over_time(axes: "Axes", variants: "dict[str, xr.Dataset]", name: str, single: bool) -> None:
     banded = not single and not is_boolean(variants.values(), name)
     for number, (variant, one) in enumerate(variants.items()):
-        times, style = one["time"].values, _style(number)
-        marker = {"marker": "o", "markersize": 4.5} if len(times) < 5 else {}
+        rows, style = SavedRows.of(one, name), _style(number)
+        times = rows.broken_times
         levels = one["quantile"].values
         if banded and len(levels) > 1:
-            quantiles = one[f"{name}_quantile"].values
+            quantiles = rows.broken(one[f"{name}_quantile"].values)
             shade = {"color": style["color"], "alpha": BAND, "linewidth": 0}
             axes.fill_between(times, quantiles[:, 0], quantiles[:, -1], **shade)
             text = f"means, and {100 * levels[0]:g}–{100 * levels[-1]:g} % of paths"
             axes.set_title(text, loc="right", fontsize=9, color=GREY)
         width = (1.2 if single else 1.8) * _width(number, len(variants))
-        values = one[f"{name}_mean"].values
+        values = rows.broken(one[f"{name}_mean"].values)
+        marker = rows.marker(5, 4.5)
         axes.plot(times, values, label=variant, linewidth=width, zorder=3, **marker, **style)
 
 
@@ -151,8 +153,7 @@ def _phase_portrait(
             key = "path" if f"{across}_path" in one and one.sizes["path"] else "mean"
             x, y = (np.atleast_2d(one[f"{name}_{key}"].values)[0] for name in (across, up))
             width = (0.9 if len(x) > 300 else 1.3) * _width(number, len(variants))
-            axes.plot(x, y, linewidth=width, label=variant, **_style(number))
-            axes.plot(x[:1], y[:1], "o", color=_style(number)["color"], markersize=5)
+            draw_orbit(axes, one, (across, up), x, y, linewidth=width, label=variant, **_style(number))
     if dataset.attrs["paths"] > 1:
         axes.set_title("the first path of each", loc="right", fontsize=9, color=GREY)
     sides = [", ".join(pair[side] for pair in pairs) for side in (0, 1)]
