@@ -57,7 +57,7 @@ def _coordinates(
 ) -> Variables:
     levels = np.asarray(simulation.quantiles, float)
     coordinates = {
-        "time": variable(("time",), result.times, "time", "time"),
+        "time": variable(("time",), result.times, simulation.time_unit, "time"),
         "quantile": variable(("quantile",), levels, "1", "quantile level"),
     }
     for name, quantity in known.items():

@@ -23,6 +23,8 @@ from simkit.results.plots.plot_layout import (
     Panels,
     arranged,
     label,
+    run_name,
+    say_equal,
     shortened,
 )
 from simkit.results.plots.saved_rows import FEW, SavedRows, draw_orbit
@@ -79,7 +81,7 @@ def _title(dataset: "xr.Dataset") -> str:
         size += f" ({failed:,} failed)"
     steps = steps_text(a)
     seed = f", seed {int(a['seed'])}" if a["kind"] in ("sde", "jump") or paths > 1 else ""
-    return f"{a['model']}   {size} × {steps}   {a['solver']}{seed}"
+    return f"{run_name(dataset)}   {size} × {steps}   {a['solver']}{seed}"
 
 
 def _curve(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
@@ -182,6 +184,10 @@ def _sideways_histogram(axes: "Axes", dataset: "xr.Dataset", name: str, extent: 
 def _histogram(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
     boolean, means = is_boolean([dataset], name), final_means(dataset, name)
     low, high = final_ends([dataset], name)  # a rare large value may move the mean out of all bins
+    if low == high:
+        say_equal(axes, low)
+        axes.set_title(name, fontsize=9, loc="left", color=GREY)
+        return
     percentages, edges = final_percentages(dataset, name, boolean, high - low)
     for value, style in zip(means, MEANS, strict=False):
         axes.axvline(value, **style)

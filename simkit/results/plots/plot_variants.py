@@ -14,10 +14,9 @@ from simkit.results.plots.final_histograms import (
     is_boolean,
     scale_bars,
 )
-from simkit.results.plots.plot_layout import COLOURS, GREY, Panels, arranged, label, over_time_names
+from simkit.results.plots.plot_layout import COLOURS, GREY, Panels, arranged, label, over_time_names, run_name
 from simkit.results.plots.plot_strong_order import plot_strong_orders, with_strong_orders
 from simkit.results.plots.saved_rows import SavedRows, draw_orbit
-from simkit.results.table import run_title
 from simkit.results.variants import each_variant
 
 if TYPE_CHECKING:
@@ -166,5 +165,8 @@ def _title(dataset: "xr.Dataset") -> str:
     a = dataset.attrs
     paths = int(a["paths"])
     random = a.get("kind") in ("sde", "jump") or paths > 1
+    solver = f", {a['solver']}" if "solver" in a else ""
     seed = f", seed {int(a['seed'])}" if random and "seed" in a else ""
-    return f"{run_title(dataset)}   {dataset.sizes['variant']} variants × {counted(paths, 'path')}{seed}"
+    return (
+        f"{run_name(dataset)}{solver}   {dataset.sizes['variant']} variants × {counted(paths, 'path')}{seed}"
+    )

@@ -179,6 +179,27 @@ def test_importing_these_modules_imports_no_drawing_and_no_jax():
     assert done.stdout == "set()\n"
 
 
+def without_attributes(dataset):
+    return dataset.drop_attrs()
+
+
+def a_part(dataset):
+    return dataset[["S_mean", "S_stderr"]]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (without_attributes, "not one of simkit.*no simkit_format.*simkit.read_dataset returned"),
+        (a_part, "has no '[A-Za-z_]+', which its picture needs: give the whole one"),
+        (lambda dataset: "gbm.zarr", "got str; simkit.read_dataset reads one from a file"),
+    ],
+)
+def test_a_foreign_dataset_is_refused_with_a_remedy(given, message):
+    with pytest.raises(InputError, match=message):
+        plot_dataset(given(gbm_dataset()))
+
+
 @pytest.mark.parametrize("draw", [plot_dataset, lambda given: save_picture(given, "picture.png")])
 def test_what_is_no_dataset_is_refused(draw, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

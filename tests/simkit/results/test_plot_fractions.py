@@ -63,13 +63,19 @@ def test_no_bar_next_to_a_row_is_thinner_than_two_pixels(fraction):
     assert_nothing_overlaps(figure)
 
 
-def test_equal_values_at_the_end_are_a_line_on_the_scale_of_their_row():
+def test_equal_values_at_the_end_are_a_number_not_an_empty_panel():
     dataset = ending(gbm_dataset(), "S", np.linspace(99.9, 100.1, 101), 0, 2000)
     dataset["S_histogram"][50] = 2000
     dataset["S_variance"][-1] = 0.0
     dataset["S_mean"][-1] = 100.0
-    row, end = plot_dataset(dataset).axes[:2]
-    assert end.get_ylim() == row.get_ylim()
+    end = plot_dataset(dataset).axes[1]
+    assert not end.axison
+    assert [text.get_text() for text in end.texts] == ["all paths at t = 1: 100"]
+    dataset["call_variance"][...] = 0.0
+    dataset["call_mean"][...] = dataset["call_exact"][...] = 12.5
+    call = plot_dataset(dataset).axes[4]
+    assert not call.axison
+    assert [text.get_text() for text in call.texts] == ["all paths: 12.5"]
 
 
 def test_no_bar_is_thinner_where_the_mean_lies_far_outside_the_bins():
