@@ -84,9 +84,8 @@ def _panels(
         raise InputError(
             "names, kind and ax are for runs of a model; leave them out for the picture of others"
         )
-    if names is None:
-        names = dataset.attrs["state_variables"].split()[:1]
-    shown = [names] if isinstance(names, str) else [*names]
+    chosen = dataset.attrs["state_variables"].split()[:1] if names is None else names
+    shown = [chosen] if isinstance(chosen, str) else [*chosen]
     if not shown or (ax is not None and len(shown) != 1):
         raise InputError(f"names: must be one name for a panel in ax, or several without ax, got {shown}")
     variants, palette = each_variant(dataset), [*(colors or COLOURS)]
@@ -123,7 +122,7 @@ def checked(dataset: "xr.Dataset") -> "xr.Dataset":
     if not isinstance(dataset, xr.Dataset):
         remedy = "; simkit.read_dataset reads one from a file" if isinstance(dataset, str | Path) else ""
         raise InputError(f"a picture needs the dataset of a run, got {type(dataset).__name__}{remedy}")
-    if "simkit_format" not in dataset.attrs:
+    if not {"simkit_format", "simkit_kind"} & {*dataset.attrs}:
         raise InputError(
             "this dataset is not one of simkit, or lost its attributes (it has no simkit_format): give one "
             "that simkit.run or simkit.read_dataset returned; "

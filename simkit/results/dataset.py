@@ -159,8 +159,9 @@ def _events(simulation: Simulation, times: np.ndarray) -> Variables:
     for event in () if schedule is None else schedule.events:
         # A row at the time of an event has the values after it.
         rows = np.searchsorted(times + ON_TIME * (times[-1] - times[0]), np.asarray(event.times))
-        known_changes = isinstance(event.change, SetVariables)
-        for name in dict(event.change.values) if known_changes else variables_of(simulation.problem):
+        change = event.change
+        set_here = dict(change.values) if isinstance(change, SetVariables) else simulation.initial
+        for name in set_here:
             before = counts.setdefault(name, np.zeros(len(times), int))
             before += np.bincount(rows, minlength=len(times))[: len(times)]
     what = "events that set {} after the row before, up to this one"

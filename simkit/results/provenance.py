@@ -20,9 +20,9 @@ def provenance(resolved: Mapping[str, Any], file: str | None = None) -> dict[str
     configuration = dict(resolved)
     configuration.pop("output", None)  # where it lies is not what it is
     packages = ("jax", "jaxlib", "diffrax", "equinox", "numpy")
-    named = file is not None and not file.startswith("<")  # as a text is: <text>
+    name = "" if file is None or file.startswith("<") else os.path.basename(file)  # a text is <text>
     return {
-        **({"file": os.path.basename(file)} if named else {}),
+        **({"file": name} if name else {}),
         "configuration": as_yaml(configuration),
         "versions": " ".join([f"simkit={__version__}", *(f"{name}={version(name)}" for name in packages)]),
         "python": platform.python_version(),

@@ -22,7 +22,10 @@ def dosed():
             "time": {"t1": 6.0, "steps": 12},
             "events": {"dose": {"at": [0.0, 2.0, 4.5], "set": {"gut": "gut + 1"}}},
             "save": {"points": 6},
-            "observe": {"double": {"value": "2*gut", "at": "each"}, "late": {"value": "blood", "at": "each"}},
+            "observe": {
+                "double": {"value": "2*gut", "at": "each"},
+                "late": {"value": "3*blood", "at": "each"},
+            },
         }
     )
 
@@ -36,7 +39,7 @@ def test_a_dose_breaks_the_line_before_the_row_that_has_it():
         np.testing.assert_array_equal(np.isnan(lines[name].get_ydata()), [0, 0, 1, 0, 0, 0, 1, 0, 0])
         np.testing.assert_array_equal(lines[name].get_xdata(), [0, 1, 2, 2, 3, 4, 5, 5, 6])
     for name in ("blood", "late"):
-        np.testing.assert_array_equal(lines[name].get_ydata(), dataset["blood_mean"])
+        np.testing.assert_array_equal(lines[name].get_ydata(), dataset[f"{name}_mean"])
 
 
 def test_events_break_quantiles_paths_and_means_alike():
