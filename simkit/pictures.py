@@ -1,14 +1,18 @@
 """The picture of any dataset: of a run, of derivatives, of a study."""
 
+import contextlib
 import os
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, cast
 
 from simkit.errors import InputError, OutputError
 from simkit.results.incomplete import incomplete
 
 if TYPE_CHECKING:
     import xarray as xr
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 KINDS = (".png", ".pdf", ".svg", ".jpg", ".webp")
@@ -30,12 +34,75 @@ def save_picture(dataset: "xr.Dataset", path: str | Path) -> None:
         raise OutputError(f"{path}: could not be written: {error.strerror or error}") from error
 
 
-def plot_dataset(dataset: "xr.Dataset") -> "Figure":
-    """What `simkit plot` draws of a dataset, according to its kind. Raises `InputError` for anything else."""
-    import xarray as xr
+def plot_dataset(
+    dataset: "xr.Dataset",
+    names: str | Iterable[str] | None = None,
+    *,
+    kind: str | None = None,
+    ax: "Axes | None" = None,
+    figsize: tuple[float, float] | None = None,
+    dpi: float | None = None,
+    log: Literal["x", "y", "xy"] | None = None,
+    colors: Iterable[str] | None = None,
+) -> "Figure":
+    """The picture that `simkit plot` draws of a dataset, or panels of a run's quantities.
 
-    if not isinstance(dataset, xr.Dataset):
-        raise InputError(f"a picture needs the dataset of a run, got {type(dataset).__name__}")
+    With `names` or `kind` there is a panel for each quantity, by default for the first, or one drawn into
+    `ax`. Kinds: "mean" with a band of two standard errors, "quantiles" and "paths" over time; "distribution",
+    "density" and "ecdf" at the end, from the histogram; "autocorrelation" of the stored paths. `log` names
+    the logarithmic axes. `colors` are those of the variants. `figsize` is in inches. Raises `InputError` for
+    what is no dataset of simkit, and for a name or kind that it does not have.
+    """
+    checked(dataset)
+    with complaining():
+        if names is None and kind is None and ax is None:
+            if log is not None or colors is not None:
+                raise InputError("log and colors are for single panels: give names or kind too")
+            figure = _whole(dataset)
+        else:
+            figure = _panels(dataset, names, kind, ax, log, colors)
+    if figsize is not None:
+        figure.set_size_inches(*figsize)
+    if dpi is not None:
+        figure.set_dpi(dpi)
+    return figure
+
+
+def _panels(
+    dataset: "xr.Dataset",
+    names: str | Iterable[str] | None,
+    kind: str | None,
+    ax: "Axes | None",
+    log: str | None,
+    colors: Iterable[str] | None,
+) -> "Figure":
+    from simkit.results.plots.panels import draw_panel
+    from simkit.results.plots.plot_layout import COLOURS, run_name, titled_figure
+    from simkit.results.variants import each_variant
+
+    if "simkit_kind" in dataset.attrs:
+        raise InputError(
+            "names, kind and ax are for runs of a model; leave them out for the picture of others"
+        )
+    chosen = dataset.attrs["state_variables"].split()[:1] if names is None else names
+    shown = [chosen] if isinstance(chosen, str) else [*chosen]
+    if not shown or (ax is not None and len(shown) != 1):
+        raise InputError(f"names: must be one name for a panel in ax, or several without ax, got {shown}")
+    variants, palette = each_variant(dataset), [*(colors or COLOURS)]
+    with contextlib.ExitStack() as stack:
+        if ax is None:
+            size = (7.0, 3.4 * len(shown) + 0.6)
+            figure = stack.enter_context(titled_figure(run_name(dataset), size))
+            every = [figure.add_subplot(len(shown), 1, i + 1) for i in range(len(shown))]
+        else:
+            every = [ax]
+        for axes, name in zip(every, shown, strict=True):
+            draw_panel(axes, variants, name, kind, palette)
+            axes.set(**{f"{side}scale": "log" for side in log or ""})
+    return cast("Figure", every[0].get_figure(root=True))
+
+
+def _whole(dataset: "xr.Dataset") -> "Figure":
     kind = dataset.attrs.get("simkit_kind")
     if kind == "uncertainty":
         from simkit.studies.plot import plot_study as plot
@@ -46,3 +113,32 @@ def plot_dataset(dataset: "xr.Dataset") -> "Figure":
     else:
         from simkit.results.plots.plot import plot_run as plot
     return plot(dataset)
+
+
+def checked(dataset: "xr.Dataset") -> "xr.Dataset":
+    """The dataset, if simkit made it. Raises `InputError` for anything else."""
+    import xarray as xr
+
+    if not isinstance(dataset, xr.Dataset):
+        remedy = "; simkit.read_dataset reads one from a file" if isinstance(dataset, str | Path) else ""
+        raise InputError(f"a picture needs the dataset of a run, got {type(dataset).__name__}{remedy}")
+    if not {"simkit_format", "simkit_kind"} & {*dataset.attrs}:
+        raise InputError(
+            "this dataset is not one of simkit, or lost its attributes (it has no simkit_format): give one "
+            "that simkit.run or simkit.read_dataset returned; "
+            "xarray.set_options(keep_attrs=True) keeps attributes"
+        )
+    return dataset
+
+
+@contextlib.contextmanager
+def complaining() -> "Iterator[None]":
+    """Name what a dataset lacks, of which a part was taken."""
+    try:
+        yield
+    except KeyError as error:
+        name = re.findall(r"[\w.]+", str(error.args[0]).removeprefix("No variable named"))[0]
+        raise InputError(
+            f"this dataset has no {name!r}, which its picture needs: give the whole one that "
+            "simkit.run or simkit.read_dataset returned"
+        ) from error

@@ -7,7 +7,15 @@ import numpy as np
 
 from simkit.derivatives.summary import elasticity
 from simkit.derivatives.tails import FLAGS
-from simkit.results.plots.plot_layout import BLUE, COLOURS, GREY, VERMILION, titled_figure
+from simkit.results.plots.plot_layout import (
+    BLUE,
+    COLOURS,
+    GREY,
+    VERMILION,
+    run_name,
+    time_label,
+    titled_figure,
+)
 from simkit.results.variants import each_variant
 
 if TYPE_CHECKING:
@@ -48,9 +56,8 @@ def plot_sensitivities(dataset: "xr.Dataset") -> "Figure":
     bars = min(BARS, max(first.sizes.get(dimension, 0) for dimension in KINDS.values()))
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
-    model, solver = first.attrs["model"], first.attrs["solver"]
     when = "" if first.attrs["kind"] == "particles" else f" at t = {float(first.attrs['t1']):g}"
-    title = f"{model}, {solver}: what the mean{when} depends on"
+    title = f"{run_name(first)}, {first.attrs['solver']}: what the mean{when} depends on"
     with titled_figure(title, (6.5 * columns, 0.8 + rows * (1.2 + 0.42 * max(bars, LEAST)))) as figure:
         for number, (draw, name, variant, one) in enumerate(panels, 1):
             axes = figure.add_subplot(rows, columns, number)
@@ -166,7 +173,7 @@ def _over_time(axes: "Axes", dataset: "xr.Dataset", name: str, kind: str) -> Non
         low, high = means[i] - errors[i], means[i] + errors[i]
         axes.fill_between(times, low, high, color=colour, alpha=0.25, linewidth=0)
     axes.axhline(0, color=GREY, linewidth=1)
-    axes.set_xlabel("time")
+    axes.set_xlabel(time_label(dataset))
     unit = _unit(dataset, name)
     title = {
         "derivative": f"change of the mean of {name}{unit}, for 1 % more",

@@ -64,7 +64,9 @@ def to_dataset(
     if pairs:
         coordinates["pair"] = pairs
     if any("time" in dims for dims, *_ in variables.values()):
-        coordinates["time"] = variable(("time",), np.asarray(simulation.grid.times), "time", "time")
+        coordinates["time"] = variable(
+            ("time",), np.asarray(simulation.grid.times), simulation.time_unit, "time"
+        )
     return xr.Dataset(variables, coordinates, _attributes(simulation, study, labels) | dict(provenance))
 
 

@@ -102,7 +102,7 @@ class PathEngine(AbstractEngine[Simulation]):
             study = find_sensitivities(simulation, section, progress)
         from simkit.derivatives.result import to_dataset  # imports xarray, which a command does meanwhile
 
-        return to_dataset(simulation, study, provenance(experiment.resolved()))
+        return to_dataset(simulation, study, provenance(experiment.resolved(), experiment.document.name))
 
     def table(self) -> ModuleType:
         from simkit.results import table
@@ -116,4 +116,5 @@ class PathEngine(AbstractEngine[Simulation]):
 def _labelled(simulation: Simulation, result: Any) -> "xr.Dataset":
     from simkit.results.dataset import to_dataset
 
-    return to_dataset(simulation, result, provenance(experiment_of(simulation).resolved()))
+    experiment = experiment_of(simulation)
+    return to_dataset(simulation, result, provenance(experiment.resolved(), experiment.document.name))

@@ -142,6 +142,11 @@ class Simulation:
         """The observer of its run."""
         return self.run.observer
 
+    @property
+    def time_unit(self) -> str:
+        """The unit of its times, or where none was given the dimension."""
+        return (self.experiment.time.unit if self.experiment else None) or "time"
+
     def with_run(self, **changes: Any) -> "Simulation":
         """This simulation of a run that differs in these parts."""
         return dataclasses.replace(self, run=self.run._replace(**changes))

@@ -7,19 +7,21 @@ import jax
 import numpy as np
 import xarray as xr
 from simkit_solvers.problems.problem import AbstractExactMoments, variables_of
-from simkit_solvers.problems.schedule import is_changed, model_of
+from simkit_solvers.problems.schedule import is_changed, model_of, schedule_of
 
 from simkit.ensemble.initial import differs_between_paths
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.reducers import STATISTICS
 from simkit.ensemble.simulation import EnsembleResult, Simulation
 from simkit.observe.exercise import ExerciseFit
+from simkit.observe.time_functions import SetVariables
 from simkit.results.dataset_errors import against_exact, censored, limits, resolution_of_mean, step_bias
 from simkit.results.derived import derived_variables
 from simkit.results.quantity import RunQuantity, quantities
 from simkit.results.variables import Variables, power_of, variable, with_stderr
 
 FORMAT = 1
+ON_TIME = 1e-9  # of the span: what rounding makes of a time
 
 
 def to_dataset(simulation: Simulation, result: EnsembleResult, provenance: Mapping[str, Any]) -> xr.Dataset:
@@ -45,6 +47,7 @@ def to_dataset(simulation: Simulation, result: EnsembleResult, provenance: Mappi
     dims = ("quantity", "quantity_2")
     variables["covariance"] = variable(dims, covariance, unit, "covariance of the final values")
     variables |= derived_variables(known, simulation, result)
+    variables |= _events(simulation, result.times)
     coordinates = _coordinates(known, simulation, result, variables)
     return xr.Dataset(variables, coordinates, _attributes(known, simulation, result, provenance))
 
@@ -54,7 +57,7 @@ def _coordinates(
 ) -> Variables:
     levels = np.asarray(simulation.quantiles, float)
     coordinates = {
-        "time": variable(("time",), result.times, "time", "time"),
+        "time": variable(("time",), result.times, simulation.time_unit, "time"),
         "quantile": variable(("quantile",), levels, "1", "quantile level"),
     }
     for name, quantity in known.items():
@@ -148,6 +151,23 @@ def _exercise(quantity: RunQuantity, fit: ExerciseFit) -> Variables:
     ):
         variables[f"{name}_exercise_{key}"] = variable((f"{name}_date",), values, of, what)
     return variables
+
+
+def _events(simulation: Simulation, times: np.ndarray) -> Variables:
+    """The events before each row that set a state variable, of those variables that events set."""
+    schedule, counts = schedule_of(simulation.problem), {}
+    for event in () if schedule is None else schedule.events:
+        # A row at the time of an event has the values after it.
+        rows = np.searchsorted(times + ON_TIME * (times[-1] - times[0]), np.asarray(event.times))
+        change = event.change
+        set_here = dict(change.values) if isinstance(change, SetVariables) else simulation.initial
+        for name in set_here:
+            before = counts.setdefault(name, np.zeros(len(times), int))
+            before += np.bincount(rows, minlength=len(times))[: len(times)]
+    what = "events that set {} after the row before, up to this one"
+    return {
+        f"{name}_events": variable(("time",), count, "1", what.format(name)) for name, count in counts.items()
+    }
 
 
 def _picture_attributes(simulation: Simulation) -> dict[str, str]:

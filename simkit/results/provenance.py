@@ -10,14 +10,19 @@ from typing import Any
 from simkit.version import __version__
 
 
-def provenance(resolved: Mapping[str, Any]) -> dict[str, str]:
-    """What it takes to run an experiment again: its whole configuration, versions and platform."""
+def provenance(resolved: Mapping[str, Any], file: str | None = None) -> dict[str, str]:
+    """What it takes to run an experiment again: its whole configuration, versions and platform.
+
+    `file` is the path it was read from, of which the name is kept.
+    """
     import jax
 
     configuration = dict(resolved)
     configuration.pop("output", None)  # where it lies is not what it is
     packages = ("jax", "jaxlib", "diffrax", "equinox", "numpy")
+    name = "" if file is None or file.startswith("<") else os.path.basename(file)  # a text is <text>
     return {
+        **({"file": name} if name else {}),
         "configuration": as_yaml(configuration),
         "versions": " ".join([f"simkit={__version__}", *(f"{name}={version(name)}" for name in packages)]),
         "python": platform.python_version(),

@@ -7,7 +7,8 @@ from simkit.ensemble.reducers import STATISTICS
 
 # fmt: off
 OTHERS = (
-    "histogram", "histogram_edge", "bin", "edge", "path", "bias", "bias_stderr", "bias_order", "bias_bound",
+    "histogram", "histogram_edge", "bin", "edge", "path", "events",
+    "bias", "bias_stderr", "bias_order", "bias_bound",
     "variance_bias", "variance_bias_stderr", "variance_bias_bound",
     "lower", "upper", "censored", "censored_stderr", "exact", "exact_variance", "z",
     "in_sample", "in_sample_stderr", "date", "exercise_fraction", "exercise_low", "exercise_high",

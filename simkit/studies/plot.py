@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simkit.results.plots.final_histograms import BOOLEAN_EDGES, count_of_bins, cut_above
+from simkit.results.plots.final_histograms import (
+    BOOLEAN_EDGES,
+    bars_label,
+    count_of_bins,
+    scale_bars,
+    write_fractions,
+)
 from simkit.results.plots.plot_layout import (
     BLUE,
     COLOURS,
@@ -157,9 +163,11 @@ def _distribution(axes: "Axes", one: "xr.Dataset", unit: str) -> None:
         axes.axvspan(quantiles[1], quantiles[3], color="#c3ccd3", label="25–75 %", zorder=0)
     axes.stairs(percentages, edges, fill=True, color=BLUE, alpha=0.6, linewidth=0)
     axes.axvline(float(one["mean"]), color=VERMILION, linewidth=2, label="mean")
-    cut_above(axes, percentages, edges, boolean)
+    log = scale_bars(axes, "y", [percentages], log=False if boolean else None)
+    if boolean:
+        write_fractions(axes, percentages, "y")
     axes.set_xlabel(f"{one['observable'].item()}{f' [{unit}]' if unit else ''}")
-    axes.set_ylabel("% of runs per bin")
+    axes.set_ylabel(bars_label(edges, boolean, log, "runs"))
 
 
 def _unit(dataset: "xr.Dataset", name: str) -> str:

@@ -14,6 +14,7 @@ from simkit.config.settings.values import (
     ONE_OF,
     NumberOrExpression,
     Section,
+    Text,
     TypeName,
     checked,
     plain_number,
@@ -84,6 +85,9 @@ class Time(Section):
         None,
         description="The number of equal steps between t0 and t1. Give either steps, or rtol and atol.",
         examples=[252],
+    )
+    unit: Text | None = Field(
+        None, description="Unit of time, for the dataset and the axes of pictures.", examples=["h"]
     )
     rtol: NumberOrExpression | None = Field(
         None,

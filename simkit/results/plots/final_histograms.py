@@ -1,7 +1,7 @@
 """Final distributions as pictures show them: percentages of the paths in bins wide enough to see."""
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 BARS = 150  # of two pixels each find room along the shortest panel of a picture in a file
+TOWERING = 10  # times the second: on an axis in proportion the other bars would be lines
 BEHIND = {"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"}  # a number, above means
 BOOLEAN_EDGES = np.array([-0.02, 0.02, 0.98, 1.02])
 
@@ -90,28 +91,53 @@ def _final(dataset: "xr.Dataset", name: str, key: str) -> float:
     return float(np.atleast_1d(dataset[f"{name}_{key}"].values)[-1])
 
 
-def ceiling(percentages: np.ndarray) -> float:
-    """How high to draw: a bin that towers over all others, as zero does in a payoff, is cut off."""
-    ordered = np.sort([0.0, *percentages])
-    return 1.25 * ordered[-2] if ordered[-1] > 3 * ordered[-2] > 0 else 1.08 * (ordered[-1] or 1.0)
+def scale_bars(
+    axes: "Axes", side: Literal["x", "y"], each: Sequence[np.ndarray], log: bool | None = None
+) -> bool:
+    """Give bars lengths in proportion, or where one towers over all others a logarithmic axis: whether it is.
+
+    `each` are the bars of one or several distributions, which go along an axis (`side`) from its start.
+    """
+    bars = [np.sort(values[values > 0]) for values in each]
+    bars = [values for values in bars if values.size]
+    top = max((values[-1] for values in bars), default=1.0)
+    if log is None:
+        log = any(values.size > 1 and values[-1] > TOWERING * values[-2] for values in bars)
+    if log and bars:
+        axes.set(**{f"{side}scale": "log", f"{side}lim": (min(v[0] for v in bars) / 2, 1.5 * top)})
+        axis = axes.xaxis if side == "x" else axes.yaxis
+        axis.set_major_formatter("{x:g}")
+    else:
+        axes.set(**{f"{side}lim": (0, 1.08 * top)})
+    return log
 
 
-def cut_above(axes: "Axes", percentages: np.ndarray, edges: np.ndarray, boolean: bool) -> None:
-    """Draw as high as `ceiling`, with the percentage of a bin that is cut off as a number."""
-    top, peak = ceiling(percentages), int(np.argmax(percentages))
-    axes.set_ylim(0, top)
-    if percentages[peak] > top:
-        left = peak < len(percentages) / 2  # so the other side has room
-        place = {"x": 0.98 if left else 0.02, "ha": "right" if left else "left", "y": 0.95, "va": "top"}
-        text = f"{percentages[peak]:.0f} % {_values(edges[peak : peak + 2], boolean)}"
-        axes.text(s=text, transform=axes.transAxes, fontsize=9, color=GREY, zorder=6, bbox=BEHIND, **place)
-
-
-def _values(edges: np.ndarray, boolean: bool) -> str:
-    """Which values lie in a bin."""
-    low, high = edges
+def bars_label(edges: np.ndarray, boolean: bool, log: bool, what: str = "paths") -> str:
+    """What the lengths of bars are, with the width of a bin."""
+    scale = "\n(logarithmic)" if log else ""
     if boolean:
-        low = high = round((low + high) / 2)
-    elif are_whole(edges):
-        low, high = low + 0.5, high - 0.5
-    return f"at {low:g}" if low == high else f"from {low:.3g} to {high:.3g}"
+        return f"% of {what}{scale}"
+    width = edges[1] - edges[0]
+    per = "value" if are_whole(edges) and width == 1 else f"bin of {width:.3g}"
+    return f"% of {what}\nper {per}{scale}"
+
+
+def write_fractions(axes: "Axes", percentages: np.ndarray, side: Literal["x", "y"]) -> None:
+    """The percentages of 0 and of 1 next to their bars, of which one may be too short to be seen."""
+    if side == "y":
+        axes.set_xticks([0, 1])
+    for value, percentage, inwards in ((0, percentages[0], 1), (1, percentages[-1], -1)):
+        style: Any = {
+            "fontsize": 9,
+            "color": GREY,
+            "zorder": 6,
+            "bbox": BEHIND,
+            "textcoords": "offset points",
+        }
+        text = f"{percentage:.3g} %"
+        if side == "y":
+            place = {"xy": (value, 0), "xytext": (9 * inwards, 3), "ha": "left" if inwards > 0 else "right"}
+            axes.annotate(text, **place, va="bottom", **style)
+        else:
+            place = {"xy": (0, value), "xytext": (4, 5 * inwards), "va": "bottom" if inwards > 0 else "top"}
+            axes.annotate(text, **place, ha="left", **style)

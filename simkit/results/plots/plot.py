@@ -6,12 +6,13 @@ import numpy as np
 
 from simkit.progress import counted, steps_text
 from simkit.results.plots.final_histograms import (
-    ceiling,
-    cut_above,
+    bars_label,
     final_ends,
     final_means,
     final_percentages,
     is_boolean,
+    scale_bars,
+    write_fractions,
 )
 from simkit.results.plots.plot_layout import (
     BLUE,
@@ -22,8 +23,11 @@ from simkit.results.plots.plot_layout import (
     Panels,
     arranged,
     label,
+    run_name,
+    say_equal,
     shortened,
 )
+from simkit.results.plots.saved_rows import FEW, SavedRows, draw_orbit
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -32,7 +36,6 @@ if TYPE_CHECKING:
 
 SAMPLES = 8
 HEADING = 132  # letters over the width of a picture
-NUMBER = 0.07  # of a panel's height, which a number needs next to a line
 MEANS: tuple[Any, ...] = (
     {"color": VERMILION, "linewidth": 2, "label": "mean", "zorder": 4},
     {"color": "black", "linewidth": 1.6, "linestyle": (0, (4, 3)), "label": "exact mean", "zorder": 5},
@@ -62,9 +65,9 @@ def plot_run(dataset: "xr.Dataset") -> "Figure":
         _title(dataset),
         Panels(
             over_time,
-            sideways=lambda axes, name, extent, last: _sideways_histogram(axes, dataset, name, extent, last),
+            sideways=lambda axes, name, extent, last: _sideways_histogram(axes, dataset, name, extent),
             phase_portrait=lambda axes, pairs: _phase_portrait(axes, dataset, pairs),
-            distribution=lambda axes, name, first: _histogram(axes, dataset, name, first),
+            distribution=lambda axes, name, first: _histogram(axes, dataset, name),
             ends=lambda name: final_ends([dataset], name),
         ),
     )
@@ -78,11 +81,13 @@ def _title(dataset: "xr.Dataset") -> str:
         size += f" ({failed:,} failed)"
     steps = steps_text(a)
     seed = f", seed {int(a['seed'])}" if a["kind"] in ("sde", "jump") or paths > 1 else ""
-    return f"{a['model']}   {size} × {steps}   {a['solver']}{seed}"
+    return f"{run_name(dataset)}   {size} × {steps}   {a['solver']}{seed}"
 
 
 def _curve(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
-    axes.plot(dataset["time"].values, dataset[f"{name}_mean"].values, color=BLUE, linewidth=1.4)
+    rows, values = SavedRows.of(dataset, name), dataset[f"{name}_mean"].values
+    style = {"color": BLUE, "linewidth": 1.4, **rows.marker(FEW, 3)}
+    axes.plot(rows.broken_times, rows.broken(values), **style)
     if f"{name}_exact" in dataset:
         _exact(axes, dataset, name)
 
@@ -95,8 +100,8 @@ def _phase_portrait(axes: "Axes", dataset: "xr.Dataset", pairs: list[list[str]])
         xs, ys = (np.atleast_2d(dataset[f"{name}_{key}"].values)[:SAMPLES] for name in (across, up))
         for i, (x, y) in enumerate(zip(xs, ys, strict=True)):
             colour = COLOURS[(number if len(pairs) > 1 else i) % len(COLOURS)]
-            axes.plot(x, y, color=colour, linewidth=1.0 if len(x) > 300 else 1.4)
-            axes.plot(x[:1], y[:1], "o", color=colour, markersize=5)
+            width = 1.0 if len(x) > 300 else 1.4
+            draw_orbit(axes, dataset, (across, up), x, y, color=colour, linewidth=width)
     names = pairs[0] if len(pairs) == 1 else None
     labels = (
         [label(dataset, name) for name in names] if names else [_listed(dataset, pairs, i) for i in (0, 1)]
@@ -118,15 +123,18 @@ def _listed(dataset: "xr.Dataset", pairs: list[list[str]], side: int) -> str:
 def _exact(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
     if "time" not in dataset[f"{name}_exact"].dims:
         return  # known at the end only, which the distribution there shows
-    values = dataset[f"{name}_exact"].values
-    axes.plot(dataset["time"].values, values, **MEANS[1])
+    rows = SavedRows.of(dataset, name)
+    axes.plot(
+        rows.broken_times, rows.broken(dataset[f"{name}_exact"].values), **MEANS[1], **rows.marker(0, 3)
+    )
 
 
 def _fan(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> None:
-    times, levels = dataset["time"].values, dataset["quantile"].values
+    rows, levels = SavedRows.of(dataset, name), dataset["quantile"].values
+    times = rows.broken_times
     if is_boolean([dataset], name):  # whose quantiles and paths jump between nought and one
         levels = levels[:0]
-    quantiles = dataset[f"{name}_quantile"].values
+    quantiles = rows.broken(dataset[f"{name}_quantile"].values)
     pairs = [
         (i, j) for i, a in enumerate(levels) for j, b in enumerate(levels) if a < b and abs(a + b - 1) < 1e-9
     ]
@@ -139,55 +147,47 @@ def _fan(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> None:
         )
     if f"{name}_path" in dataset and len(levels):
         paths = dataset[f"{name}_path"].values[:SAMPLES]
-        lines = axes.plot(times, paths.T, color=GREY, linewidth=0.8, alpha=0.8, zorder=2.5)
+        style = {"color": GREY, "linewidth": 0.8, "alpha": 0.8, "zorder": 2.5, **rows.marker(FEW, 2)}
+        lines = axes.plot(times, rows.broken(paths.T), **style)
         if lines:
             lines[0].set_label("sample paths")
-    marker = {"marker": "o", "markersize": 4.5} if len(times) < 5 else {}
+    marker = rows.marker(5, 4.5)
     middle = np.flatnonzero(np.abs(levels - 0.5) < 1e-9)
     if len(middle):
         axes.plot(times, quantiles[:, middle[0]], color=BLUE, linewidth=2, label="median", zorder=3, **marker)
-    mean = dataset[f"{name}_mean"].values
+    mean = rows.broken(dataset[f"{name}_mean"].values)
     axes.plot(times, mean, **MEANS[0], **marker)
     if f"{name}_exact" in dataset:
         _exact(axes, dataset, name)
-    if len(times) < 5 and first:
-        note = f"only {len(times)} times were saved: set save.points for the shape between"
+    if len(rows.times) < 5 and first:
+        note = f"only {len(rows.times)} times were saved: set save.points for the shape between"
         axes.set_title(note, loc="right", fontsize=9, color=GREY)
 
 
-def _sideways_histogram(axes: "Axes", dataset: "xr.Dataset", name: str, extent: float, last: bool) -> None:
-    percentages, edges = final_percentages(dataset, name, is_boolean([dataset], name), extent)
+def _sideways_histogram(axes: "Axes", dataset: "xr.Dataset", name: str, extent: float) -> None:
+    boolean = is_boolean([dataset], name)
+    percentages, edges = final_percentages(dataset, name, boolean, extent)
     if np.all(np.isfinite(edges)):
         axes.stairs(
             percentages, edges, orientation="horizontal", fill=True, color=BLUE, alpha=0.45, linewidth=0
         )
     for value, style in zip(final_means(dataset, name), MEANS, strict=False):
         axes.axhline(value, **style)
-    top, peak = ceiling(percentages), int(np.argmax(percentages))
-    axes.set_xlim(0, top)
-    if percentages[peak] > top:
-        low, high = axes.get_ylim()
-        at = _next_to(final_means(dataset, name), (edges[peak] + edges[peak + 1]) / 2, low, high)
-        style = {"fontsize": 9, "color": "black", "ha": "right", "va": "center", "zorder": 6}
-        place = {"xy": (top, at), "xytext": (-4, 0), "textcoords": "offset points"}
-        axes.annotate(f"{percentages[peak]:.0f} %", **place, **style)
-    axes.locator_params(axis="x", nbins=4, integer=True)  # decimals do not fit next to a phase portrait
-    if last:
-        axes.set_xlabel("% of paths per bin")
+    log = scale_bars(axes, "x", [percentages], log=False if boolean else None)
+    if boolean:
+        write_fractions(axes, percentages, "x")
+    if not log:
+        axes.locator_params(axis="x", nbins=4, integer=True)  # decimals do not fit next to a phase portrait
+    axes.set_xlabel(bars_label(edges, boolean, log), fontsize=9)
 
 
-def _next_to(lines: list[float], wanted: float, low: float, high: float) -> float:
-    """Where none of the lines crosses a number between `low` and `high`, as near to `wanted` as can be."""
-    room = NUMBER * (high - low)
-    places = [wanted, *(line + side * room for line in lines for side in (-1, 1))]
-    clear = [p for p in places if all(abs(p - line) > 0.99 * room for line in lines)]
-    inside = [p for p in clear if low + room / 2 < p < high - room / 2]
-    return min(inside, key=lambda p: abs(p - wanted), default=wanted)
-
-
-def _histogram(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> None:
+def _histogram(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
     boolean, means = is_boolean([dataset], name), final_means(dataset, name)
     low, high = final_ends([dataset], name)  # a rare large value may move the mean out of all bins
+    if low == high:
+        say_equal(axes, low)
+        axes.set_title(name, fontsize=9, loc="left", color=GREY)
+        return
     percentages, edges = final_percentages(dataset, name, boolean, high - low)
     for value, style in zip(means, MEANS, strict=False):
         axes.axvline(value, **style)
@@ -196,7 +196,10 @@ def _histogram(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> N
         low, high = min(edges[0], *means), max(edges[-1], *means)
         margin = 0.05 * (high - low)
         axes.set_xlim(low - margin * (low < edges[0]), high + margin * (high > edges[-1]))
-    cut_above(axes, percentages, edges, boolean)
+    log = scale_bars(axes, "y", [percentages], log=False if boolean else None)
+    axes.set_ylabel(bars_label(edges, boolean, log), fontsize=9)
+    if boolean:
+        write_fractions(axes, percentages, "y")
     attributes = dataset[f"{name}_mean"].attrs
     axes.set_xlabel(f"{name} [{attributes['units']}]" if attributes["units"] else name)
     if attributes["description"] != name:
@@ -204,5 +207,3 @@ def _histogram(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> N
         columns = place.get_gridspec().ncols if place else COLUMNS
         text = shortened(str(attributes["description"]), HEADING // columns)
         axes.set_title(text, fontsize=9, loc="left", color=GREY)
-    if first:
-        axes.set_ylabel("% of paths per bin")

@@ -2,7 +2,7 @@
 
 import contextlib
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -14,6 +14,13 @@ if TYPE_CHECKING:
 BLUE, VERMILION, GREY = "#0072B2", "#D55E00", "#5b6770"
 COLOURS = (BLUE, VERMILION, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MAX_STATES = 4
+FILE = 40  # letters
+EQUATIONS = {
+    "InlineODE": "ordinary equations",
+    "InlineSDE": "stochastic equations",
+    "InlineHamiltonian": "Hamiltonian equations",
+    "InlineNetwork": "reactions",
+}
 MAX_ROWS = 5
 MAX_OBSERVABLES = 9
 COLUMNS = 3
@@ -76,7 +83,7 @@ def arranged(dataset: "xr.Dataset", title: str, panels: Panels) -> "Figure":
     single = int(dataset.attrs["paths"]) == 1
     drawn = {*rows, *(name for pair in pairs for name in pair)}
     observables = [] if single else [n for n in dataset.attrs["observables"].split() if n not in drawn]
-    observables = observables[:MAX_OBSERVABLES]
+    observables = [n for n in observables if not _repeats(dataset, n, rows)][:MAX_OBSERVABLES]
     columns = min(COLUMNS, max(len(observables), 1))
     below = -(-len(observables) // columns)
     heights = [max(len(rows) * (3.1 if len(rows) > 1 else 4.2), 6.0 if pairs else 0), below * 2.7]
@@ -88,7 +95,7 @@ def arranged(dataset: "xr.Dataset", title: str, panels: Panels) -> "Figure":
             last = row == len(rows) - 1
             axes = figure.add_subplot(cells[row, 0])
             panels.over_time(axes, name, row == 0, last)
-            time_axis(axes, dataset, last)
+            time_axis(axes, dataset, last, ticks=6 if pairs else 10)
             if not single:
                 _end_of_row(figure, cells[row, 1], axes, dataset, panels, name, last)
             axes.set_ylabel(label(dataset, name, 34 if len(rows) < 3 and not pairs else 24))
@@ -108,13 +115,35 @@ def _end_of_row(
     """The end of a row on its scale, or on one of its own where its bars would be a line on the row's."""
     low, high = panels.ends(name)
     bottom, top = row.get_ylim()
-    enlarged = EQUAL * (top - bottom) < high - low < ENLARGED * (top - bottom)
+    end = f"at t = {float(dataset['time'].values[-1]):g}"
+    if high - low <= EQUAL * (top - bottom):
+        value = 0.0 if abs(high) < EQUAL * (top - bottom) else high
+        say_equal(figure.add_subplot(cell), value, f" {end}")
+        return
+    enlarged = high - low < ENLARGED * (top - bottom)
     axes = figure.add_subplot(cell, sharey=None if enlarged else row)
     extent = high - low if enlarged else max(high, top) - min(low, bottom)
     panels.sideways(axes, name, extent, last)
     axes.tick_params(labelleft=enlarged)
-    end = f"at t = {float(dataset['time'].values[-1]):g}"
     axes.set_title(f"{end}, enlarged" if enlarged else end, fontsize=10, loc="left", color=GREY)
+
+
+def run_name(dataset: "xr.Dataset") -> str:
+    """The file and the model; of equations in the file it alone, without a file what they are of."""
+    file, model = (str(dataset.attrs.get(key, "")) for key in ("file", "model"))
+    if model in EQUATIONS:
+        states = dataset.attrs.get("state_variables", dataset.attrs.get("quantities", "")).split()
+        shown = ", ".join([*states[:MAX_STATES], *(["…"] if len(states) > MAX_STATES else [])])
+        model = "" if file else f"{EQUATIONS[model]} of {shown}"
+    if len(file) > FILE:
+        file = f"{file[: FILE - 1]}…"
+    return ": ".join(part for part in (file, model) if part) or "variants"
+
+
+def say_equal(axes: "Axes", value: float, when: str = "") -> None:
+    """In place of a distribution without spread: the value of all paths."""
+    axes.axis("off")
+    axes.text(0, 0.5, f"all paths{when}: {value:.4g}", transform=axes.transAxes, fontsize=10, color=GREY)
 
 
 def over_time_names(dataset: "xr.Dataset") -> list[str]:
@@ -122,7 +151,13 @@ def over_time_names(dataset: "xr.Dataset") -> list[str]:
     chosen = dataset.attrs.get("plot_over_time", "").split()
     states = dataset.attrs["state_variables"].split()[:MAX_STATES]
     each = [n for n in dataset.attrs["observables"].split() if "time" in dataset[f"{n}_mean"].dims]
+    each = [n for n in each if not _repeats(dataset, n, states)]
     return chosen or [*states, *each][:MAX_ROWS]
+
+
+def _repeats(dataset: "xr.Dataset", name: str, drawn: Collection[str]) -> bool:
+    """Whether an observable is nothing but the value of a quantity that is drawn already."""
+    return str(dataset[f"{name}_mean"].attrs["description"]) in drawn
 
 
 def phase_portrait_pairs(dataset: "xr.Dataset") -> list[list[str]]:
@@ -144,13 +179,20 @@ def shortened(text: str, width: int) -> str:
     return textwrap.shorten(text, width, placeholder=" …")
 
 
-def time_axis(axes: "Axes", dataset: "xr.Dataset", last: bool) -> None:
+def time_axis(axes: "Axes", dataset: "xr.Dataset", last: bool, ticks: int = 10) -> None:
     times = dataset["time"].values
     axes.set_xlim(times[0], times[-1])
+    axes.locator_params(axis="x", nbins=ticks)
     if last:
-        axes.set_xlabel("time")
+        axes.set_xlabel(time_label(dataset))
     else:
         axes.tick_params(labelbottom=False)
+
+
+def time_label(dataset: "xr.Dataset") -> str:
+    """The word with the unit, where the experiment says which."""
+    unit = str(dataset["time"].attrs.get("units", ""))
+    return "time" if unit in ("", "1", "time") else f"time [{unit}]"
 
 
 def figure_legend(figure: "Figure") -> None:

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simkit.results.number_text import with_error
-from simkit.results.plots.plot_layout import BLUE, GREY, MAX_STATES, VERMILION, titled_figure
-from simkit.results.table import run_title
+from simkit.results.plots.plot_layout import BLUE, GREY, MAX_STATES, VERMILION, run_name, titled_figure
 from simkit.results.variants import each_variant
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ def plot_strong_orders(dataset: "xr.Dataset", names: list[str]) -> "Figure":
     steps = {name: float(one.attrs["dt"]) for name, one in each_variant(dataset).items()}
     finest = min(steps, key=lambda name: steps[name])
     paths = f"{int(dataset.attrs['paths']):,} paths"
-    title = f"{run_title(dataset)}   {paths}, compared with those of variant {finest}"
+    title = f"{run_name(dataset)}   {paths}, compared with those of variant {finest}"
     with titled_figure(title, (12, 5.4 * -(-len(names) // 2)), pads={}) as figure:
         for number, name in enumerate(names, 1):
             axes = figure.add_subplot(-(-len(names) // 2), min(len(names), 2), number)

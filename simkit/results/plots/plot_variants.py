@@ -7,16 +7,16 @@ import numpy as np
 from simkit.progress import counted
 from simkit.results.plots.final_histograms import (
     are_whole,
-    ceiling,
     final_ends,
     final_mean,
     final_percentages,
     final_variance,
     is_boolean,
+    scale_bars,
 )
-from simkit.results.plots.plot_layout import COLOURS, GREY, Panels, arranged, label, over_time_names
+from simkit.results.plots.plot_layout import COLOURS, GREY, Panels, arranged, label, over_time_names, run_name
 from simkit.results.plots.plot_strong_order import plot_strong_orders, with_strong_orders
-from simkit.results.table import run_title
+from simkit.results.plots.saved_rows import SavedRows, draw_orbit
 from simkit.results.variants import each_variant
 
 if TYPE_CHECKING:
@@ -68,17 +68,18 @@ def _style(number: int) -> dict[str, Any]:
 def _over_time(axes: "Axes", variants: "dict[str, xr.Dataset]", name: str, single: bool) -> None:
     banded = not single and not is_boolean(variants.values(), name)
     for number, (variant, one) in enumerate(variants.items()):
-        times, style = one["time"].values, _style(number)
-        marker = {"marker": "o", "markersize": 4.5} if len(times) < 5 else {}
+        rows, style = SavedRows.of(one, name), _style(number)
+        times = rows.broken_times
         levels = one["quantile"].values
         if banded and len(levels) > 1:
-            quantiles = one[f"{name}_quantile"].values
+            quantiles = rows.broken(one[f"{name}_quantile"].values)
             shade = {"color": style["color"], "alpha": BAND, "linewidth": 0}
             axes.fill_between(times, quantiles[:, 0], quantiles[:, -1], **shade)
             text = f"means, and {100 * levels[0]:g}–{100 * levels[-1]:g} % of paths"
             axes.set_title(text, loc="right", fontsize=9, color=GREY)
         width = (1.2 if single else 1.8) * _width(number, len(variants))
-        values = one[f"{name}_mean"].values
+        values = rows.broken(one[f"{name}_mean"].values)
+        marker = rows.marker(5, 4.5)
         axes.plot(times, values, label=variant, linewidth=width, zorder=3, **marker, **style)
 
 
@@ -89,21 +90,26 @@ def _width(number: int, variants: int) -> float:
 
 def _outlines(
     axes: "Axes", variants: "dict[str, xr.Dataset]", name: str, orientation: Any, extent: float
-) -> list[float]:
-    """Draw `_what` of each variant as a line around its bins, of equal values none. How high each is."""
+) -> str | None:
+    """Draw `_what` of each variant as a line around its bins, of equal values none.
+
+    Returns what follows the label: of a logarithmic axis that it is one, `None` where nothing was drawn.
+    """
     boolean = is_boolean(variants.values(), name)
-    tops = []
+    drawn = []
     for number, one in enumerate(variants.values()):
         result, edges = final_percentages(one, name, boolean, extent)
         if not boolean and (final_variance(one, name) == 0 or not np.all(np.isfinite(edges))):
             continue
         if not boolean:  # whose bars have a value each; bins of all else differ in width between variants
             result = result / np.diff(edges)
-        tops.append(1.08 * result.max() if boolean else ceiling(result))
+        drawn.append(result)
         axes.stairs(result, edges, orientation=orientation, linewidth=1.4, **_style(number))
         fill = {"color": COLOURS[number % len(COLOURS)], "alpha": BAND, "linewidth": 0}
         axes.stairs(result, edges, orientation=orientation, fill=True, **fill)
-    return tops
+    side = "x" if orientation == "horizontal" else "y"
+    log = scale_bars(axes, side, drawn, log=False if boolean else None)
+    return ("\n(logarithmic)" if log else "") if drawn else None
 
 
 def _what(variants: "dict[str, xr.Dataset]", name: str) -> str:
@@ -115,27 +121,26 @@ def _what(variants: "dict[str, xr.Dataset]", name: str) -> str:
 
 
 def _sideways(axes: "Axes", variants: "dict[str, xr.Dataset]", name: str, extent: float, text: str) -> None:
-    tops = _outlines(axes, variants, name, "horizontal", extent)
+    ending = _outlines(axes, variants, name, "horizontal", extent)
     for number, one in enumerate(variants.values()):
         axes.axhline(final_mean(one, name), linewidth=1.6, zorder=4, **_style(number))
-    axes.set_xlim(0, max(tops, default=1.0))
-    axes.tick_params(labelbottom=bool(tops))
-    axes.locator_params(axis="x", nbins=4)
-    axes.set_xlabel(text)
+    axes.tick_params(labelbottom=ending is not None)
+    if not ending:
+        axes.locator_params(axis="x", nbins=4)
+    axes.set_xlabel(f"{text}{ending or ''}")
 
 
 def _distributions(
     axes: "Axes", dataset: "xr.Dataset", variants: "dict[str, xr.Dataset]", name: str, text: str
 ) -> None:
     low, high = final_ends(variants.values(), name)
-    tops = _outlines(axes, variants, name, "vertical", high - low)
+    ending = _outlines(axes, variants, name, "vertical", high - low)
     for number, one in enumerate(variants.values()):
         axes.axvline(final_mean(one, name), linewidth=1.6, zorder=4, **_style(number))
-    axes.set_ylim(0, max(tops, default=1.0))
-    axes.tick_params(labelleft=bool(tops))
+    axes.tick_params(labelleft=ending is not None)
     units = dataset[f"{name}_mean"].attrs["units"]
     axes.set_xlabel(f"{name} [{units}]" if units else name)
-    axes.set_ylabel(text if tops else "")
+    axes.set_ylabel(f"{text}{ending}" if ending is not None else "")
 
 
 def _phase_portrait(
@@ -147,8 +152,7 @@ def _phase_portrait(
             key = "path" if f"{across}_path" in one and one.sizes["path"] else "mean"
             x, y = (np.atleast_2d(one[f"{name}_{key}"].values)[0] for name in (across, up))
             width = (0.9 if len(x) > 300 else 1.3) * _width(number, len(variants))
-            axes.plot(x, y, linewidth=width, label=variant, **_style(number))
-            axes.plot(x[:1], y[:1], "o", color=_style(number)["color"], markersize=5)
+            draw_orbit(axes, one, (across, up), x, y, linewidth=width, label=variant, **_style(number))
     if dataset.attrs["paths"] > 1:
         axes.set_title("the first path of each", loc="right", fontsize=9, color=GREY)
     sides = [", ".join(pair[side] for pair in pairs) for side in (0, 1)]
@@ -161,5 +165,8 @@ def _title(dataset: "xr.Dataset") -> str:
     a = dataset.attrs
     paths = int(a["paths"])
     random = a.get("kind") in ("sde", "jump") or paths > 1
+    solver = f", {a['solver']}" if "solver" in a else ""
     seed = f", seed {int(a['seed'])}" if random and "seed" in a else ""
-    return f"{run_title(dataset)}   {dataset.sizes['variant']} variants × {counted(paths, 'path')}{seed}"
+    return (
+        f"{run_name(dataset)}{solver}   {dataset.sizes['variant']} variants × {counted(paths, 'path')}{seed}"
+    )

@@ -46,26 +46,6 @@ def test_a_fan_its_end_and_the_observables():
     assert_nothing_overlaps(figure)
 
 
-def test_a_payoff_is_not_dwarfed_by_the_paths_that_pay_nothing():
-    call = plot_dataset(gbm_dataset()).axes[4]
-    bars = np.sort(call.patches[0].get_data().values)
-    assert bars[-1] > 3 * bars[-2]
-    assert call.get_ylim()[1] < 1.5 * bars[-2]
-    assert [text.get_text() for text in call.texts] == [
-        f"{bars[-1]:.0f} % from 0 to {call.patches[0].get_data().edges[1]:.3g}"
-    ]
-
-
-def test_a_bar_that_is_cut_off_next_to_the_fan_says_how_long_it_is():
-    dataset = gbm_dataset().copy(deep=True)
-    assert not plot_dataset(dataset).axes[1].texts
-    dataset["S_histogram"][:] = np.eye(100, dtype=int)[0] * 1400 + 6
-    (text,) = plot_dataset(dataset).axes[1].texts
-    bars = plot_dataset(dataset).axes[1].patches[0].get_data()
-    assert text.get_text() == f"{bars.values[0]:.0f} %"
-    assert text.xy[1] == pytest.approx(bars.edges[:2].mean())
-
-
 def test_two_saved_times_are_enough_and_say_so():
     figure = plot_dataset(gbm_dataset(rows=2))
     assert figure.axes[0].get_title("right").startswith("only 2 times were saved: set save.points")
@@ -197,6 +177,27 @@ def test_importing_these_modules_imports_no_drawing_and_no_jax():
     code = f"import sys, {modules}; print({{'matplotlib', 'jax'}} & {{*sys.modules}})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+def without_attributes(dataset):
+    return dataset.drop_attrs()
+
+
+def a_part(dataset):
+    return dataset[["S_mean", "S_stderr"]]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (without_attributes, "not one of simkit.*no simkit_format.*simkit.read_dataset returned"),
+        (a_part, "has no '[A-Za-z_]+', which its picture needs: give the whole one"),
+        (lambda dataset: "gbm.zarr", "got str; simkit.read_dataset reads one from a file"),
+    ],
+)
+def test_a_foreign_dataset_is_refused_with_a_remedy(given, message):
+    with pytest.raises(InputError, match=message):
+        plot_dataset(given(gbm_dataset()))
 
 
 @pytest.mark.parametrize("draw", [plot_dataset, lambda given: save_picture(given, "picture.png")])

@@ -63,13 +63,19 @@ def test_no_bar_next_to_a_row_is_thinner_than_two_pixels(fraction):
     assert_nothing_overlaps(figure)
 
 
-def test_equal_values_at_the_end_are_a_line_on_the_scale_of_their_row():
+def test_equal_values_at_the_end_are_a_number_not_an_empty_panel():
     dataset = ending(gbm_dataset(), "S", np.linspace(99.9, 100.1, 101), 0, 2000)
     dataset["S_histogram"][50] = 2000
     dataset["S_variance"][-1] = 0.0
     dataset["S_mean"][-1] = 100.0
-    row, end = plot_dataset(dataset).axes[:2]
-    assert end.get_ylim() == row.get_ylim()
+    end = plot_dataset(dataset).axes[1]
+    assert not end.axison
+    assert [text.get_text() for text in end.texts] == ["all paths at t = 1: 100"]
+    dataset["call_variance"][...] = 0.0
+    dataset["call_mean"][...] = dataset["call_exact"][...] = 12.5
+    call = plot_dataset(dataset).axes[4]
+    assert not call.axison
+    assert [text.get_text() for text in call.texts] == ["all paths: 12.5"]
 
 
 def test_no_bar_is_thinner_where_the_mean_lies_far_outside_the_bins():
@@ -80,39 +86,40 @@ def test_no_bar_is_thinner_where_the_mean_lies_far_outside_the_bins():
     assert thickness(figure.axes[4], upright=True).min() >= 2
 
 
-@pytest.mark.parametrize(("mean", "exact"), [(0.5, 0.5), (0.0, 1.0), (0.3, 0.7), (0.6, -0.5)])
-@pytest.mark.parametrize("peak", [pytest.param(0, marks=pytest.mark.slow), 24])
-def test_no_mean_crosses_the_number_of_a_bar_that_is_cut_off(mean, exact, peak):
-    """Means in it, at its edges and below, in fractions of its height."""
-    dataset = gbm_dataset()
-    edges = dataset["S_histogram_edge"].values
-    dataset = ending(dataset, "S", edges, 6, 2000)
-    dataset["S_histogram"][4 * peak] += 1400
-    low, high = edges[4 * peak], edges[min(4 * peak + 4, 100)]
-    dataset["S_mean"][-1] = low + mean * (high - low)
-    dataset["S_exact"][-1] = low + exact * (high - low)
-    figure = plot_dataset(dataset)
-    renderer = as_in_a_file(figure)
-    end = figure.axes[1]
-    (text,) = end.texts
-    box = text.get_window_extent(renderer)
-    assert end.get_window_extent(renderer).contains(*box.min)
-    assert end.get_window_extent(renderer).contains(*box.max)
-    for line in end.get_lines():
-        y = end.transData.transform((0, line.get_ydata()[0]))[1]
-        half = line.get_linewidth() / 2 * 150 / 72
-        assert not box.y0 < y + half or not y - half < box.y1, (box, y)
-
-
-def test_a_number_in_a_distribution_stands_before_the_means():
-    dataset = gbm_dataset()
-    dataset["call_mean"][...] = dataset["call_histogram_edge"][-10]
+def test_bars_have_lengths_in_proportion_however_unequal():
+    """A payoff, of which half the paths pay nothing: no bar is cut off."""
+    dataset = ending(gbm_dataset(), "call", gbm_dataset()["call_histogram_edge"].values, 20, 2000)
+    dataset["call_histogram"][:4] += 150
     call = plot_dataset(dataset).axes[4]
-    (text,) = call.texts
-    behind = text.get_bbox_patch()
-    assert behind is not None
-    assert behind.get_facecolor() == (1, 1, 1, 1)
-    assert all(text.get_zorder() > line.get_zorder() for line in call.get_lines())
+    bars = call.patches[0].get_data().values
+    assert call.get_yscale() == "linear"
+    assert call.get_ylim() == (0, pytest.approx(1.08 * bars.max()))
+
+
+@pytest.mark.parametrize(("name", "panel", "side"), [("S", 1, "x"), ("call", 4, "y")])
+def test_where_a_bar_towers_over_all_others_the_axis_is_logarithmic_and_says_so(name, panel, side):
+    plain = gbm_dataset()
+    dataset = ending(plain, name, plain[f"{name}_histogram_edge"].values, 1, 2000)
+    dataset[f"{name}_histogram"][0] = 1901
+    figure = plot_dataset(dataset)
+    as_in_a_file(figure)
+    axes = figure.axes[panel]
+    bars = axes.patches[0].get_data().values
+    scale, limits, ticks, label = (
+        getattr(axes, f"get_{side}{what}")() for what in ("scale", "lim", "ticklabels", "label")
+    )
+    assert scale == "log"
+    assert limits[0] < bars.min() < bars.max() < limits[1]
+    assert {"1", "10"} <= {tick.get_text() for tick in ticks}
+    assert label.endswith("(logarithmic)")
+    assert_nothing_overlaps(figure)
+
+
+def test_the_width_of_a_bin_stands_on_the_axis():
+    figure = plot_dataset(gbm_dataset())
+    for axes, label in ((figure.axes[1], "xlabel"), (figure.axes[4], "ylabel")):
+        edges = axes.patches[0].get_data().edges
+        assert getattr(axes, f"get_{label}")() == f"% of paths\nper bin of {edges[1] - edges[0]:.3g}"
 
 
 def whether(dataset, fraction, stored):
@@ -133,9 +140,12 @@ def half(dataset):
 
 def test_of_a_condition_the_fractions_stand_at_its_two_values():
     dataset = gbm_dataset()
-    end = plot_dataset(whether(dataset, 0.3, half(dataset))).axes[3]
+    figure = plot_dataset(whether(dataset, 0.0043, half(dataset)))
+    end = figure.axes[3]
     bars = end.patches[0].get_data()
-    np.testing.assert_allclose(bars.values, [70, 0, 30])
+    np.testing.assert_allclose(bars.values, [99.57, 0, 0.43])
+    assert end.get_xlim() == (0, pytest.approx(1.08 * 99.57))
+    assert [text.get_text() for text in end.texts] == ["99.6 %", "0.43 %"]
     np.testing.assert_allclose((bars.edges[1:] + bars.edges[:-1]) / 2, [0, 0.5, 1])
 
 

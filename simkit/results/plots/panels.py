@@ -1,0 +1,146 @@
+"""Single panels of a run, of which a user chooses the kind; variants are overlaid."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simkit.errors import InputError
+from simkit.results.plots.final_histograms import bars_label, final_percentages, is_boolean
+from simkit.results.plots.plot_layout import label, time_label
+from simkit.results.plots.saved_rows import FEW, SavedRows
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+
+SAMPLES = 8
+ERRORS = 2  # standard errors to either side
+
+Draw = Callable[["Axes", "xr.Dataset", str, str, str], None]
+
+
+def _mean(axes: "Axes", dataset: "xr.Dataset", name: str, color: str, text: str) -> None:
+    """The mean over time, in a band of two standard errors."""
+    rows = SavedRows.of(dataset, name)
+    mean, stderr = (rows.broken(dataset[f"{name}_{key}"].values) for key in ("mean", "stderr"))
+    axes.plot(rows.broken_times, mean, color=color, label=text or "mean", **rows.marker(5, 4.5))
+    low, high = mean - ERRORS * stderr, mean + ERRORS * stderr
+    band = f"± {ERRORS} standard errors"
+    axes.fill_between(rows.broken_times, low, high, color=color, alpha=0.25, linewidth=0, label=band)
+
+
+def _quantiles(axes: "Axes", dataset: "xr.Dataset", name: str, color: str, text: str) -> None:
+    """The band between the outermost quantiles, and the middle one."""
+    rows, levels = SavedRows.of(dataset, name), dataset["quantile"].values
+    values = rows.broken(dataset[f"{name}_quantile"].values)
+    middle = int(np.argmin(np.abs(levels - 0.5)))
+    shown = f"{100 * levels[middle]:g} % quantile"
+    axes.plot(rows.broken_times, values[:, middle], color=color, label=text or shown, **rows.marker(5, 4.5))
+    band = f"{100 * levels[0]:g}–{100 * levels[-1]:g} % of paths"
+    style = {"color": color, "alpha": 0.25, "linewidth": 0, "label": band}
+    axes.fill_between(rows.broken_times, values[:, 0], values[:, -1], **style)
+
+
+def _paths(axes: "Axes", dataset: "xr.Dataset", name: str, color: str, text: str) -> None:
+    """The first of the stored paths."""
+    rows = SavedRows.of(dataset, name)
+    style = {"color": color, "linewidth": 0.9, "alpha": 0.8, **rows.marker(FEW, 2)}
+    lines = axes.plot(rows.broken_times, rows.broken(_stored(dataset, name)[:SAMPLES].T), **style)
+    lines[0].set_label(text)
+
+
+def _distribution(axes: "Axes", dataset: "xr.Dataset", name: str, color: str, text: str) -> None:
+    """Percentages of the paths by their value at the end."""
+    boolean = is_boolean([dataset], name)
+    percentages, edges = final_percentages(dataset, name, boolean)
+    axes.stairs(percentages, edges, fill=True, color=color, alpha=0.45, linewidth=0, label=text)
+    axes.set_ylabel(bars_label(edges, boolean, log=False))
+
+
+def _density(axes: "Axes", dataset: "xr.Dataset", name: str, color: str, text: str) -> None:
+    """The fraction of the paths per unit of their value at the end."""
+    if is_boolean([dataset], name):
+        raise InputError(f"{name}: is 0 or 1, which has no density; use kind='distribution'")
+    percentages, edges = final_percentages(dataset, name, boolean=False)
+    axes.stairs(percentages / 100 / np.diff(edges), edges, color=color, label=text)
+    unit = dataset[f"{name}_mean"].attrs["units"]
+    axes.set_ylabel(f"density [1/({unit})]" if unit not in ("", "1") else "density")
+
+
+def _ecdf(axes: "Axes", dataset: "xr.Dataset", name: str, color: str, text: str) -> None:
+    """The fraction of the paths whose value at the end is at most that on the axis.
+
+    Paths outside the bins, at most two thousandths, lie where the least and the largest value say; if on both
+    sides, a half on each.
+    """
+    counts, edges = dataset[f"{name}_histogram"], dataset[f"{name}_histogram_edge"].values
+    n = max(int(counts.attrs["n"]), 1)
+    low, high = (float(np.atleast_1d(dataset[f"{name}_{key}"].values)[-1]) for key in ("min", "max"))
+    below, above = low < edges[0], high > edges[-1]
+    outside = (n - int(counts.sum())) * (below / 2 if above else float(below))
+    axes.plot(edges, (outside + np.cumsum([0, *counts.values])) / n, color=color, label=text)
+    axes.set_ylim(0, 1.02)
+    axes.set_ylabel("fraction of paths up to this value")
+
+
+def _autocorrelation(axes: "Axes", dataset: "xr.Dataset", name: str, color: str, text: str) -> None:
+    """The correlation of deviations from the mean with later ones, averaged over stored paths and times."""
+    times, paths = dataset["time"].values, _stored(dataset, name)
+    steps = np.diff(times)
+    if len(times) < 4 or not np.allclose(steps, steps[0]):
+        raise InputError(f"{name}: the autocorrelation needs at least 4 saved times at equal distances")
+    mean = dataset[f"{name}_mean"].values if len(paths) > 1 else paths.mean()
+    away = paths - mean
+    lags = np.arange(len(times) // 2)
+    products = np.array([(away[:, : len(times) - k] * away[:, k:]).mean(1) for k in lags])  # lags, paths
+    variance = products[0].mean()
+    if variance <= 0:
+        raise InputError(f"{name}: has no autocorrelation: no stored path differs from the mean")
+    values = products.mean(1) / variance
+    axes.plot(lags * steps[0], values, color=color, label=text or "stored paths")
+    if len(paths) > 1:
+        residuals = (products - values[:, None] * products[0]) / variance
+        errors = ERRORS * residuals.std(1, ddof=1) / np.sqrt(len(paths))
+        style = {"color": color, "alpha": 0.25, "linewidth": 0, "label": f"± {ERRORS} standard errors"}
+        axes.fill_between(lags * steps[0], values - errors, values + errors, **style)
+    axes.set_xlabel(time_label(dataset).replace("time", "lag", 1))
+    axes.set_ylabel(f"autocorrelation of {name}")
+
+
+def _stored(dataset: "xr.Dataset", name: str) -> np.ndarray:
+    if f"{name}_path" not in dataset or not dataset[f"{name}_path"].size:
+        raise InputError(f"{name}: no path is stored; run with save: {{paths: 20}}")
+    return dataset[f"{name}_path"].values
+
+
+OVER_TIME: dict[str, Draw] = {"mean": _mean, "quantiles": _quantiles, "paths": _paths}
+AT_END: dict[str, Draw] = {"distribution": _distribution, "density": _density, "ecdf": _ecdf}
+PANELS: dict[str, Draw] = {**OVER_TIME, **AT_END, "autocorrelation": _autocorrelation}
+
+
+def draw_panel(
+    axes: "Axes", variants: "dict[str, xr.Dataset]", name: str, kind: str | None, colors: list[str]
+) -> None:
+    """A quantity by default has its quantiles over time, or its distribution if only the end is known."""
+    first = next(iter(variants.values()))
+    if f"{name}_mean" not in first:
+        known = " ".join([first.attrs["state_variables"], first.attrs["observables"]]).split()
+        raise InputError(f"{name}: not in this dataset, which has {', '.join(known)}")
+    timed = "time" in first[f"{name}_mean"].dims
+    kind = kind or ("quantiles" if timed else "distribution")
+    if kind not in PANELS:
+        raise InputError(f"kind: {kind!r} is none of {', '.join(PANELS)}")
+    if not timed and kind not in AT_END:
+        raise InputError(f"{name}: is known at the end only; its kinds are {', '.join(AT_END)}")
+    if kind in OVER_TIME:
+        axes.set_xlabel(time_label(first))
+        axes.set_ylabel(label(first, name))
+    elif kind in AT_END:
+        axes.set_xlabel(label(first, name))
+    for number, (variant, one) in enumerate(variants.items()):
+        PANELS[kind](axes, one, name, colors[number % len(colors)], variant)
+    handles, texts = axes.get_legend_handles_labels()
+    entries = dict(zip(texts, handles, strict=True))  # bands of variants have the same text
+    if entries:
+        axes.legend(entries.values(), entries.keys(), frameon=False, fontsize=9)

@@ -1,0 +1,78 @@
+"""Lines through saved rows: broken where an event changes a value, points where chords would mislead."""
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from simkit.results.plots.plot_layout import GREY
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes
+
+FEW = 50  # rows, of which chords hide how few they are
+BEND = np.radians(20)  # from chord to chord: a curve that turns more at most rows looks like a polygon
+NOTE = "points at the saved times: a larger save.points gives lines"
+
+
+class SavedRows(NamedTuple):
+    """The times of the rows, and before which of them an event lies.
+
+    A row at the time of an event has the values after it; those just before it are not saved.
+    """
+
+    times: np.ndarray
+    gaps: np.ndarray
+
+    @classmethod
+    def of(cls, dataset: "xr.Dataset", *names: str) -> "SavedRows":
+        """The rows of quantities drawn together: state variables, or expressions of them."""
+        times = dataset["time"].values
+        changed = np.zeros(len(times), bool)
+        for state in dataset.attrs["state_variables"].split():
+            if f"{state}_events" in dataset and any(_depends(dataset, name, state) for name in names):
+                changed |= dataset[f"{state}_events"].values > 0
+        return cls(times, np.flatnonzero(changed[1:]) + 1)
+
+    def broken(self, values: np.ndarray) -> np.ndarray:
+        """Values with a NaN before each event, by row."""
+        return np.insert(values, self.gaps, np.nan, axis=0) if self.gaps.size else values
+
+    @property
+    def broken_times(self) -> np.ndarray:
+        return np.insert(self.times, self.gaps, self.times[self.gaps]) if self.gaps.size else self.times
+
+    def marker(self, few: int, size: float) -> dict[str, Any]:
+        """A marker at each row if these are few, or if one between two events would have no line."""
+        alone = np.diff([0, *self.gaps, len(self.times)]).min() == 1
+        return {"marker": "o", "markersize": size} if alone or len(self.times) < few else {}
+
+
+def _depends(dataset: "xr.Dataset", name: str, state: str) -> bool:
+    text = str(dataset[f"{name}_mean"].attrs["description"])
+    return name == state or re.search(rf"\b{re.escape(state)}\b", text) is not None
+
+
+def draw_orbit(
+    axes: "Axes", dataset: "xr.Dataset", names: tuple[str, str], x: np.ndarray, y: np.ndarray, **style: Any
+) -> None:
+    """One path of two quantities against each other, from a dot where it begins."""
+    rows = SavedRows.of(dataset, *names)
+    if are_too_few(x, y, smooth=dataset.attrs["kind"] == "ode"):
+        style |= {"linestyle": "none", "marker": "o", "markersize": 2.5 if len(x) < 300 else 1.2}
+        axes.set_title(NOTE, loc="left", fontsize=9, color=GREY)
+    axes.plot(rows.broken(x), rows.broken(y), **style)
+    axes.plot(x[:1], y[:1], "o", color=style["color"], markersize=5)
+
+
+def are_too_few(x: np.ndarray, y: np.ndarray, smooth: bool) -> bool:
+    """Whether chords between the rows of an orbit would not look like it; `smooth` orbits have no corners."""
+    if len(x) < FEW:
+        return True
+    chords = np.array([np.diff(x) / (np.ptp(x) or 1), np.diff(y) / (np.ptp(y) or 1)])
+    chords = chords[:, np.hypot(*chords) > 1e-6]  # at rest it has no direction
+    if not smooth or chords.shape[1] < 2:
+        return False
+    directions = chords[0] + 1j * chords[1]
+    return bool(np.median(np.abs(np.angle(directions[1:] / directions[:-1]))) > BEND)

@@ -1,0 +1,127 @@
+"""Single panels show the numbers of the dataset, in a figure of their own or in the user's axes."""
+
+import numpy as np
+import pytest
+from dataset_examples import gbm_dataset
+from matplotlib.figure import Figure
+from pictures import assert_nothing_overlaps
+
+import simkit
+from simkit import InputError, plot_dataset
+from simkit.results.variant_dataset import combined
+
+pytestmark = pytest.mark.more
+
+
+def panel(dataset, name, **options):
+    figure = Figure()
+    axes = figure.add_subplot()
+    assert plot_dataset(dataset, name, ax=axes, **options) is figure
+    return axes
+
+
+def band(axes):
+    """The lower and the upper edge of the band, at each time but the ends."""
+    (path,) = axes.collections[0].get_paths()
+    times = np.unique(path.vertices[:, 0])[1:-1]
+    edges = [path.vertices[path.vertices[:, 0] == t, 1] for t in times]
+    return np.array([(each.min(), each.max()) for each in edges]).T
+
+
+def test_the_mean_has_a_band_of_two_standard_errors():
+    dataset = gbm_dataset()
+    axes = panel(dataset, "S", kind="mean")
+    mean, stderr = dataset["S_mean"].values, dataset["S_stderr"].values
+    np.testing.assert_array_equal(axes.get_lines()[0].get_ydata(), mean)
+    np.testing.assert_allclose(band(axes), [(mean - 2 * stderr)[1:-1], (mean + 2 * stderr)[1:-1]])
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["mean", "± 2 standard errors"]
+
+
+def test_quantiles_and_paths_are_those_of_the_dataset():
+    dataset = gbm_dataset()
+    axes = panel(dataset, "S")
+    np.testing.assert_array_equal(axes.get_lines()[0].get_ydata(), dataset["S_quantile"].sel(quantile=0.5))
+    np.testing.assert_allclose(band(axes), dataset["S_quantile"].values[1:-1, [0, -1]].T)
+    lines = panel(dataset, "S", kind="paths").get_lines()
+    np.testing.assert_array_equal([line.get_ydata() for line in lines], dataset["S_path"][:8])
+
+
+def test_density_and_distribution_at_the_end_sum_to_all_paths_within_the_bins():
+    dataset = gbm_dataset()
+    inside = float(dataset["S_histogram"].sum()) / 2000
+    for kind, unit in (("density", 1.0), ("distribution", 100.0)):
+        bars = panel(dataset, "S", kind=kind).patches[0].get_data()
+        width = np.diff(bars.edges) if kind == "density" else 1.0
+        assert (bars.values * width).sum() == pytest.approx(unit * inside)
+    assert panel(dataset, "S", kind="density").get_ylabel() == "density [1/(currency)]"
+    assert panel(dataset, "call").get_ylabel().startswith("% of paths")
+
+
+def test_the_ecdf_passes_through_the_quantiles():
+    dataset = gbm_dataset()
+    (line,) = panel(dataset, "S", kind="ecdf").get_lines()
+    ends = dataset["S_quantile"].values[-1]
+    found = np.interp(ends, line.get_xdata(), line.get_ydata())
+    # Both are interpolated, in bins of at most 1/50 of the paths.
+    np.testing.assert_allclose(found, dataset["quantile"], atol=0.01)
+    assert 1 - line.get_ydata()[-1] <= 1.1e-3
+
+
+def test_the_autocorrelation_is_that_of_the_process():
+    """A stationary process with the correlation 0.8 from row to row, of 400 paths."""
+    rows, paths, rho = 53, 400, 0.8
+    dataset = gbm_dataset(rows=rows).copy(deep=True)
+    rng = np.random.default_rng(5)
+    values = [rng.standard_normal(paths)]
+    for _ in range(rows - 1):
+        values.append(rho * values[-1] + np.sqrt(1 - rho**2) * rng.standard_normal(paths))
+    dataset = dataset.drop_dims("path")
+    dataset["S_path"] = (("path", "time"), 100 + np.transpose(values))
+    dataset["S_mean"][:] = 100.0
+    axes = panel(dataset, "S", kind="autocorrelation")
+    (line,) = axes.get_lines()
+    lags, found = line.get_xdata(), line.get_ydata()
+    low, high = band(axes)
+    errors = (high - low) / 4
+    np.testing.assert_allclose(lags * (rows - 1), np.arange(rows // 2), atol=1e-9)
+    assert np.all(np.abs(found[1:-1] - rho ** np.arange(1, rows // 2 - 1)) < 5 * errors)
+    assert 0.002 < errors.min() < errors.max() < 0.05
+    assert axes.get_xlabel() == "lag"
+
+
+def test_several_names_log_axes_colours_and_the_size():
+    figure = plot_dataset(gbm_dataset(), ["S", "call"], figsize=(5, 6), dpi=70, log="y", colors=["black"])
+    assert [axes.get_yscale() for axes in figure.axes] == ["log", "log"]
+    assert figure.axes[0].get_lines()[0].get_color() == "black"
+    assert (*figure.get_size_inches(), figure.dpi) == (5, 6, 70)
+    assert_nothing_overlaps(figure)
+
+
+def test_variants_are_overlaid_and_a_band_is_explained_once():
+    none = {name: np.zeros(4) for name in ("S", "call", "level")}
+    dataset = combined({"a": gbm_dataset(), "b": gbm_dataset(rows=13)}, {"a": none, "b": none}, "")
+    axes = panel(dataset, "S", kind="mean", colors=["red", "blue"])
+    assert [line.get_color() for line in axes.get_lines()] == ["red", "blue"]
+    texts = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert texts == ["a", "± 2 standard errors", "b"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"names": "T"}, "T: not in this dataset, which has S, call, level"),
+        ({"kind": "violin"}, "kind: 'violin' is none of mean, quantiles"),
+        ({"names": "call", "kind": "paths"}, "call: is known at the end only; its kinds are distribution"),
+        ({"names": ["S", "call"], "ax": Figure().add_subplot()}, "names: must be one name for a panel in ax"),
+        ({"names": []}, "names: must be one name"),
+        ({"log": "y"}, "give names or kind too"),
+    ],
+)
+def test_what_cannot_be_drawn_says_why(options, message):
+    with pytest.raises(InputError, match=message):
+        plot_dataset(gbm_dataset(), **options)
+
+
+def test_paths_that_are_not_stored_are_asked_for():
+    with pytest.raises(simkit.InputError, match=r"S: no path is stored; run with save: \{paths: 20\}"):
+        plot_dataset(gbm_dataset(stored=0), "S", kind="paths")

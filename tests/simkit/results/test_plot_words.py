@@ -1,0 +1,61 @@
+"""Titles and axes in the user's words: the file, the model, the unit of time; nothing is drawn twice."""
+
+import pytest
+from dataset_examples import gbm_dataset
+
+import simkit
+from simkit import plot_dataset
+
+pytestmark = pytest.mark.more
+
+DECAY = """
+model: {ode: {gut: -k*gut}, parameters: {k: 0.5}}
+initial: {gut: 1}
+time: {t1: 2, steps: 10, unit: h}
+ensemble: {paths: 1}
+"""
+
+
+def titled(**attributes):
+    dataset = gbm_dataset().copy()
+    dataset.attrs = dataset.attrs | attributes
+    return plot_dataset(dataset)._suptitle.get_text().split("   ")[0]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "title"),
+    [
+        ({}, "GBM"),
+        ({"file": "asset.yaml"}, "asset.yaml: GBM"),
+        ({"model": "InlineSDE", "file": "asset.yaml"}, "asset.yaml"),
+        ({"model": "InlineSDE"}, "stochastic equations of S"),
+        ({"file": "x" * 99}, "x" * 39 + "…: GBM"),
+    ],
+)
+def test_a_title_names_the_file_or_the_model(attributes, title):
+    assert titled(**attributes) == title
+
+
+def test_the_dataset_knows_its_file_and_the_unit_of_time(tmp_path):
+    (tmp_path / "decay.yaml").write_text(DECAY)
+    dataset = simkit.run(tmp_path / "decay.yaml")
+    assert dataset.attrs["file"] == "decay.yaml"
+    assert dataset["time"].attrs["units"] == "h"
+    figure = plot_dataset(dataset)
+    assert figure._suptitle.get_text().startswith("decay.yaml   1 path")
+    assert figure.axes[0].get_xlabel() == "time [h]"
+    again = simkit.run(dataset.attrs["configuration"])
+    assert "file" not in again.attrs
+    assert plot_dataset(again)._suptitle.get_text().startswith("ordinary equations of gut   1 path")
+    assert plot_dataset(again).axes[0].get_xlabel() == "time [h]"
+    derivatives = simkit.sensitivity(tmp_path / "decay.yaml", "k")
+    assert plot_dataset(derivatives)._suptitle.get_text().startswith("decay.yaml, ")
+
+
+def test_an_observable_that_is_a_variable_is_not_drawn_again():
+    dataset = gbm_dataset().copy(deep=True)
+    count = len(plot_dataset(dataset).axes)
+    for name, panels in (("level", 2), ("call", 3)):
+        dataset[f"{name}_mean"].attrs["description"] = "S"
+        count -= panels - (name == "call") * 2
+        assert len(plot_dataset(dataset).axes) == count
