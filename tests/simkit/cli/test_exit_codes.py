@@ -273,6 +273,7 @@ def test_too_little_memory_ends_a_run_with_a_remedy(folder, gigabytes, code):
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_ends_what_python_cannot_interrupt(number, code):
     script = (
+        f"{DEFAULT}\n"
         "import hashlib, simkit.cli.failures as failures\n"
         "failures.GRACE = 0.2\n"
         "with failures.reported():\n"
@@ -282,4 +283,7 @@ def test_a_signal_ends_what_python_cannot_interrupt(number, code):
         assert process.stdout.readline() == "busy\n"
         time.sleep(0.5)  # it is busy now
         process.send_signal(number)
-        assert process.wait(timeout=20) == code
+        try:
+            assert process.wait(timeout=20) == code
+        finally:
+            process.kill()

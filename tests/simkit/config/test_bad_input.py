@@ -26,7 +26,8 @@ CASES = [
     ({"time": None}, "1:1: time: is missing; the grid of times, such as {t1: 1.0, steps: 252}"),
     (
         {"time": "3"},
-        "5:7: time: must be a mapping with the keys t0, t1, steps, rtol, atol, first_step, max_steps, got 3",
+        "5:7: time: must be a mapping with the keys t0, t1, steps, unit, rtol, atol, first_step, max_steps, "
+        "got 3",
     ),
     ({"save": ""}, "7:6: save: must be a mapping with the keys points, every, paths, quantiles, got nothing"),
     ({"ensemble": "{paths: ten}"}, "6:19: ensemble.paths: must be a whole number, got 'ten'"),

@@ -143,7 +143,7 @@ class TestOtherMethods:
         assert np.sum(mass, 1) == pytest.approx(0.998, abs=1e-3)
 
     def test_atoms_are_drawn_as_fractions_of_the_runs(self):
-        """Those true and false, each of a count, and those that pay nothing, with the fraction in digits."""
+        """Those true and false with digits, each of a count; where most pay nothing the axis is logarithmic."""
         outputs = {
             "above": lambda a: jnp.where(a > 0.8, 1.0, 0.0),
             "count": lambda a: jnp.floor(10 * a),
@@ -164,9 +164,11 @@ class TestOtherMethods:
         assert bars["above"].values == pytest.approx([80, 0, 20], abs=0.3)
         assert bars["count"].values == pytest.approx(np.full(10, 10), abs=0.3)
         np.testing.assert_array_equal(bars["count"].edges, np.arange(11) - 0.5)
-        assert [text.get_text()[:9] for text in pays.texts] == ["80 % from"]
-        assert pays.get_ylim()[1] < 1
-        assert {axes.get_ylabel() for axes in figure.axes} == {"% of runs per bin"}
+        assert [text.get_text() for text in above.texts] == ["80 %", "20 %"]
+        assert pays.get_yscale() == "log"
+        assert max(bars["pays"].values) == pytest.approx(80, abs=0.5)
+        labels = ["% of runs", "% of runs\nper value", "% of runs\nper bin of 0.00248\n(logarithmic)"]
+        assert [axes.get_ylabel() for axes in figure.axes] == labels
         assert len(above.patches) == 1  # no band between quantiles of nought and one
         assert len(count.patches) == 3
         assert_nothing_overlaps(figure)
