@@ -143,7 +143,7 @@ class TestOtherMethods:
         assert np.sum(mass, 1) == pytest.approx(0.998, abs=1e-3)
 
     def test_atoms_are_drawn_as_fractions_of_the_runs(self):
-        """Those true and false with digits, each of a count; where most pay nothing the axis is logarithmic."""
+        """Those true and false with digits; where most pay nothing the axis is logarithmic."""
         outputs = {
             "above": lambda a: jnp.where(a > 0.8, 1.0, 0.0),
             "count": lambda a: jnp.floor(10 * a),
