@@ -29,6 +29,11 @@ REMEDIES = {
 
 SHOWN = 3
 REPLAY_ROWS = 10_000
+UNDEFINED = (
+    "The equations have no value there, as the log or the root of a negative number: write them so that they "
+    "have one, such as log(maximum(x, 1e-9))"
+)
+MODERATE = 1e6  # times the initial values: what grows without bound is larger before it is not finite
 DEBUG = ". `simkit debug FILE` shows which part of which equation it was"
 
 
@@ -50,6 +55,8 @@ def failed_paths(simulation: Simulation, ids: np.ndarray) -> NumericalError:
     remedy = "; ".join(known.values()) or general or stepping.remedy
     if stepping.has_increments and stepping.view == LANGEVIN:
         remedy = "The Langevin equation is not valid for small counts: use DirectMethod, or more steps"
+    if all(failure.undefined for failure in failures):
+        remedy = UNDEFINED
     if all(failure.observables_only for failure in failures):
         remedy = "The state is finite: write the observable so that it has a value there"
     if simulation.paths > 1:  # or nothing would be left
@@ -77,7 +84,8 @@ class Failure:
 
     `rows` are all rows of the replay by name, `step` and `every` those of the row and between rows on a fixed
     grid. A path with adaptive steps, or with events, that ended early has the time that it `reached`. `row`
-    is None where all rows are finite. A path of events has the `status` with which it ended. `reason` is
+    is None where all rows are finite. `undefined` says that a state of moderate size became NaN in one step,
+    of which shorter ones make no number. A path of events has the `status` with which it ended. `reason` is
     the end of the text, where that says why and not only what.
     """
 
@@ -88,6 +96,7 @@ class Failure:
     times: np.ndarray
     broken: dict[str, float] = dataclasses.field(default_factory=dict)
     observables_only: bool = False
+    undefined: bool = False
     step: int | None = None
     every: int = 1
     reached: float | None = None
@@ -127,9 +136,18 @@ def failure_of(simulation: Simulation, path: int) -> Failure:
         times,
         broken,
         observables_only=of_observables and not _blows_up(simulation, values, row),
+        undefined=step is not None and every == 1 and _has_no_value(simulation, values, row),
         step=step,
         every=every,
     )
+
+
+def _has_no_value(simulation: Simulation, values: dict[str, np.ndarray], row: int) -> bool:
+    """Whether some of the state is NaN after a step from a state of moderate size."""
+    states = np.stack([values[name] for name in simulation.problem.State._fields])
+    before = np.abs(states[:, :row])
+    moderate = row > 0 and before[:, -1].max() <= MODERATE * (1 + before[:, 0].max())
+    return bool(moderate and np.isnan(states[:, row]).any() and not np.isinf(states[:, row]).any())
 
 
 def _stopped(simulation: Simulation, path: int, counts: dict[str, Any], failure: Failure) -> Failure:

@@ -13,6 +13,10 @@ from simkit.ensemble.initial import PathValues
 EXCLUDE = ", or set `ensemble: {failures: exclude}` to leave such paths out and have them counted"
 DEBUG = ". `simkit debug FILE` shows which part of which equation it was"
 STEPS = "Use more steps or another solver"
+NO_VALUE = (
+    "The equations have no value there, as the log or the root of a negative number: write them so that they "
+    "have one, such as log(maximum(x, 1e-9))"
+)
 IDS = np.array([0, 1, 2, 5, 6, 3000])  # the last one is in another block
 
 SQUARE = {
@@ -48,6 +52,17 @@ CASES = {
         "x = nan at t = 1.0004 (step 10004 of 40000)",
         "",
         STEPS + EXCLUDE + DEBUG,
+    ),
+    "a drift without a value": (
+        SQUARE
+        | {
+            "model": {"ode": {"x": "-1 + 0*log(x)"}},
+            "initial": {"x": 0.9},
+            "time": {"t1": 2.0, "steps": 8},
+        },
+        "x = nan at t = 1 (step 4 of 8)",
+        "",
+        NO_VALUE + EXCLUDE + DEBUG,
     ),
     "an observable": (
         WALK | {"observe": {"root": {"value": NO_ROOT, "at": "each"}}},
