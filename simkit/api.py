@@ -53,9 +53,9 @@ def run(
 
             _warn(all_unresolved(dataset))
         if target is not None:
-            from simkit.results.storage import write_dataset
+            from simkit.results.storage import write_or_rescue
 
-            write_dataset(dataset, target, overwrite)
+            write_or_rescue(dataset, target, overwrite)
     return dataset
 
 

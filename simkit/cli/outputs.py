@@ -86,9 +86,9 @@ class Outputs:
             print_json(table.summary(dataset) | more | written)
 
     def _write(self, dataset: "xr.Dataset", target: Path) -> None:
-        from simkit.results.storage import write_dataset
+        from simkit.results.storage import write_or_rescue
 
-        write_dataset(dataset, target, self.overwrite)
+        write_or_rescue(dataset, target, self.overwrite)
         if not self.quiet:
             from simkit.results.storage import left_out
 

@@ -1,6 +1,7 @@
 """Datasets on disk: checked before the run, complete or absent after it."""
 
 import contextlib
+import errno
 import os
 import shutil
 import tempfile
@@ -8,12 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simkit.errors import InputError, MissingFileError, OutputError
+from simkit.progress import short_count
 from simkit.results.incomplete import incomplete, remove, unused
 from simkit.suggestions import missing_file
 
 if TYPE_CHECKING:  # a second to import, and checking a path needs none of it
     import xarray as xr
 
+FULL = os.strerror(errno.ENOSPC)
 FRAMES = "trajectory"  # the kind of a dataset of positions along a run
 GIVE_A_DATASET = "give one that `simkit run` wrote, under `output`"
 ZARR_ATTRIBUTES = ("zarr.json", ".zattrs")
@@ -112,7 +115,26 @@ def write_dataset(dataset: "xr.Dataset", path: str | os.PathLike, overwrite: boo
         if isinstance(error, OutputError):
             raise
         reason = getattr(error, "strerror", None) or str(error)
+        if FULL in reason:  # among HDF5's own words
+            reason = f"{FULL} for {short_count(dataset.nbytes)}B (before compression)"
         raise OutputError(f"{named}: could not be written: {reason}") from error
+
+
+def write_or_rescue(dataset: "xr.Dataset", path: str | os.PathLike, overwrite: bool = False) -> None:
+    """Write the results of a run as `write_dataset` does; where that fails, write them somewhere else.
+
+    Raises the `OutputError` all the same, which names the other place: the system's temporary folder.
+    """
+    try:
+        write_dataset(dataset, path, overwrite)
+    except OutputError as error:
+        other = Path(tempfile.mkdtemp(prefix="simkit-"), Path(path).name)
+        try:
+            write_dataset(dataset, other)
+        except OutputError:
+            os.rmdir(other.parent)
+            raise error from None
+        raise OutputError(f"{error}; the results are in {other}: move them") from error
 
 
 def left_out(path: Path) -> str:

@@ -58,9 +58,9 @@ def uncertainty(
     with claimed([] if out is None else [Path(out)]):
         dataset = study_experiment(loaded, progress)
         if out is not None:
-            from simkit.results.storage import write_dataset
+            from simkit.results.storage import write_or_rescue
 
-            write_dataset(dataset, out, overwrite)
+            write_or_rescue(dataset, out, overwrite)
     return dataset
 
 

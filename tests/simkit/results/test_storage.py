@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import shutil
 
 import pytest
@@ -10,7 +11,7 @@ from dataset_examples import gbm_dataset
 
 from simkit import InputError, OutputError, read_dataset, write_dataset
 from simkit.results import storage
-from simkit.results.storage import check_output
+from simkit.results.storage import check_output, write_or_rescue
 
 ENDINGS = (".zarr", ".nc")
 
@@ -235,3 +236,40 @@ def test_reading_says_what_is_wrong(tmp_path):
     xr.Dataset({"a": 1.0}).to_netcdf(tmp_path / "other.nc", engine="h5netcdf")
     with pytest.raises(OutputError, match=r"other\.nc: was not written by simkit: .*; give one that"):
         read_dataset(tmp_path / "other.nc")
+
+
+HDF5 = "Can't close file (file write failed: errno = 28, error message = 'No space left on device')"
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), RuntimeError(HDF5)])
+def test_results_that_do_not_fit_on_a_disk_are_kept_elsewhere(tmp_path, monkeypatch, error):
+    full, spare = tmp_path / "full", tmp_path / "spare"
+    full.mkdir()
+    spare.mkdir()
+    monkeypatch.setattr(storage.tempfile, "tempdir", str(spare))
+    write = xr.Dataset.to_netcdf
+
+    def fail(dataset, path, **options):
+        if str(full) in path:
+            raise error
+        write(dataset, path, **options)
+
+    monkeypatch.setattr(xr.Dataset, "to_netcdf", fail)
+    with pytest.raises(OutputError) as raised:
+        write_or_rescue(gbm_dataset(), full / "gbm.nc")
+    (kept,) = spare.glob("simkit-*/gbm.nc")
+    size = rf"{os.strerror(errno.ENOSPC)} for [0-9.]+k?B \(before compression\)"
+    elsewhere = rf"; the results are in {kept}: move them"
+    assert re.fullmatch(rf"{full}/gbm.nc: could not be written: {size}{elsewhere}", str(raised.value))
+    xr.testing.assert_identical(read_dataset(kept), gbm_dataset())
+    assert not listing(full)
+
+
+def test_where_there_is_no_other_place_the_first_error_counts(tmp_path, monkeypatch):
+    monkeypatch.setattr(storage.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(
+        xr.Dataset, "to_netcdf", lambda *arguments, **options: (tmp_path / "no" / "where").rmdir()
+    )
+    with pytest.raises(OutputError, match=r"gbm\.nc: could not be written: No such file or directory$"):
+        write_or_rescue(gbm_dataset(), tmp_path / "gbm.nc")
+    assert not listing(tmp_path)
