@@ -1,4 +1,4 @@
-"""A folder of the user's own for compiled programs, for the command line.
+"""A folder of the user's own for compiled programs, for the command line and for scripts that ask for it.
 
 Compiled programs are code that later runs execute, so nobody else may be able to write there.
 """
@@ -62,8 +62,8 @@ def fault_of(folder: Path) -> str | None:
 def keep_compiled_programs() -> str | None:
     """Keep compiled programs for later processes; a warning for the user where that cannot be, else None.
 
-    Call it before the first import of jax, whose log it quietens. Only the command line does. Where the user
-    has a compilation cache of jax's own, nothing happens.
+    Call it before the first import of jax, whose log it quietens: the command line does, and
+    `simkit.tune_process`. Where the user has a compilation cache of jax's own, nothing happens.
     """
     if JAX_FOLDER in os.environ or "jax" in sys.modules:
         return None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from simkit import InputError
+from simkit import InputError, tune_process
 from simkit.machine import compilation_cache
 from simkit.machine.compilation_cache import (
     cache_folder,
@@ -165,3 +165,46 @@ def test_programs_from_the_folder_give_the_same_bits(tmp_path):
     for path in stored:
         path.write_bytes(path.read_bytes()[:100])
     assert run(folder) == expected
+
+
+SCRIPT = """
+import simkit
+simkit.tune_process(keep_programs={keep})
+import sys
+dataset = simkit.run("gbm.yaml")
+print(float(dataset["S_mean"][-1]).hex())
+"""
+
+
+@pytest.mark.more
+def test_scripts_keep_programs_where_they_ask_for_it(tmp_path):
+    """The second run reads the files that the first one stored, and writes none."""
+    (tmp_path / "gbm.yaml").write_text(EXPERIMENT)
+    folder = tmp_path / "cache"
+    environment = {name: text for name, text in os.environ.items() if name != "XLA_FLAGS"}
+
+    def run(keep: bool) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT.format(keep=keep)],
+            cwd=tmp_path,
+            env=environment | {"SIMKIT_CACHE": str(folder)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout
+
+    expected = run(keep=False)
+    assert not folder.exists()
+    assert run(keep=True) == expected
+    stored = {path: path.stat().st_ino for path in folder.rglob("*.program")}
+    assert stored
+    assert run(keep=True) == expected
+    assert {path: path.stat().st_ino for path in folder.rglob("*.program")} == stored
+
+
+def test_a_script_is_warned_where_nothing_can_be_kept(before_jax):
+    before_jax.parent.mkdir(parents=True)
+    before_jax.write_text("")
+    with pytest.warns(UserWarning, match="compiled programs are not stored: .* cannot be made"):
+        tune_process(keep_programs=True)
