@@ -8,11 +8,11 @@ from simkit.machine.memory import check_address_space
 from simkit.machine.process import tune_process
 
 
-def prepare(quiet: bool, keep: bool = True) -> None:
-    """Tune this process, and `keep` compiled programs for the next process."""
+def prepare(quiet: bool) -> None:
+    """Tune this process, and keep compiled programs for the next process."""
     check_address_space()
     collect_seldom()
     tune_process()
-    warning = keep_compiled_programs() if keep else None
+    warning = keep_compiled_programs()
     if warning and not quiet:
         print(f"warning: {warning}", file=sys.stderr)

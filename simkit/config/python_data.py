@@ -92,7 +92,10 @@ def _refusal(path: KeyPath, item: Any) -> str:
 
 
 def _model(item: Any) -> dict[str, Any] | None:
-    """A model as its name and parameters; its class is entered under that name unless it is there."""
+    """A model as its name and parameters; its class is entered under that name unless it is there.
+
+    Raises `InputError` where a model of simkit has the name.
+    """
     solvers = sys.modules.get("simkit_solvers")
     if solvers is None or not isinstance(item, solvers.AbstractODE):
         return None
@@ -102,8 +105,12 @@ def _model(item: Any) -> dict[str, Any] | None:
     kind = type(item)
     known = MODELS.setdefault(kind.__name__, kind)
     if known is not kind:
-        if known.__module__.startswith("simkit_physics"):
+        if kind.__module__.startswith("simkit_physics"):  # of a size, which the name does not say
             return None
+        if known.__module__.startswith("simkit_physics"):
+            raise InputError(
+                f"model: {kind.__name__} is the name of a model of simkit too; rename your class"
+            )
         MODELS[kind.__name__] = kind  # defined again, as in a notebook
     return {"type": kind.__name__, **{name: getattr(item, name) for name in parameters_of(kind)}}
 

@@ -21,6 +21,7 @@ class Pilot:
     """
 
     seconds: float | None = None
+    _fault: Exception | None = None
     why = f"it has not got anywhere in {PATIENCE:.0f} seconds"
 
     def __init__(self, loaded: Loaded):
@@ -29,6 +30,8 @@ class Pilot:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
         self._thread.join(PATIENCE)
+        if self._fault is not None:
+            raise self._fault
 
     @property
     def busy(self) -> bool:
@@ -43,6 +46,8 @@ class Pilot:
             pass
         except SimkitError as error:
             self.why = f"it fails: {error}"
+        except Exception as error:  # a bug, which would be lost in this thread
+            self._fault = error
 
     def _progress(self, done: int, total: int) -> None:
         left = self._forecast.left(done, total)

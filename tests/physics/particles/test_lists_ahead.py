@@ -98,8 +98,10 @@ def test_mixed_precision_has_its_stated_error_with_a_list_ahead(name):
     error = np.asarray(moved.momentum.rows()) - exact
     relative = np.linalg.norm(error, axis=1) / np.linalg.norm(exact, axis=1)
     assert np.median(relative) < 1e-6
-    # A few pairs at half a diameter have most of the force, and 13 times the relative error of distances.
-    assert np.sqrt(np.mean(error**2)) < 4e-6 * np.sqrt(np.mean(exact**2))
+    # Of the triclinic box a few pairs at half a diameter have most of the force, and 13 times the relative
+    # error of distances.
+    bound = {"orthorhombic": 1e-6, "triclinic": 4e-6}[name]
+    assert np.sqrt(np.mean(error**2)) < bound * np.sqrt(np.mean(exact**2))
 
 
 POWERS = st.integers(-200, 200).map(lambda n: 10.0 ** (n / 4))

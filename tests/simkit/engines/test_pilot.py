@@ -49,6 +49,13 @@ def test_why_it_is_not_known():
     assert failing.why.startswith("it fails: ")
 
 
+@pytest.mark.usefixtures("patient")
+def test_a_bug_is_not_lost(monkeypatch):
+    monkeypatch.setattr("simkit.engines.paths.run_ensemble", None)
+    with pytest.raises(TypeError, match="not callable"):
+        Pilot(load_each(PATHS))
+
+
 def test_patience_ends(monkeypatch):
     monkeypatch.setattr(pilot, "PATIENCE", 0.0)
     late = Pilot(load_each(PATHS))
