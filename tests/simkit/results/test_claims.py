@@ -44,9 +44,12 @@ def test_a_name_is_held_by_one_process_at_a_time(tmp_path):
     assert not os.listdir(tmp_path)
 
 
-def test_a_name_by_a_link_is_the_same_name(tmp_path):
-    (tmp_path / "link").symlink_to(tmp_path)
-    with claimed([tmp_path / "a.zarr"]), pytest.raises(OutputError), claimed([tmp_path / "link/a.zarr"]):
+@pytest.mark.parametrize("link", ["folder/a.zarr", "b.zarr"])
+def test_a_name_by_a_link_is_the_same_name(tmp_path, link):
+    """By a link to its folder, and by one to the file itself."""
+    (tmp_path / "folder").symlink_to(tmp_path)
+    (tmp_path / "b.zarr").symlink_to(tmp_path / "a.zarr")
+    with claimed([tmp_path / "a.zarr"]), pytest.raises(OutputError), claimed([tmp_path / link]):
         pass
 
 
