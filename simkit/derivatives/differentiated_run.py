@@ -33,7 +33,7 @@ from simkit.experiments.inline.model_text import discontinuities_of
 from simkit.functionals.functional import AbstractFunctional
 from simkit.machine.on_each_device import Devices, local_devices
 from simkit.observe.observable import Observable
-from simkit.observe.time_functions import SetVariables
+from simkit.observe.time_functions import Condition, SetVariables
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,7 +171,8 @@ class DifferentiatedRun:
         schedule = schedule_of(problem)
         for event in () if schedule is None else schedule.events:
             changes = event.change.values if isinstance(event.change, SetVariables) else ()
-            result = *result, *discontinuities_of(*(value for _, value in changes))
+            conditions = [event.condition.expression] if isinstance(event.condition, Condition) else []
+            result = *result, *discontinuities_of(*conditions, *(value for _, value in changes))
         return result
 
     @property

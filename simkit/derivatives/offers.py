@@ -137,11 +137,12 @@ def _of_counts(run: DifferentiatedRun, quantity: str, target: int) -> tuple[Sele
     refusal = COUPLED.fits(run, quantity, (target,), why)
     if refusal == ONE_NETWORK:
         why = f"counts jump with the rates, and {refusal}"
-        refusal = f"{run.targets[target].label} is in what is observed"
     elif isinstance(refusal, str):
         estimators, why = (WEAK,), f"{refusal}: one event more"
-    results = [each.fits(run, quantity, (target,), why) for each in estimators]
-    fitting = tuple(each for each in results if isinstance(each, Selection))
+    results = {each: each.fits(run, quantity, (target,), why) for each in estimators}
+    fitting = tuple(each for each in results.values() if isinstance(each, Selection))
+    if refusal == ONE_NETWORK:
+        refusal = results[SCORE]
     return fitting or (Selection(quantity, (target,), DIFFERENCES, str(refusal)),)
 
 

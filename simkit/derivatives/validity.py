@@ -107,6 +107,9 @@ def release_interval(run: DifferentiatedRun, quantity: str, target: int, kinks: 
     """
     simulation, label = run.simulation, run.targets[target].label
     observable, functionals = run.observable(quantity), run.functionals(quantity)
+    schedule = schedule_of(simulation.problem)
+    if schedule is not None and schedule.triggered:
+        return "a condition decides when an event happens"
     if simulation.stepping.whole:
         if run.moves_functionals(quantity, target):
             return f"{label} is in what is observed along the path"

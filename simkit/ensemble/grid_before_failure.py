@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.methods.jump.jump_method import BAD_COUNT, BAD_EVENT, LARGEST_COUNT
+from simkit_solvers.problems.calendar import Event
 from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.problems.schedule import just_after, model_of, schedule_of
 
@@ -49,14 +50,38 @@ def _of_events(problem: Any, y: Any, t, near: float) -> str | None:
     """The first of the events at this time that sets what is no count."""
     schedule = schedule_of(problem)
     for event in () if schedule is None else schedule.events:
-        if not np.any(np.abs(np.asarray(event.times) - float(t)) <= near):
-            continue
-        after = event.change(problem, t, y)
-        for species in y._fields:
-            value = float(getattr(after, species))
-            if value != round(value) or not 0 <= value <= LARGEST_COUNT:
-                name = event.change.name if isinstance(event.change, SetVariables) else ""
-                before = f"from {float(getattr(y, species)):.10g} to {value:.10g}"
-                return f"{name or 'the event'} takes {species} {before}"
-        y = after
+        if event.triggered:
+            wrong = next(filter(None, (_set_by(event, problem, t, each) for each in _next(problem, y, t))), None)
+            if wrong is not None:
+                return wrong
+        elif np.any(np.abs(np.asarray(event.times) - float(t)) <= near):
+            wrong = _set_by(event, problem, t, y)
+            if wrong is not None:
+                return wrong
+            y = event.change(problem, t, y) if event.holds(problem, t, y) else y
+    return None
+
+
+def _next(problem: Any, y: Any, t) -> list:
+    """The counts after each reaction that may fire, in the precision of the run."""
+    rates = [float(rate) for rate in problem.propensities(t, y)]
+    reactions = model_of(problem).reactions.values()  # pyright: ignore[reportAttributeAccessIssue]
+    return [
+        y._replace(**{name: getattr(y, name) + change for name, change in reaction.change.items()})
+        for reaction, rate in zip(reactions, rates, strict=True)
+        if rate > 0
+    ]
+
+
+def _set_by(event: Event, problem: Any, t, y: Any) -> str | None:
+    """What an event sets that is no count, if it happens."""
+    if not event.holds(problem, t, y):
+        return None
+    after = event.change(problem, t, y)
+    for species in y._fields:
+        value = float(getattr(after, species))
+        if value != round(value) or not 0 <= value <= LARGEST_COUNT:
+            name = event.change.name if isinstance(event.change, SetVariables) else ""
+            before = f"from {float(getattr(y, species)):.10g} to {value:.10g}"
+            return f"{name or 'the event'} takes {species} {before}"
     return None

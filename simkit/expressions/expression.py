@@ -5,6 +5,7 @@ import functools
 
 from simkit.expressions.discontinuities import Discontinuities
 from simkit.expressions.tree import (
+    Call,
     Environment,
     ExpressionNode,
     FunctionalCall,
@@ -39,6 +40,11 @@ class Expression:
     def discontinuities(self) -> Discontinuities:
         """Where it jumps, or its slope does."""
         return Discontinuities(self.text, self.tree)
+
+    @property
+    def is_condition(self) -> bool:
+        """Whether it is a condition, such as S > 1, rather than a number."""
+        return isinstance(self.tree, Call) and self.tree.name == "as_number"
 
     @property
     def whole(self) -> AbstractFunctional | None:

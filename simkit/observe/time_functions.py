@@ -5,7 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.calendar import AbstractChange
+from simkit_solvers.problems.calendar import AbstractChange, AbstractCondition
 from simkit_solvers.problems.curve import AbstractTimeFunction
 from simkit_solvers.problems.schedule import parameters_at
 
@@ -59,3 +59,14 @@ class SetVariables(AbstractChange):
     def __call__(self, problem, t, y):
         known = {**self.constants, **parameters_at(problem, t), **y._asdict(), "t": t}
         return y._replace(**{name: jnp.asarray(value(known), t.dtype) for name, value in self.values})
+
+
+class Condition(AbstractCondition):
+    """Whether an expression of the state holds, which is a condition."""
+
+    constants: dict[str, Scalar]
+    expression: Expression = eqx.field(static=True)
+
+    def __call__(self, problem, t, y):
+        known = {**self.constants, **parameters_at(problem, t), **y._asdict(), "t": t}
+        return jnp.asarray(self.expression(known)) > 0.5

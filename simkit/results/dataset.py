@@ -154,9 +154,14 @@ def _exercise(quantity: RunQuantity, fit: ExerciseFit) -> Variables:
 
 
 def _events(simulation: Simulation, times: np.ndarray) -> Variables:
-    """The events before each row that set a state variable, of those variables that events set."""
+    """The events before each row that set a state variable, of those variables that events set.
+
+    Only events at given times: others happen at other times on each path.
+    """
     schedule, counts = schedule_of(simulation.problem), {}
     for event in () if schedule is None else schedule.events:
+        if event.triggered:
+            continue
         # A row at the time of an event has the values after it.
         rows = np.searchsorted(times + ON_TIME * (times[-1] - times[0]), np.asarray(event.times))
         change = event.change

@@ -1,4 +1,4 @@
-"""The sections for changes at given times: `curves` and `events`."""
+"""The sections for what changes with time, and when something happens: `curves` and `events`."""
 
 from typing import Annotated, Literal
 
@@ -39,7 +39,7 @@ class CurveSettings(Section):
 
 
 class EventSettings(Section):
-    """A change of the state at given times: at, or every with first and last."""
+    """A change of the state: at given times (at, or every with first and last), or when a condition says so."""
 
     at: Times | None = Field(
         None,
@@ -57,6 +57,12 @@ class EventSettings(Section):
         None,
         description="With every: no event after this time; by default before t1.",
         examples=[96],
+    )
+    when: Text | None = Field(
+        None,
+        description="A condition on the state. Alone: the event happens whenever it becomes true. With at or "
+        "every: the event happens at those times at which it holds.",
+        examples=["X > 100"],
     )
     set: dict[str, NumberOrExpression] = Field(
         description="New values of state variables: expressions of state variables, parameters, constants, "

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from simkit_solvers.problems.problem import AbstractODE, parameters_of
 from simkit_solvers.problems.schedule import scheduled
 
 from simkit.closed_forms import CLOSED_FORMS
-from simkit.config.diagnostics import SettingError
+from simkit.config.diagnostics import Diagnostics, SettingError
 from simkit.config.documents import KeyPath
 from simkit.config.settings import EventSettings, ObservableSettings
 from simkit.experiments.constants import Constants
@@ -23,7 +23,7 @@ from simkit.experiments.ends_of_steps import increasing_times, inside_a_step
 from simkit.experiments.sections.curve_plan import CurvePlan, array_of
 from simkit.experiments.sections.model_plan import ModelPlan, bound_parameters
 from simkit.expressions import Expression, ExpressionError, compile_expression
-from simkit.observe.time_functions import SetVariables, TimeExpression
+from simkit.observe.time_functions import Condition, SetVariables, TimeExpression
 from simkit.suggestions import did_you_mean
 
 SAMPLES = 200  # times, besides the points of curves, at which a parameter's range is checked
@@ -37,19 +37,31 @@ PlacedTime = tuple[KeyPath, Callable[[Mapping[str, Any]], Any]]
 
 @dataclasses.dataclass(frozen=True)
 class EventPlan:
-    """An event: its name, its times as expressions of constants by their places, and what it sets."""
+    """An event: its name, its times as expressions of constants by their places, and what it sets.
+
+    `when` is its condition; without times that decides when the event happens.
+    """
 
     name: str
     times: tuple[PlacedTime, ...]
     values: tuple[tuple[str, Expression], ...]
+    when: Expression | None = None
+
+    @property
+    def triggered(self) -> bool:
+        """Whether its condition decides when it happens."""
+        return not self.times
 
     def bound(self, constants: Mapping[str, Any], own: Iterable[str], grid: AnyGrid) -> Event:
         """The event for other constants, of which the model has its `own`, on a grid."""
-        used = {name for _, value in self.values for name in value.names} - {*own}
-        change = SetVariables(
-            {n: constants[n] for n in sorted(used) if n in constants}, self.values, self.name
-        )
-        event = Event(change, array_of([time(constants) for _, time in self.times]))
+        def used(*expressions: Expression) -> dict[str, Any]:
+            names = {name for each in expressions for name in each.names} - {*own}
+            return {name: constants[name] for name in sorted(names) if name in constants}
+
+        change = SetVariables(used(*(value for _, value in self.values)), self.values, self.name)
+        condition = None if self.when is None else Condition(used(self.when), self.when)
+        times = array_of([time(constants) for _, time in self.times]) if self.times else ()
+        event = Event(change, times, condition=condition)
         return event.on(grid) if grid.steps is not None else event
 
 
@@ -72,25 +84,40 @@ def plan_events(
     for name, settings in (section or {}).items():
         place = ("events", name)
         before = len(diagnostics.entries)
-        times, values = None, []
+        times, values, names = None, [], None
+        if plan is not None:
+            names = [*plan.variables, *plan.parameters, *constants.names, *curves, "t"]
         with diagnostics.collecting():
             times = _times(place, settings, constants, span)
         if not settings.set:
             diagnostics.add((*place, "set"), "needs at least one state variable")
         for variable, text in settings.set.items():
             path = (*place, "set", variable)
-            names = None
-            if plan is not None:
-                names = [*plan.variables, *plan.parameters, *constants.names, *curves, "t"]
-                if variable not in plan.variables:
-                    hint = did_you_mean(variable, plan.variables)
-                    diagnostics.add(path, f"unknown variable of the model{hint}", at_key=True)
+            if plan is not None and variable not in plan.variables:
+                hint = did_you_mean(variable, plan.variables)
+                diagnostics.add(path, f"unknown variable of the model{hint}", at_key=True)
             value = constants.compiled(path, text, names, ambiguous=ambiguous)
             if value is not None:
                 values.append((variable, value))
+        when = None
+        if settings.when is not None:
+            when = constants.compiled((*place, "when"), settings.when, names, ambiguous=ambiguous)
+            if when is not None and plan is not None:
+                _check_condition((*place, "when"), when, plan, diagnostics)
         if times is not None and len(diagnostics.entries) == before:
-            result.append(EventPlan(name, times, tuple(values)))
+            result.append(EventPlan(name, times, tuple(values), when))
     return tuple(result)
+
+
+def _check_condition(path: KeyPath, when: Expression, plan: ModelPlan, diagnostics: Diagnostics) -> None:
+    """Add an error unless an expression is a condition on the state."""
+    if not when.is_condition:
+        diagnostics.add(path, f"must be a condition, such as {plan.variables[0]} > 1, got {when.text}")
+    elif not when.names & {*plan.variables}:
+        variables = ", ".join(plan.variables)
+        diagnostics.add(
+            path, f"{when.text} has no state variable ({variables}); for an event at given times use at or every"
+        )
 
 
 def _times(
@@ -98,8 +125,14 @@ def _times(
 ) -> tuple[PlacedTime, ...] | None:
     """The times as functions of the constants, `None` where they are wrong."""
     diagnostics = constants.diagnostics
+    if settings.at is None and settings.every is None and settings.when is not None:
+        for key in ("first", "last"):
+            if getattr(settings, key) is not None:
+                diagnostics.add((*place, key), "has no effect without every", at_key=True)
+        return ()
     if (settings.at is None) == (settings.every is None):
-        diagnostics.add_missing((*place, "at"), "give either at, the times, or every, the time between them")
+        message = "give either at, the times, or every, the time between them, or when, a condition"
+        diagnostics.add_missing((*place, "at"), message)
         return None
     ends = None if span is None else tuple(float(end(constants.values)) for end in span)
     if settings.at is None:
@@ -167,23 +200,60 @@ def refuse_events(
     events: tuple[EventPlan, ...],
     constants: Constants,
     grid: AnyGrid,
-    halved: bool,
+    stochastic: bool,
+    leaps: bool,
+    moving: Collection[str],
 ) -> None:
-    """Raise `SettingError` for times inside a step, and for events where steps are `halved` intervals."""
+    """Raise `SettingError` for events that a run cannot have, and for times inside a step.
+
+    `leaps` is whether the solver takes many events of a network at a time; `moving` are the names of what
+    changes between two events of a network.
+    """
     if not events:
         return
-    if halved:
+    adaptive = isinstance(grid, AdaptiveGrid)
+    if stochastic and adaptive:
         raise SettingError(
             ("events",),
             "adaptive steps of stochastic equations halve intervals and do not end at given times; give "
             "time.steps in place of rtol and atol",
             at_key=True,
         )
-    places, times = zip(*(time for event in events for time in event.times), strict=True)
-    numbers = [float(time(constants.values)) for time in times]
-    wrong = inside_a_step(numbers, _ends(grid), grid.steps, "other times")
+    for event in events:
+        if event.triggered and event.when is not None:
+            _refuse_triggered(event.when, ("events", event.name, "when"), grid, stochastic, leaps, moving)
+    timed = [time for event in events for time in event.times]
+    numbers = [float(time(constants.values)) for _, time in timed]
+    wrong = inside_a_step(numbers, _ends(grid), grid.steps, "other times") if timed else None
     if wrong is not None:
-        raise SettingError(places[wrong[0]], wrong[1])
+        raise SettingError(timed[wrong[0]][0], wrong[1])
+
+
+def _refuse_triggered(
+    when: Expression, path: KeyPath, grid: AnyGrid, stochastic: bool, leaps: bool, moving: Collection[str]
+) -> None:
+    """Raise `SettingError` where a run does not see when a condition becomes true."""
+    dates = "or give the event times at which to check it, such as every: {:g}"
+    t0, t1 = _ends(grid)
+    if leaps:
+        raise SettingError(
+            path,
+            "a condition is checked after each event, and the solver takes many at a time; use DirectMethod, "
+            + dates.format((t1 - t0) / 100),
+        )
+    if isinstance(grid, JumpGrid) and when.names & {*moving}:
+        raise SettingError(
+            path,
+            f"{min(when.names & {*moving})} changes between the events of a network, after which the condition "
+            "is checked; use counts, constants and curves with interpolation: previous, "
+            + dates.format((t1 - t0) / 100),
+        )
+    if isinstance(grid, Grid) and not stochastic:
+        raise SettingError(
+            path,
+            "fixed steps of an ordinary equation do not find when a condition becomes true; use time.rtol and "
+            "time.atol in place of steps, " + dates.format(float(grid.dt)),
+        )
 
 
 def refuse_jumps_inside(name: str, curve: CurvePlan, grid: AnyGrid) -> None:
@@ -214,7 +284,8 @@ def plan_schedule(
         return None
     plan = dataclasses.replace(plan, curves=tuple(curves))
     moving = {name: e for name, e in plan.expressions.items() if e.names & {*curves, "t"}}
-    observed = _names_in(observe) | {n for event in events for _, text in event.values for n in text.names}
+    texts = [text for event in events for text in (event.when, *(value for _, value in event.values))]
+    observed = _names_in(observe) | {name for text in texts if text is not None for name in text.names}
     read = [name for name in curves if name in observed and name not in plan.parameters]
     plan = dataclasses.replace(plan, changing=frozenset([*moving, *curves]))
     if plan.problem is None or span is None or not (moving or read or events):

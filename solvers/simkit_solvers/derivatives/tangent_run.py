@@ -205,7 +205,7 @@ class TangentRun(AbstractTangentRun):
 
             def moved_at_end(change=change):
                 def finish(run):
-                    return run.finished(*start.carry, k, words)[0]
+                    return run.finished(*start.carry, k, words, run.held(k, start.carry[0]))[0]
 
                 return eqx.filter_jvp(finish, (self.run,), (change,))[1]
 
@@ -244,8 +244,10 @@ class TangentRun(AbstractTangentRun):
             moved.append((new, new_state, dacc))
         y, state = advance(draw.W)
 
+        held = self.run.held(k, carried.carry[0])
+
         def finish(run, y, state, acc):
-            return run.finished(y, state, acc, k, words)
+            return run.finished(y, state, acc, k, words, held)
 
         now = self.run, y, state, acc
         changes = tuple(

@@ -9,10 +9,19 @@ import jax.numpy as jnp
 from jaxtyping import PyTree
 
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
-from simkit_solvers.loops.first_hold import Examined, Hold, earlier, first_holds, none_holds, rows_along
+from simkit_solvers.loops.first_hold import (
+    Examined,
+    Hold,
+    earlier,
+    earliest,
+    first_holds,
+    none_holds,
+    rows_along,
+)
 from simkit_solvers.loops.flattened import Flattened, VectorLayout
 from simkit_solvers.loops.step_control import same_precision, solved, step_control
 from simkit_solvers.numerics.scalar import Scalar
+from simkit_solvers.numerics.tree_where import tree_where
 from simkit_solvers.problems.calendar import Schedule, stops_of
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.problem import AbstractODE
@@ -112,29 +121,78 @@ class Solving(NamedTuple):
 
     def _through_stop(self, problem, schedule: Schedule, path: _Progress, time, which):
         """The path after a stop, and the state there and whether it is sound."""
-        begin, now, layout = self.start + path.time, self.start + time, VectorLayout.of(self.y0)
-        seen = within(problem, begin, now)
-        stretch = self._solved(seen, path.y, begin, time - path.time)
-        accepted = path.accepted + jnp.where(path.sound, stretch.accepted, 0)
-        rejected = path.rejected + jnp.where(path.sound, stretch.rejected, 0)
-        sound = path.sound & stretch.ended & (accepted + rejected <= self.grid.max_steps)
-        last = jnp.where(stretch.ended, time, path.time + stretch.reached)
-        y = layout.state(jnp.where(sound, stretch.vectors[0], jnp.nan))
+        now = self.start + time
+        seen = within(problem, self.start + path.time, now)
+        if schedule.triggered:
+            path = jax.lax.while_loop(
+                lambda path: path.sound & (path.time < time),
+                lambda path: self._until_triggered(seen, schedule, path, time),
+                path,
+            )
+        else:
+            path, _ = self._further(seen, path, time)
+        y = path.y
         if schedule.events:
             after = just_after(problem, now, self.start, self.times[-1])
-            for i, event in enumerate(schedule.events):
-                y = event.applied((which == i) & sound, after, now, y)
+            due = [(which == i) & path.sound for i in range(len(schedule.events))]
+            y, _ = schedule.after_events(due, schedule.conditions(seen, now, y), after, now, y)
+        return path._replace(y=y, time=time), (y, path.sound)
+
+    def _until_triggered(self, seen: AbstractODE, schedule: Schedule, path: _Progress, time) -> _Progress:
+        """The path after the next event that is triggered, or at a time if none is before."""
+        path, triggered = self._further(seen, path, time, schedule)
+        now = self.start + path.time
+        due = [jnp.bool_(False) for _ in schedule.events]
+        for i, happens in zip(schedule.triggered, triggered, strict=True):
+            due[i] = happens
+        before = schedule.conditions(seen, now, path.y)
+        held = [holds & ~happens for holds, happens in zip(before, triggered, strict=True)]
+        y, happened = schedule.after_events(due, held, seen, now, path.y)
+        shown = self.observer.conditions(seen, now, y) if path.holds else ()
+        holds = tuple(
+            earlier(before, Hold(holds & happened & path.sound, path.time, y))
+            for before, holds in zip(path.holds, shown, strict=True)
+        )
+        return path._replace(y=y, holds=holds)
+
+    def _further(
+        self, seen: AbstractODE, path: _Progress, time, schedule: Schedule | None = None
+    ) -> tuple[_Progress, list[jax.Array]]:
+        """The path at a time, or where an event of `schedule` is triggered before; and which are there."""
+        layout, count = VectorLayout.of(self.y0), len(path.holds)
+        span = time - path.time
+        stretch = self._solved(seen, path.y, self.start + path.time, span, schedule=schedule)
+        holds, triggers = stretch.holds[:count], stretch.holds[count:]
+        end, y, ended = span, layout.state(stretch.vectors[0]), stretch.ended
+        if triggers:
+            first = earliest(triggers)
+            end, ended = first.time, ended | first.held
+            y = tree_where(first.held, first.y, y)
+            holds = tuple(each._replace(held=each.held & (each.time <= end)) for each in holds)
+        accepted = path.accepted + jnp.where(path.sound, stretch.accepted, 0)
+        rejected = path.rejected + jnp.where(path.sound, stretch.rejected, 0)
+        sound = path.sound & ended & (accepted + rejected <= self.grid.max_steps)
+        at_end = jnp.where(end < span, path.time + end, time)
+        last = jnp.where(ended, at_end, path.time + stretch.reached)
+        y = jax.tree.map(lambda x: jnp.where(sound, x, jnp.nan), y)
         holds = tuple(
             earlier(before, each._replace(time=path.time + each.time))
-            for before, each in zip(path.holds, stretch.holds, strict=True)
+            for before, each in zip(path.holds, holds, strict=True)
         )
         reached = jnp.where(path.sound, last, path.reached)
-        return _Progress(y, time, sound, accepted, rejected, reached, holds), (y, sound)
+        there = [each.held & (each.time <= end) & sound for each in triggers]
+        return _Progress(y, at_end, sound, accepted, rejected, reached, holds), there
 
-    def _solved(self, problem: AbstractODE, y: PyTree, begin, span, times=None) -> _Stretch:
-        """diffrax's solution from `y` at `begin` over `span`, saved at times since then or at its end."""
+    def _solved(
+        self, problem: AbstractODE, y: PyTree, begin, span, times=None, schedule: Schedule | None = None
+    ) -> _Stretch:
+        """diffrax's solution from `y` at `begin` over `span`, saved at times since then or at its end.
+
+        It ends where an event of `schedule` is triggered; the conditions of these come after the observer's.
+        """
         dtype, layout = self.times.dtype, VectorLayout.of(self.y0)
-        conditions = self._conditions(problem, layout, begin)
+        conditions = self._conditions(problem, layout, begin, schedule)
+        triggers = 0 if schedule is None else len(schedule.triggered)
         where: dict[str, Any] = {"t1": True} if times is None else {"t0": True, "ts": times[1:]}
         states = diffrax.SubSaveAt(**where, fn=same_precision(dtype))
         last = diffrax.SubSaveAt(t1=True, fn=lambda t, y, args: t)
@@ -150,25 +208,32 @@ class Solving(NamedTuple):
             stepsize_controller=step_control(self.solver, self.grid.tolerances, steps, **self.coefficients),
             adjoint=self.adjoint,
             conditions=conditions,
+            triggers=triggers,
         )
         if solution.ts is None or solution.ys is None:
             raise RuntimeError("a solution saved at times must have them")
         (saved, _), (vectors, reached), stats = solution.ts, solution.ys, solution.stats
         holds: tuple[Hold, ...] = ()
         if conditions is not None and solution.solver_state is not None:
-            examined = Examined(self.solver, conditions)
+            examined = Examined(self.solver, conditions, triggers)
             holds = first_holds(examined, solution.solver_state[1], span, vectors[-1])
             holds = tuple(each._replace(y=layout.state(each.y)) for each in holds)
         ended = solution.result == diffrax.RESULTS.successful
         accepted, rejected = stats["num_accepted_steps"], stats["num_rejected_steps"]
         return _Stretch(saved, vectors, reached[0], ended, accepted, rejected, holds)
 
-    def _conditions(self, problem: AbstractODE, layout: VectorLayout, begin) -> Callable | None:
-        """The observer's conditions as a function of a time since `begin` and a vector, if it has any."""
-        observer = self.observer
-        if observer.stops is None or not observer.conditions(problem, begin, self.y0):
+    def _conditions(
+        self, problem: AbstractODE, layout: VectorLayout, begin, schedule: Schedule | None
+    ) -> Callable | None:
+        """The observer's conditions, and a schedule's, as a function of a time since `begin` and a vector."""
+
+        def every(t, y) -> tuple:
+            observed = () if self.observer.stops is None else self.observer.conditions(problem, t, y)
+            return *observed, *(() if schedule is None else schedule.conditions(problem, t, y))
+
+        if not every(begin, self.y0):
             return None
-        return lambda t, vector: jnp.stack(observer.conditions(problem, begin + t, layout.state(vector)))
+        return lambda t, vector: jnp.stack(every(begin + t, layout.state(vector)))
 
 
 def where_reached(there: jax.Array, rows: PyTree) -> PyTree:

@@ -5,6 +5,7 @@ before, the interpolant of the step is stored; the time is then the end of an in
 as short as the precision allows. What holds for less than the time between two points is not seen.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -45,11 +46,14 @@ class _Holding(NamedTuple):
 class Examined(diffrax.AbstractWrappedSolver):
     """A solver that finds the first accepted step in which each condition holds.
 
-    `conditions` gives booleans `(conditions,)` of a time since t0 and a state.
+    `conditions` gives booleans `(conditions,)` of a time since t0 and a state. The last ones, as many as there
+    are `triggers`, have to become true: one that holds at first has to become false before. The solution ends
+    behind the step in which one of them does.
     """
 
     solver: diffrax.AbstractSolver
     conditions: Callable
+    triggers: int = eqx.field(static=True, default=0)
 
     term_structure = delegated("solver")
     interpolation_cls = delegated("solver")
@@ -64,24 +68,31 @@ class Examined(diffrax.AbstractWrappedSolver):
     def init(self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree) -> PyTree:
         state = self.solver.init(terms, t0, t1, y0, args)
         step = eqx.filter_eval_shape(self.solver.step, terms, t0, t1, y0, args, state, False)
-        count, dtype = len(self.conditions(t0, y0)), jnp.result_type(t0)
+        holds = self.conditions(t0, y0)
+        count, dtype = len(holds), jnp.result_type(t0)
 
         def none(like):
             return jnp.zeros((count, *like.shape), like.dtype)
 
         zero = jnp.zeros(count, dtype)
         first_step = _Holding(jnp.zeros(count, bool), zero, zero, zero, jax.tree.map(none, step[2]))
-        return state, first_step
+        return state, first_step, holds[count - self.triggers :]
 
     def step(
         self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree, solver_state: Any, made_jump: Flag
     ) -> Step:
-        state, first_step = solver_state
+        state, first_step, last = solver_state
         y1, error, dense, state, result = self.solver.step(terms, t0, t1, y0, args, state, made_jump)
         inside = self.interpolation_cls(t0=t0, t1=t1, **dense)
         points = jnp.arange(1, POINTS + 1, dtype=jnp.result_type(t0))
         times = jnp.where(points < POINTS, t0 + points / POINTS * (t1 - t0), t1)
         holds = jax.vmap(lambda t: self.conditions(t, inside.evaluate(t)))(times)
+        if self.triggers:
+            before = jnp.concatenate([last[None], holds[:-1, -self.triggers :]])
+            last = holds[-1, -self.triggers :]
+            holds = holds.at[:, -self.triggers :].set(holds[:, -self.triggers :] & ~before)
+            stop = jnp.any(first_step.held[-self.triggers :])
+            result = diffrax.RESULTS.where(stop, diffrax.RESULTS.event_occurred, result)
         first = points[jnp.argmax(holds, axis=0)]
         now = _Holding(
             jnp.any(holds, axis=0),
@@ -93,7 +104,7 @@ class Examined(diffrax.AbstractWrappedSolver):
         first_step = jax.tree.map(
             lambda new, old: _where(now.held & ~first_step.held, new, old), now, first_step
         )
-        return y1, error, dense, (state, first_step), result
+        return y1, error, dense, (state, first_step, last), result
 
 
 def first_holds(solver: Examined, first_step: _Holding, end: jax.Array, y_end: PyTree) -> tuple[Hold, ...]:
@@ -134,6 +145,16 @@ def none_holds(
 def earlier(one: Hold, other: Hold) -> Hold:
     """The first of two holds that has held, `one` where both have."""
     return jax.tree.map(lambda a, b: _where(one.held, a, b), one, other)
+
+
+def earliest(holds: tuple[Hold, ...]) -> Hold:
+    """The hold with the earliest time among those that have held; any if none has."""
+
+    def first(one: Hold, other: Hold) -> Hold:
+        sooner = one.held & ~(other.held & (other.time < one.time))
+        return jax.tree.map(lambda a, b: _where(sooner, a, b), one, other)
+
+    return functools.reduce(first, holds)
 
 
 def rows_along(

@@ -5,10 +5,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from simkit_solvers.loops.jump_events import after_triggered
 from simkit_solvers.loops.jump_scores import has_likelihood, score_gained
 from simkit_solvers.loops.jump_watch import Watched, before_its_end, shown
 from simkit_solvers.methods.jump.jump_method import (
     BAD_COUNT,
+    BAD_EVENT,
     NO_RATIO,
     RUNNING,
     TOO_MANY_STEPS,
@@ -84,9 +86,12 @@ def after_proposal(
     ahead = method.propose(jumps, path.y, path.state, path.drawn)
     step = ahead.tau + path.lost[0] if path.lost else ahead.tau
     end = path.elapsed + step
-    y = jax.tree.map(jnp.add, path.y, ahead.change)
+    reacted = jax.tree.map(jnp.add, path.y, ahead.change)
+    y, event_sound = after_triggered(jumps, end, path.y, reacted)
     full = path.index(method) >= jnp.uint32(max_steps)
     status = _status(jumps, path, ahead, full, end > time)
+    spoilt = (status == RUNNING) & ahead.accepted & ~event_sound
+    status = jnp.where(spoilt, jnp.int32(BAD_EVENT), status)
     goes = status == RUNNING
     accepted = goes & ahead.accepted
     # A leap that is refused was drawn all the same, and what is drawn next depends on it.
@@ -94,10 +99,13 @@ def after_proposal(
     watched = path.watched
     if isinstance(watched, Watched):
         before = before_its_end(jumps, path.y, ahead.inside) if ahead.inside else path.y
-        watched = tree_where(accepted, shown(jumps, watched, end, before, y), watched)
+        seen = shown(jumps, watched, end, before, reacted)
+        if y is not reacted:
+            seen = shown(jumps, seen, end, reacted, y)
+        watched = tree_where(accepted, seen, watched)
     after = path._replace(
         y=tree_where(accepted, y, path.y),
-        elapsed=jnp.where(accepted, end, path.elapsed),
+        elapsed=jnp.where(accepted | spoilt, end, path.elapsed),
         lost=tuple(jnp.where(accepted, step - (end - path.elapsed), lost) for lost in path.lost),
         state=tree_where(goes, ahead.state, path.state),
         steps=path.steps + accepted.astype(jnp.int32),

@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
+from simkit_solvers.loops.jump_events import as_counts
 from simkit_solvers.loops.jump_path import JumpPath
 from simkit_solvers.loops.jump_scores import event_moves, pushed
 from simkit_solvers.loops.jump_watch import Watched, first_seen, in_real_numbers, shown
 from simkit_solvers.methods.jump.jump_method import (
     BAD_EVENT,
-    LARGEST_COUNT,
     MOVED_EVENT,
     WAITING,
     AbstractJumpMethod,
@@ -48,14 +48,15 @@ def after_stop(
 
     `during` has the rates before it.
     """
-    real, (counts, sound) = in_real_numbers(y, time.dtype), after_event(jumps, time, which, y)
+    real, (counts, sound) = in_real_numbers(y, time.dtype), after_event(jumps, during, time, which, y)
     going = path.status <= WAITING
-    happens = going & (which >= 0)
     interrupted = going & (which != ROW)
+    schedule = schedule_of(jumps.network)
+    happens = interrupted if schedule is not None and schedule.triggered else going & (which >= 0)
     state = method.interrupted(during, path.y, path.state, time - path.elapsed)
     counts = tree_where(happens & sound, counts, y)
     status = jnp.where(happens & ~sound, jnp.int32(BAD_EVENT), path.status)
-    moved = event_moves(_event(jumps, time, which), jumps.network, jumps.directions, real)
+    moved = event_moves(_event(jumps, during, time, which), jumps.network, jumps.directions, real)
     watched = path.watched
     if isinstance(watched, Watched):
         acc = _seen(jumps, during, watched, time, y, counts)
@@ -80,28 +81,27 @@ def _seen(jumps: Jumps, during: Jumps, watched: Watched, time, y, counts) -> Any
     return tree_where(time > 0, changed, first_seen(jumps, time, counts))
 
 
-def after_event(jumps: Jumps, time: jax.Array, which: jax.Array, y: PyTree) -> tuple[PyTree, jax.Array]:
+def after_event(
+    jumps: Jumps, during: Jumps, time: jax.Array, which: jax.Array, y: PyTree
+) -> tuple[PyTree, jax.Array]:
     """The counts as event number `which` leaves those at a time since `t0`, and whether they are sound.
 
-    Where they are not they are 0. A negative number is that of no event.
+    Where they are not they are 0. A negative number is that of no event. `during` has the rates before it.
     """
-    real = _event(jumps, time, which)(jumps.network, in_real_numbers(y, time.dtype))
-    most = min(LARGEST_COUNT, 2 ** (jnp.finfo(time.dtype).nmant + 1))
-    sound = jnp.bool_(True)
-    for x in jax.tree.leaves(real):
-        sound = sound & (jnp.round(x) == x) & (x >= 0) & (x <= most)
-    return jax.tree.map(lambda x: jnp.where(sound, x, 0.0).astype(jnp.int32), real), sound
+    return as_counts(_event(jumps, during, time, which)(jumps.network, in_real_numbers(y, time.dtype)))
 
 
-def _event(jumps: Jumps, time, which) -> Callable:
+def _event(jumps: Jumps, during: Jumps, time, which) -> Callable:
     """The effect of event number `which`, as a function of a network and its state in real numbers."""
     t = jumps.t0 + time
 
     def after(network, real):
+        schedule = schedule_of(network)
+        if schedule is None:
+            return real
         problem = just_after(network, t, jumps.t0, jumps.span)
-        events = () if (own := schedule_of(network)) is None else own.events
-        for i, event in enumerate(events):
-            real = event.applied(which == i, problem, t, real)
-        return real
+        due = [which == i for i in range(len(schedule.events))]
+        held = schedule.conditions(during.seen, t, real)
+        return schedule.after_events(due, held, problem, t, real)[0]
 
     return after

@@ -86,10 +86,13 @@ def integrate_jumps(
     Raises `ValueError` for a tangent of another structure, and for `begin` with a scheduled network or an
     observer that has to see the whole path.
 
+    An event whose condition decides when it happens is checked after every reaction; for exact methods only.
+
     Such an observer sees the counts before and after each event, when it happens; of a leap those at its end,
     and those before the events that end it.
     """
     check_rates(network)
+    _check_triggered(network, method, directions)
     watch = None if observer.stops is None else observer
     if begin is not None:
         _check_begin(network, watch)
@@ -112,6 +115,23 @@ def integrate_jumps(
 
     network, method, grid = given[:3]
     return _finished(network, method, grid, observer, *differentiable(run, refuse, *given, y0, noise))
+
+
+def _check_triggered(network: AbstractReactionNetwork, method: AbstractJumpMethod, directions: tuple) -> None:
+    """Raise `ValueError` where a condition may not decide when an event happens."""
+    schedule = schedule_of(network)
+    if schedule is None or not schedule.triggered:
+        return
+    if not method.exact:
+        raise ValueError(
+            f"{type(method).__name__}: a condition that decides when an event happens is checked at each event, "
+            "not inside leaps; use DirectMethod, or give the event times"
+        )
+    if directions:
+        raise ValueError(
+            "directions: there is no score of paths with an event whose condition decides when it happens; use "
+            "finite differences"
+        )
 
 
 def _check_begin(network: AbstractReactionNetwork, watch: AbstractObserver | None) -> None:

@@ -91,7 +91,7 @@ class PathRun(AbstractRun):
         begin, schedule = self.after(jnp.uint32(0)), schedule_of(self.problem)
         if schedule is not None:
             due = [jnp.bool_(0 in steps) for steps in self.events]
-            y0 = _with_events(schedule, due, begin, self.t0, y0)
+            y0, _ = schedule.after_events(due, schedule.conditions(begin, self.t0, y0), begin, self.t0, y0)
         state = self.stepper.init(as_solved(begin), self.t0, self.dt, y0)
         return y0, state, self.observer.init(begin, self.t0, y0)
 
@@ -101,16 +101,24 @@ class PathRun(AbstractRun):
     def step(self, carry: PyTree, k: jax.Array, draw: Draw, words: JumpWords | None) -> PyTree:
         y, state, acc = carry
         acc = self.observer.driven(acc, k, draw)
-        return self.finished(*self.advanced(y, state, k, draw), acc, k, words)
+        return self.finished(*self.advanced(y, state, k, draw), acc, k, words, self.held(k, y))
 
     def advanced(self, y: PyTree, state: PyTree, k: jax.Array, draw: Draw) -> tuple[PyTree, PyTree]:
         """State and solver's state at the end of the solver's step."""
         return self.stepper.step(as_solved(self.after(k)), self.time(k), self.dt, y, draw, state)
 
+    def held(self, k: jax.Array, y: PyTree) -> tuple:
+        """Whether the condition of each event that is triggered holds at step `k`, before it."""
+        schedule = schedule_of(self.problem)
+        return () if schedule is None else schedule.conditions(self.after(k), self.time(k), y)
+
     def finished(
-        self, y: PyTree, state: PyTree, acc: PyTree, k: jax.Array, words: JumpWords | None
+        self, y: PyTree, state: PyTree, acc: PyTree, k: jax.Array, words: JumpWords | None, held: tuple
     ) -> tuple[PyTree, PyTree, PyTree]:
-        """State, solver's state and accumulators after jumps, the observer's update, and events."""
+        """State, solver's state and accumulators after jumps, the observer's update, and events.
+
+        `held` are the conditions of events before the step.
+        """
         during: Any = self.after(k)
         if words is not None:
             y, marks = jumps_of_step(during, self.time(k), self.dt, y, words)
@@ -119,7 +127,7 @@ class PathRun(AbstractRun):
         acc = self.observer.update(during, acc, k, self.time(k), y, self.dt)
         if schedule_of(self.problem) is not None:
             due = [_is_in(k, steps) for steps in self.events]
-            y, state, acc = _after_events(self, k, due, during, y, state, acc)
+            y, state, acc = _after_events(self, k, due, held, during, y, state, acc)
         return y, state, acc
 
     def row(self, carry, k):
@@ -189,14 +197,7 @@ def _as_array(steps: tuple[int, ...]) -> np.ndarray:
     return np.asarray(steps, np.uint32)
 
 
-def _with_events(schedule: Schedule, due, problem, t, y):
-    """The state after the events that are due, one after the other."""
-    for event, now in zip(schedule.events, due, strict=True):
-        y = event.applied(now, problem, t, y)
-    return y
-
-
-def _after_events(run: PathRun, k, due, before, y, state, acc):
+def _after_events(run: PathRun, k, due, held, before, y, state, acc):
     """State, solver's state and accumulators after the events at the end of a step, before step `k`.
 
     `before` is the problem over the step that ended. A solver that carries something starts afresh where a
@@ -204,12 +205,10 @@ def _after_events(run: PathRun, k, due, before, y, state, acc):
     """
     t, after = run.time(k), run.after(k)
     schedule: Any = schedule_of(run.problem)
-    new = _with_events(schedule, due, after, t, y)
+    new, happened = schedule.after_events(due, held, after, t, y)
     acc = run.observer.changed(acc, k, t, (before, y), (after, new))
     if jax.tree.leaves(state):
-        afresh = schedule.moved(t - 0.5 * run.dt, t + 0.5 * run.dt)
-        for now in due:
-            afresh = afresh | now
+        afresh = schedule.moved(t - 0.5 * run.dt, t + 0.5 * run.dt) | happened
         initial = run.stepper.init(as_solved(after), t, run.dt, new)
         state = jax.tree.map(
             lambda b, s: jnp.where(afresh, jnp.asarray(b, s.dtype), s) if eqx.is_array(s) else s,

@@ -62,13 +62,17 @@ def solved(
     start: jax.Array,
     span: jax.Array,
     conditions: Callable | None = None,
+    triggers: int = 0,
     **options: Any,
 ) -> diffrax.Solution:
-    """diffrax's solution from `start`, over local time (0, span); its steps are examined for conditions."""
+    """diffrax's solution from `start`, over local time (0, span); its steps are examined for conditions.
+
+    It ends behind a step in which one of the last conditions, the `triggers`, becomes true.
+    """
     stepping = for_adaptive_steps(solver, grid.tolerances)
     return diffrax.diffeqsolve(
         ordinary_terms(solver, DriftTerm(problem, start)),
-        stepping if conditions is None else Examined(stepping, conditions),
+        stepping if conditions is None else Examined(stepping, conditions, triggers),
         jnp.zeros_like(span),
         span,
         None if grid.first_step is None else jnp.asarray(grid.first_step, span.dtype),

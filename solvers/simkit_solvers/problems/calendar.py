@@ -2,7 +2,7 @@
 
 import abc
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -33,16 +33,38 @@ class AbstractChange(eqx.Module):
         """The state after the event, given the one before it; `problem` has the parameters."""
 
 
-class Event(eqx.Module):
-    """A change of the state at given times, in increasing order.
+class AbstractCondition(eqx.Module):
+    """A condition on which an event depends."""
 
-    `steps` are the same times on a grid of `of` equal steps, where one is known (`on`).
+    @abc.abstractmethod
+    def __call__(self, problem: AbstractODE, t: jax.Array, y: PyTree) -> Any:
+        """Whether it holds in a state, a boolean; `problem` has the parameters."""
+
+
+class Event(eqx.Module):
+    """A change of the state: at given times, in increasing order, or whenever a condition becomes true.
+
+    With a `condition` and `times` it happens at those times at which the condition holds. With a condition
+    alone it is `triggered`: it happens whenever the condition holds and did not hold before. A condition that
+    holds at first, or still holds after the event, has to become false in between.
+
+    `steps` are the times on a grid of `of` equal steps, where one is known (`on`).
     """
 
     change: AbstractChange
-    times: jax.Array | np.ndarray
+    times: jax.Array | np.ndarray | tuple[()] = ()
     steps: tuple[int, ...] | None = eqx.field(static=True, default=None)
     of: int = eqx.field(static=True, default=0)
+    condition: AbstractCondition | None = None
+
+    @property
+    def triggered(self) -> bool:
+        """Whether its condition decides when it happens."""
+        return self.condition is not None and not len(self.times)
+
+    def holds(self, problem: AbstractODE, t: Scalar, y: PyTree) -> jax.Array:
+        """Whether its condition holds, true where it has none."""
+        return jnp.bool_(True) if self.condition is None else jnp.asarray(self.condition(problem, t, y), bool)
 
     def on(self, grid: Grid) -> "Event":
         """The event with its times as steps of a grid.
@@ -72,6 +94,8 @@ class Event(eqx.Module):
     def applied(self, due: jax.Array, problem: AbstractODE, t: Scalar, y: PyTree) -> PyTree:
         """The state after the event where it is `due`, else the state as it is."""
         # Where it is not due, no derivative goes into the change: it may be infinite, and zero times it NaN.
+        if not self.triggered:
+            due = due & self.holds(problem, t, y)
         gated = jax.tree.map(
             lambda x: jnp.where(due, x, jax.lax.stop_gradient(x)) if eqx.is_inexact_array(x) else x,
             (self.change, problem, t, y),
@@ -93,6 +117,41 @@ class Schedule(eqx.Module):
         """The parameters and quantities that change with time."""
         every = (*self.parameters.values(), *self.quantities.values())
         return tuple(each for each in every if isinstance(each, AbstractTimeFunction))
+
+    @property
+    def triggered(self) -> tuple[int, ...]:
+        """Which of the events are triggered."""
+        return tuple(i for i, event in enumerate(self.events) if event.triggered)
+
+    def conditions(self, problem: AbstractODE, t: Scalar, y: PyTree) -> tuple[jax.Array, ...]:
+        """Whether the condition of each event holds that is triggered."""
+        return tuple(self.events[i].holds(problem, t, y) for i in self.triggered)
+
+    def after_events(
+        self, due: Sequence, held: Sequence, problem: AbstractODE, t: Scalar, y: PyTree
+    ) -> tuple[PyTree, jax.Array]:
+        """The state after the events at one time, and whether any has happened.
+
+        `due` says of each event whether it has to happen now; `held` whether the conditions of those that are
+        triggered held just before. Events happen in their order, and each sees what those before it have done.
+        An event that triggers one before it has it happen in a further pass.
+        """
+        triggered, passes = self.triggered, 1
+        held, happened = dict(zip(triggered, held, strict=True)), jnp.bool_(False)
+        if triggered:
+            self, problem, y = _without_derivative((self, problem, y))
+            passes = 1 + len(triggered) if len(self.events) > 1 else 1
+        for _ in range(passes):
+            for i, event in enumerate(self.events):
+                now = due[i]
+                if i in held:
+                    now = now | (event.holds(problem, t, y) & ~held[i])
+                y = event.applied(now, problem, t, y)
+                if i in held:
+                    held[i] = event.holds(problem, t, y)
+                happened = happened | now
+            due = [jnp.bool_(False)] * len(self.events)
+        return y, happened
 
     @property
     def nodes(self) -> list[jax.Array | np.ndarray]:
@@ -124,6 +183,25 @@ class Schedule(eqx.Module):
             times = jnp.asarray(nodes, jnp.result_type(before))
             inside = inside | jnp.any((times > before) & (times <= after))
         return inside
+
+
+def _without_derivative(tree: PyTree) -> Any:
+    """The same numbers, of which no derivative may be taken."""
+    moving, rest = eqx.partition(tree, eqx.is_inexact_array)
+    return eqx.combine(_refusing(moving), rest)
+
+
+@jax.custom_jvp
+def _refusing(tree: PyTree) -> PyTree:
+    return tree
+
+
+@_refusing.defjvp
+def _refuse(primals, tangents):
+    raise ValueError(
+        "Event: its condition decides when it happens, and a derivative along the path does not see how that "
+        "time moves; use finite differences of paths with the same noise"
+    )
 
 
 class Stops(NamedTuple):
