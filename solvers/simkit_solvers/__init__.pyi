@@ -100,6 +100,7 @@ from .numerics.self_adjoint import self_adjoint as self_adjoint
 from .numerics.square_root import sqrt_positive as sqrt_positive
 from .problems.calculus import in_calculus as in_calculus
 from .problems.calendar import AbstractChange as AbstractChange
+from .problems.calendar import AbstractCondition as AbstractCondition
 from .problems.calendar import Event as Event
 from .problems.calendar import Schedule as Schedule
 from .problems.curve import AbstractTimeFunction as AbstractTimeFunction

@@ -39,7 +39,7 @@ class CurveSettings(Section):
 
 
 class EventSettings(Section):
-    """A change of the state: at given times (at, or every with first and last), or when a condition says so."""
+    """A change of the state: at given times (at, or every with first and last), or by a condition (when)."""
 
     at: Times | None = Field(
         None,

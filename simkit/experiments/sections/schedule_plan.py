@@ -54,6 +54,7 @@ class EventPlan:
 
     def bound(self, constants: Mapping[str, Any], own: Iterable[str], grid: AnyGrid) -> Event:
         """The event for other constants, of which the model has its `own`, on a grid."""
+
         def used(*expressions: Expression) -> dict[str, Any]:
             names = {name for each in expressions for name in each.names} - {*own}
             return {name: constants[name] for name in sorted(names) if name in constants}
@@ -116,7 +117,8 @@ def _check_condition(path: KeyPath, when: Expression, plan: ModelPlan, diagnosti
     elif not when.names & {*plan.variables}:
         variables = ", ".join(plan.variables)
         diagnostics.add(
-            path, f"{when.text} has no state variable ({variables}); for an event at given times use at or every"
+            path,
+            f"{when.text} has no state variable ({variables}); for an event at given times use at or every",
         )
 
 

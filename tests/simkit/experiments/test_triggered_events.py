@@ -1,0 +1,241 @@
+"""Events that a condition triggers, and events at given times that it allows."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import poisson
+
+import simkit
+from simkit import InputError, NumericalError
+
+BALL = {
+    "constants": {"h0": 1.0, "g": 9.81, "kept": 0.8},
+    "model": {"ode": {"h": "v", "v": "-g"}},
+    "initial": {"h": "h0", "v": 0.0},
+    "time": {"t1": 1.5, "rtol": 1e-9, "atol": 1e-9},
+    "precision": "float64",
+    "save": {"points": 30},
+    "events": {"bounce": {"when": "h < 0", "set": {"h": 0, "v": "-kept*v"}}},
+}
+HARVEST = {
+    "model": {"reactions": {"birth": {"equation": "0 -> X", "rate": "k"}}, "parameters": {"k": 10.0}},
+    "initial": {"X": 0},
+    "time": {"t1": 4.0},
+    "save": {"points": 4},
+    "ensemble": {"paths": 4000, "seed": 5, "devices": 1},
+    "events": {"harvest": {"when": "X >= 20", "set": {"X": 0}}},
+}
+DRIFT = {
+    "model": {"sde": {"x": {"drift": 1.0, "noise": {"W": "s"}}}, "parameters": {"s": 0.4}},
+    "initial": {"x": 0.0},
+    "time": {"t1": 4.0, "steps": 200},
+    "precision": "float64",
+    "ensemble": {"paths": 32, "seed": 2, "devices": 1},
+    "save": {"points": 200, "paths": "all"},
+}
+RESET = {"events": {"reset": {"when": "x > 1", "set": {"x": "x - 1"}}}}
+
+
+def bounces(t, h0, g, e):
+    """Height and velocity of a ball that loses the part 1 - e of its velocity whenever it hits the ground."""
+    fall = np.sqrt(2 * h0 / g)
+    if t <= fall:
+        return h0 - g * t * t / 2, -g * t
+    since, v = t - fall, e * g * fall
+    while since >= 2 * v / g:
+        since, v = since - 2 * v / g, e * v
+    return v * since - g * since * since / 2, v - g * since
+
+
+@pytest.mark.more
+@settings(max_examples=8, deadline=None)
+@given(h0=st.floats(0.3, 3.0), g=st.floats(5.0, 20.0), e=st.floats(0.8, 1.0))
+def test_a_ball_bounces_when_it_hits_the_ground(h0, g, e):
+    result = simkit.run(BALL | {"constants": {"h0": h0, "g": g, "kept": e}})
+    for t, h, v in zip(result["time"].values, result["h_mean"].values, result["v_mean"].values, strict=True):
+        exact = bounces(t, h0, g, e)
+        near = min(abs(exact[0]), 1.0)
+        if near > 1e-6:  # else rounding decides whether the ball has bounced
+            np.testing.assert_allclose([h, v], exact, atol=1e-7)
+
+
+@pytest.mark.more
+def test_a_thermostat_switches_at_its_temperatures():
+    thermostat = {
+        "model": {"ode": {"T": "15*on - 0.5*(T - 10)", "on": 0.0}},
+        "initial": {"T": 20.0, "on": 0.0},
+        "time": {"t1": 12.0, "rtol": 1e-9, "atol": 1e-9},
+        "precision": "float64",
+        "save": {"points": 500},
+        "events": {
+            "cold": {"when": "T < 18", "set": {"on": 1}},
+            "warm": {"when": "T > 21", "set": {"on": 0}},
+        },
+        "observe": {"first_on": "hitting_time(on > 0.5)"},
+    }
+    result = simkit.run(thermostat)
+    assert float(result["first_on_mean"]) == pytest.approx(2 * np.log(10 / 8), abs=1e-9)
+    temperature = result["T_mean"].values
+    assert temperature[20:].min() >= 18 - 1e-9
+    assert temperature.max() <= 21 + 1e-9
+    changes = np.flatnonzero(np.diff(result["on_mean"].values))
+    heating, cooling = 2 * np.log(22 / 19), 2 * np.log(11 / 8)
+    times = np.cumsum([2 * np.log(10 / 8), *[heating, cooling] * 20])
+    times = times[times < 12]
+    np.testing.assert_allclose(result["time"].values[changes], times, atol=12 / 500)
+
+
+SOLVERS = [
+    "DirectMethod",
+    *(pytest.param(name, marks=pytest.mark.more) for name in ("NextReaction", "CommonReactionPaths")),
+]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_counts_are_harvested_whenever_they_reach_a_number(solver):
+    """The counts are a Poisson process modulo 20, of which mean and variance are known."""
+    result = simkit.run(HARVEST | {"solver": solver, "observe": {"most": "max(X)", "low": "min(X)"}})
+    events = np.arange(400)
+    for row in range(1, 5):
+        chances = poisson.pmf(events, 10.0 * row)
+        mean = np.sum(chances * (events % 20))
+        variance = np.sum(chances * (events % 20 - mean) ** 2)
+        fourth = np.sum(chances * (events % 20 - mean) ** 4)
+        assert abs(float(result["X_mean"][row]) - mean) < 4.5 * np.sqrt(variance / 4000)
+        assert abs(float(result["X_variance"][row]) - variance) < 4.5 * np.sqrt((fourth - variance**2) / 4000)
+    # Extremes see both sides of an event.
+    assert float(result["most_max"]) == 20
+    assert float(result["low_min"]) == 0
+
+
+def test_counts_do_not_depend_on_chunks():
+    ways = [{"chunk": 256}, {"chunk": 4096, "devices": 2}]
+    means = [simkit.run(HARVEST | {"ensemble": HARVEST["ensemble"] | way})["X_mean"].values for way in ways]
+    assert np.array_equal(*means)
+
+
+@pytest.mark.more
+def test_a_stochastic_equation_is_checked_at_the_ends_of_steps():
+    """The same noise without events, set back by hand wherever it is above 1."""
+    plain, reset = (simkit.run(DRIFT | more)["x_path"].values for more in ({}, RESET))
+    expected, shift = plain.copy(), np.zeros(len(plain))
+    for k in range(plain.shape[1]):
+        expected[:, k] -= shift
+        above = expected[:, k] > 1
+        expected[above, k] -= 1
+        shift += above
+    assert shift.mean() >= 2
+    np.testing.assert_allclose(reset, expected, atol=1e-12)
+
+
+@pytest.mark.more
+def test_the_step_bias_sees_how_late_an_event_is():
+    """Without noise an event is late by up to a step, and the highest value is too high by as much."""
+    still = {
+        "model": DRIFT["model"] | {"parameters": {"s": 0.0}},
+        "save": {"points": 1},
+        "initial": {"x": 0.013},
+    }
+    result = simkit.run(DRIFT | RESET | still | {"observe": {"high": "max(x)"}})
+    assert 1 < float(result["high_mean"]) < 1 + 4 / 200
+    assert 0 < abs(float(result["high_bias"])) < 4 * 4 / 200
+
+
+@pytest.mark.more
+def test_a_condition_has_to_become_true():
+    """One that holds at first, or after its event, has to become false before."""
+    constant = {"model": {"sde": {"x": {"drift": 1.0}, "n": {"drift": 0.0, "noise": {"W": 0.0}}}}}
+    events = {"count": {"when": "x > 1 and x < 2 or x > 3", "set": {"n": "n + 1"}}}
+    run = DRIFT | constant | {"events": events, "initial": {"x": 1.5, "n": 0.0}}
+    rows = simkit.run(run)["n_path"].values[0]
+    assert rows[-1] == 1
+    assert rows[73] == 0
+
+
+@pytest.mark.more
+def test_an_event_that_triggers_one_above_it_has_it_happen_at_once():
+    model = {"sde": {"x": {"drift": 1.0, "noise": {"W": 0.0}}, "y": {"drift": 0.0}, "z": {"drift": 0.0}}}
+    events = {
+        "last": {"when": "y > 0.5", "set": {"z": "z + x"}},
+        "first": {"when": "x > 1", "set": {"y": 1}},
+    }
+    run = DRIFT | {"model": model, "initial": {"x": 0.0, "y": 0.0, "z": 0.0}, "events": events}
+    result = simkit.run(run)
+    y, z = (result[f"{name}_path"].values[0] for name in "yz")
+    assert np.array_equal(z > 0, y > 0)
+    assert z[-1] == pytest.approx(1.0, abs=0.021)
+
+
+GATED = {
+    "steps": (
+        DRIFT | {"events": {"cut": {"every": 0.5, "when": "x > 0.7", "set": {"x": "x - 1"}}}},
+        {"cut": {"every": 0.5, "set": {"x": "where(x > 0.7, x - 1, x)"}}},
+    ),
+    "tolerances": (
+        BALL | {"events": {"push": {"every": 0.25, "when": "v < -3", "set": {"v": "v + 5"}}}},
+        {"push": {"every": 0.25, "set": {"v": "where(v < -3, v + 5, v)"}}},
+    ),
+    "events": (
+        HARVEST | {"events": {"cut": {"every": 0.5, "when": "X > 5", "set": {"X": "X - 5"}}}},
+        {"cut": {"every": 0.5, "set": {"X": "where(X > 5, X - 5, X)"}}},
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "way", ["events", *(pytest.param(way, marks=pytest.mark.more) for way in ("steps", "tolerances"))]
+)
+def test_a_condition_allows_an_event_at_given_times(way):
+    with_condition, events = GATED[way]
+    first, second = simkit.run(with_condition), simkit.run(with_condition | {"events": events})
+    name = "X_mean" if way == "events" else "x_path" if way == "steps" else "v_mean"
+    assert np.array_equal(first[name], second[name])
+    plain = simkit.run({key: value for key, value in with_condition.items() if key != "events"})
+    assert not np.allclose(first[name], plain[name])
+
+
+@pytest.mark.more
+def test_a_ball_that_comes_to_rest_ends_the_run():
+    with pytest.raises(NumericalError, match="max_steps"):
+        simkit.run(BALL | {"time": BALL["time"] | {"t1": 10.0, "max_steps": 2000}})
+
+
+@pytest.mark.more
+def test_what_an_event_may_not_set_is_named():
+    wrong = {"harvest": {"when": "X >= 20", "set": {"X": "X/3"}}}
+    with pytest.raises(NumericalError, match="harvest takes X from 20 to 6.6"):
+        simkit.run(HARVEST | {"events": wrong})
+
+
+def test_events_at_other_times_on_each_path_are_not_counted_with_the_rows():
+    assert "X_events" not in simkit.run(HARVEST)
+
+
+WRONG = [
+    (BALL, {"when": "h"}, "events.bounce.when: must be a condition, such as h > 1, got h"),
+    (BALL, {"when": "t > 1"}, "has no state variable .h, v.; for an event at given times use at or every"),
+    (BALL, {"when": "q > 1"}, "events.bounce.when: unknown name 'q'"),
+    (BALL, {"when": "h < 0", "first": 1}, "events.bounce.first: has no effect without every"),
+    (BALL, {}, "give either at, the times, or every, the time between them, or when, a condition"),
+    (BALL, {"when": "h < 0", "at": 0.5, "every": 0.5}, "events.bounce.at: give either at"),
+    (
+        BALL | {"time": {"t1": 1.5, "steps": 60}},
+        {"when": "h < 0"},
+        "use time.rtol and time.atol .* every: 0.025",
+    ),
+]
+
+
+@pytest.mark.parametrize(("run", "event", "message"), WRONG)
+def test_what_is_wrong_with_a_condition_is_said(run, event, message):
+    with pytest.raises(InputError, match=message):
+        simkit.load(run | {"events": {"bounce": {"set": {"h": 0.0}, **event}}})
+
+
+def test_what_changes_between_events_triggers_none():
+    late = {"harvest": {"when": "X > 3*t", "set": {"X": 0}}}
+    with pytest.raises(InputError, match="t changes between the events of a network"):
+        simkit.load(HARVEST | {"events": late})
+    with pytest.raises(InputError, match="takes many at a time; use DirectMethod, .* such as every: 0.04"):
+        simkit.load(HARVEST | {"solver": "TauLeaping"})
