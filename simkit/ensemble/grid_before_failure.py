@@ -51,11 +51,10 @@ def _of_events(problem: Any, y: Any, t, near: float) -> str | None:
     schedule = schedule_of(problem)
     for event in () if schedule is None else schedule.events:
         if event.triggered:
-            wrong = next(
-                filter(None, (_set_by(event, problem, t, each) for each in _next(problem, y, t))), None
-            )
-            if wrong is not None:
-                return wrong
+            for counts in _next(problem, y, t):
+                wrong = _set_by(event, problem, t, counts)
+                if wrong is not None:
+                    return wrong
         elif np.any(np.abs(np.asarray(event.times) - float(t)) <= near):
             wrong = _set_by(event, problem, t, y)
             if wrong is not None:

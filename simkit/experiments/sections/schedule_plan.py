@@ -118,7 +118,7 @@ def _check_condition(path: KeyPath, when: Expression, plan: ModelPlan, diagnosti
         variables = ", ".join(plan.variables)
         diagnostics.add(
             path,
-            f"{when.text} has no state variable ({variables}); for an event at given times use at or every",
+            f"{when.text} has no state variable ({variables}); use at or every for given times",
         )
 
 
@@ -246,15 +246,15 @@ def _refuse_triggered(
     if isinstance(grid, JumpGrid) and when.names & {*moving}:
         raise SettingError(
             path,
-            f"{min(when.names & {*moving})} changes between the events of a network, after which the condition "
-            "is checked; use counts, constants and curves with interpolation: previous, "
+            f"{min(when.names & {*moving})} changes between the events of a network, and the condition is "
+            "checked after them; use counts, constants and curves with interpolation: previous, "
             + dates.format((t1 - t0) / 100),
         )
     if isinstance(grid, Grid) and not stochastic:
         raise SettingError(
             path,
-            "fixed steps of an ordinary equation do not find when a condition becomes true; use time.rtol and "
-            "time.atol in place of steps, " + dates.format(float(grid.dt)),
+            "fixed steps of an ordinary equation do not find when a condition becomes true; use time.rtol "
+            "and time.atol in place of steps, " + dates.format(float(grid.dt)),
         )
 
 

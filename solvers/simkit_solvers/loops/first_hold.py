@@ -46,9 +46,9 @@ class _Holding(NamedTuple):
 class Examined(diffrax.AbstractWrappedSolver):
     """A solver that finds the first accepted step in which each condition holds.
 
-    `conditions` gives booleans `(conditions,)` of a time since t0 and a state. The last ones, as many as there
-    are `triggers`, have to become true: one that holds at first has to become false before. The solution ends
-    behind the step in which one of them does.
+    `conditions` gives booleans `(conditions,)` of a time since t0 and a state. The last
+    `triggers` of them have to become true: one that holds at first has to become false before. The solution
+    ends behind the step in which one of them does.
     """
 
     solver: diffrax.AbstractSolver

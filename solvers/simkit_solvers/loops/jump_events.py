@@ -23,13 +23,14 @@ def after_triggered(jumps: Jumps, time: jax.Array, before: PyTree, y: PyTree) ->
 
     They are `y` itself where no event of the schedule is triggered.
     """
-    schedule = None if jumps.seen is None else schedule_of(jumps.seen)
-    if schedule is None or not schedule.triggered:
+    network = jumps.seen
+    schedule = None if network is None else schedule_of(network)
+    if network is None or schedule is None or not schedule.triggered:
         return y, jnp.bool_(True)
     t, real = jumps.t0 + time, in_real_numbers(y, time.dtype)
-    held = schedule.conditions(jumps.seen, t, in_real_numbers(before, time.dtype))
+    held = schedule.conditions(network, t, in_real_numbers(before, time.dtype))
     none = [jnp.bool_(False)] * len(schedule.events)
-    new, happened = schedule.after_events(none, held, jumps.seen, t, real)
+    new, happened = schedule.after_events(none, held, network, t, real)
     counts, sound = as_counts(new)
     # Where nothing happened the counts stay as they are: a real number may not hold them.
     return jax.tree.map(lambda a, b: jnp.where(happened & sound, a, b), counts, y), sound | ~happened

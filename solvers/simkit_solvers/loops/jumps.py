@@ -124,12 +124,12 @@ def _check_triggered(network: AbstractReactionNetwork, method: AbstractJumpMetho
         return
     if not method.exact:
         raise ValueError(
-            f"{type(method).__name__}: a condition that decides when an event happens is checked at each event, "
-            "not inside leaps; use DirectMethod, or give the event times"
+            f"{type(method).__name__}: a condition that decides when an event happens is checked after each "
+            "reaction, not inside leaps; use DirectMethod, or give the event times"
         )
     if directions:
         raise ValueError(
-            "directions: there is no score of paths with an event whose condition decides when it happens; use "
+            "directions: paths with an event whose condition decides when it happens have no score; use "
             "finite differences"
         )
 

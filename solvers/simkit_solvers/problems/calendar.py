@@ -64,7 +64,9 @@ class Event(eqx.Module):
 
     def holds(self, problem: AbstractODE, t: Scalar, y: PyTree) -> jax.Array:
         """Whether its condition holds, true where it has none."""
-        return jnp.bool_(True) if self.condition is None else jnp.asarray(self.condition(problem, t, y), bool)
+        if self.condition is None:
+            return jnp.bool_(True)
+        return jnp.asarray(self.condition(problem, jnp.asarray(t), y), bool)
 
     def on(self, grid: Grid) -> "Event":
         """The event with its times as steps of a grid.
@@ -133,22 +135,21 @@ class Schedule(eqx.Module):
         """The state after the events at one time, and whether any has happened.
 
         `due` says of each event whether it has to happen now; `held` whether the conditions of those that are
-        triggered held just before. Events happen in their order, and each sees what those before it have done.
-        An event that triggers one before it has it happen in a further pass.
+        triggered held just before. Events happen in their order, and each sees the state that those before it
+        have left. Where one triggers another before it, that one happens in a further pass.
         """
-        triggered, passes = self.triggered, 1
-        held, happened = dict(zip(triggered, held, strict=True)), jnp.bool_(False)
+        triggered, happened = self.triggered, jnp.bool_(False)
+        before = dict(zip(triggered, held, strict=True))
         if triggered:
             self, problem, y = _without_derivative((self, problem, y))
-            passes = 1 + len(triggered) if len(self.events) > 1 else 1
-        for _ in range(passes):
+        for _ in range(1 + len(triggered) if len(self.events) > 1 else 1):
             for i, event in enumerate(self.events):
                 now = due[i]
-                if i in held:
-                    now = now | (event.holds(problem, t, y) & ~held[i])
+                if i in before:
+                    now = now | (event.holds(problem, t, y) & ~before[i])
                 y = event.applied(now, problem, t, y)
-                if i in held:
-                    held[i] = event.holds(problem, t, y)
+                if i in before:
+                    before[i] = event.holds(problem, t, y)
                 happened = happened | now
             due = [jnp.bool_(False)] * len(self.events)
         return y, happened

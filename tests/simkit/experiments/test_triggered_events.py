@@ -86,10 +86,11 @@ def test_a_thermostat_switches_at_its_temperatures():
     np.testing.assert_allclose(result["time"].values[changes], times, atol=12 / 500)
 
 
-SOLVERS = [
-    "DirectMethod",
-    *(pytest.param(name, marks=pytest.mark.more) for name in ("NextReaction", "CommonReactionPaths")),
-]
+def more(*values):
+    return [pytest.param(value, marks=pytest.mark.more) for value in values]
+
+
+SOLVERS = ["DirectMethod", *more("NextReaction", "CommonReactionPaths")]
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -183,9 +184,7 @@ GATED = {
 }
 
 
-@pytest.mark.parametrize(
-    "way", ["events", *(pytest.param(way, marks=pytest.mark.more) for way in ("steps", "tolerances"))]
-)
+@pytest.mark.parametrize("way", ["events", *more("steps", "tolerances")])
 def test_a_condition_allows_an_event_at_given_times(way):
     with_condition, events = GATED[way]
     first, second = simkit.run(with_condition), simkit.run(with_condition | {"events": events})
@@ -204,7 +203,7 @@ def test_a_ball_that_comes_to_rest_ends_the_run():
 @pytest.mark.more
 def test_what_an_event_may_not_set_is_named():
     wrong = {"harvest": {"when": "X >= 20", "set": {"X": "X/3"}}}
-    with pytest.raises(NumericalError, match="harvest takes X from 20 to 6.6"):
+    with pytest.raises(NumericalError, match=r"harvest takes X from 20 to 6\.6"):
         simkit.run(HARVEST | {"events": wrong})
 
 
@@ -222,7 +221,7 @@ WRONG = [
     (
         BALL | {"time": {"t1": 1.5, "steps": 60}},
         {"when": "h < 0"},
-        "use time.rtol and time.atol .* every: 0.025",
+        "use time.rtol and time.atol .* 0.025",
     ),
 ]
 
@@ -237,5 +236,5 @@ def test_what_changes_between_events_triggers_none():
     late = {"harvest": {"when": "X > 3*t", "set": {"X": 0}}}
     with pytest.raises(InputError, match="t changes between the events of a network"):
         simkit.load(HARVEST | {"events": late})
-    with pytest.raises(InputError, match="takes many at a time; use DirectMethod, .* such as every: 0.04"):
+    with pytest.raises(InputError, match=r"takes many at a time; use DirectMethod, .* such as every: 0\.04"):
         simkit.load(HARVEST | {"solver": "TauLeaping"})
