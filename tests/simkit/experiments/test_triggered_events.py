@@ -213,7 +213,7 @@ def test_events_at_other_times_on_each_path_are_not_counted_with_the_rows():
 
 WRONG = [
     (BALL, {"when": "h"}, "events.bounce.when: must be a condition, such as h > 1, got h"),
-    (BALL, {"when": "t > 1"}, "has no state variable .h, v.; for an event at given times use at or every"),
+    (BALL, {"when": "t > 1"}, "has no state variable .h, v.; use at or every for given times"),
     (BALL, {"when": "q > 1"}, "events.bounce.when: unknown name 'q'"),
     (BALL, {"when": "h < 0", "first": 1}, "events.bounce.first: has no effect without every"),
     (BALL, {}, "give either at, the times, or every, the time between them, or when, a condition"),
