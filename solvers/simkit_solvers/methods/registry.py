@@ -41,13 +41,27 @@ from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
 from simkit_solvers.problems.terms import takes_halves
 
+
+
+class _Solvers(dict[str, SolverInfo]):
+    """Records by the names of their classes, by which the record of a solver is looked up."""
+
+    def __setitem__(self, name: str, info: SolverInfo) -> None:
+        if name != info.name:
+            raise ValueError(
+                f"SOLVERS[{name!r}]: a solver is known by the name of its class; rename the class {info.name}, "
+                f"or use SOLVERS[{info.name!r}]"
+            )
+        super().__setitem__(name, info)
+
+
 # Of all that is imported above.
-SOLVERS: dict[str, SolverInfo] = {
-    info.name: info
+SOLVERS: dict[str, SolverInfo] = _Solvers(
+    (info.name, info)
     for value in list(globals().values())
     for info in (value if isinstance(value, tuple) else (value,))
     if isinstance(info, SolverInfo)
-}
+)
 
 ELSEWHERE = {"rk4": "Tsit5", "rk45": "Dopri5", "ode45": "Dopri5", "lsoda": "Rodas5P", "bdf": "Rodas5P"}
 ELSEWHERE |= {"radau": "Rodas5P", "verlet": "Leapfrog", "velocityverlet": "Leapfrog"}
