@@ -29,7 +29,8 @@ FINER = 1e-2  # of the run's tolerances: those of the crossing in the step's int
 class Crossing(NamedTuple):
     """Where a condition was met: the `time`, the `state` then, and whether it `occurred` before the end.
 
-    If it did not, time and state are NaN and their derivatives 0, so that `jnp.where(occurred, …)` has one.
+    If it did not, time and state are NaN and their derivatives 0, so that `jnp.where(occurred, …)` has
+    one. `time` and `occurred` are scalars.
     """
 
     time: Scalar

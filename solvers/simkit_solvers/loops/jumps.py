@@ -47,6 +47,7 @@ class JumpRun(NamedTuple):
     the leaps that were too long. `reached` is the time at which it ended, `t1` unless it failed, and `status`
     why it did. `scores` has for each direction the derivative of the log likelihood of the path up to each
     saved time, like the rows. `watched` are the observer's accumulators there, if it has to see the path.
+    `steps`, `rejected`, `reached` and `status` are scalars.
     """
 
     counts: Any

@@ -36,7 +36,8 @@ class AbstractChange(eqx.Module):
 class Event(eqx.Module):
     """A change of the state at given times, in increasing order.
 
-    `steps` are the same times on a grid of `of` equal steps, where one is known (`on`).
+    `steps` are the same times on a grid of `of` equal steps, where one is known (`on`). `times` is an
+    array `(times,)`.
     """
 
     change: AbstractChange

@@ -51,7 +51,7 @@ class Curve(AbstractTimeFunction):
 
     $$d = \frac{3 (h_- + h_+)\,\delta_- \delta_+}{(2 h_+ + h_-)\,\delta_+ + (h_+ + 2 h_-)\,\delta_-},$$
 
-    and zero where these differ in sign. Times and values are arrays of floats, and differentiable.
+    and zero where these differ in sign. Times and values are arrays `(points,)` of floats, and differentiable.
     Raises `ValueError` unless there are as many times as values, two or more (one of `previous`), and the
     times increase, where they are no tracers.
     Reference: Fritsch & Butland (1984), A method for constructing local monotone piecewise cubic

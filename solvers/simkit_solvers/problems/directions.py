@@ -84,7 +84,10 @@ class WithTangents(NamedTuple):
 
 
 class DifferentiatedRows(NamedTuple):
-    """The rows of a path and, for each direction, their derivatives and the weight up to each row."""
+    """The rows of a path and, for each direction, their derivatives and the weight up to each row.
+
+    A weight is an array `(rows,)`.
+    """
 
     rows: dict[str, Any]
     changes: tuple[dict[str, Any], ...]

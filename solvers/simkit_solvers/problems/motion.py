@@ -31,6 +31,7 @@ class ParticleTotals(NamedTuple):
     `virial` is that of `PairTotals`, and `kinetic` the tensor $\sum_i m_i v_{i,a} v_{i,b}$, whose trace is
     twice the kinetic energy. `conserved` is what the exact dynamics of the method would keep constant: the
     energy, with a thermostat the energy less what that has given. `changes` are those of `PairTotals`.
+    `potential` and `conserved` are scalars, as is each component of a tensor.
     """
 
     potential: jax.Array

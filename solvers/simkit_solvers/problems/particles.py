@@ -13,7 +13,10 @@ from simkit_solvers.numerics.kernels import zeros
 
 
 class Vector(NamedTuple):
-    """A vector for each particle: one array a coordinate, the layout that vector units and GPUs want."""
+    """A vector for each particle: one array a coordinate, the layout that vector units and GPUs want.
+
+    Each is an array `(places,)`, and a scalar in a single vector such as the sides of a box.
+    """
 
     x: jax.Array
     y: jax.Array
@@ -133,7 +136,10 @@ class Particles(eqx.Module):
 
 
 class Tensor(NamedTuple):
-    """A symmetric tensor, in LAMMPS's order of its components."""
+    """A symmetric tensor, in LAMMPS's order of its components.
+
+    Each component is a scalar, or an array of any shape for several tensors.
+    """
 
     xx: jax.Array
     yy: jax.Array
@@ -153,6 +159,7 @@ class PairTotals(NamedTuple):
     `energy` is the potential energy and `virial` $W_{ab} = \sum_{i<j} r_{ij,a} f_{ij,b}$, with
     $r_{ij} = x_i - x_j$ and the force $f_{ij}$ on i: positive where particles repel each other. `changes` are
     the same along changes of the parameters, with an axis of these in front, where a run asks for them.
+    Without it, `energy` and each component of `virial` are scalars.
     """
 
     energy: jax.Array
@@ -161,7 +168,10 @@ class PairTotals(NamedTuple):
 
 
 class Course(NamedTuple):
-    """How particles move at present, which says for a time `lasts` where they are going."""
+    """How particles move at present, which says for a time `lasts` where they are going.
+
+    `lasts` is a scalar; each component of the vectors is an array `(places,)`.
+    """
 
     velocity: Vector
     acceleration: Vector

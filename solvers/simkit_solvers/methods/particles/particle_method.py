@@ -22,7 +22,10 @@ Ensemble = Literal["NVE", "NVT", "configurations", "none"]
 
 
 class ParticleStep(eqx.Module):
-    """One step: its number, the time at its start, its length, the units and the random numbers."""
+    """One step: its number, the time at its start, its length, the units and the random numbers.
+
+    `t` and `dt` are scalars.
+    """
 
     number: Int[Array, ""]
     t: jax.Array
