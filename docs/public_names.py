@@ -123,9 +123,7 @@ def public_names(module: ModuleType) -> dict[str, str]:
     for node in ast.parse((stub if stub.exists() else file).read_text("utf-8")).body:
         if isinstance(node, ast.ImportFrom):
             origin = (node.module or "").removeprefix(f"{module.__name__}.")
-            names |= {
-                alias.name: origin or alias.name for alias in node.names if alias.asname == alias.name
-            }
+            names |= {alias.name: origin or alias.name for alias in node.names if alias.asname == alias.name}
         elif isinstance(node, ast.AnnAssign | ast.FunctionDef):
             name = node.target.id if isinstance(node, ast.AnnAssign) else node.name
             names[name] = "__init__"

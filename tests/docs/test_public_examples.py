@@ -70,4 +70,4 @@ def test_arrays_are_said_with_their_shapes(key):
 def test_an_example_is_short():
     for key, thing in THINGS.items():
         example = documentation(key[1], thing)[1]
-        assert len(example.splitlines()) <= 20, ids(key)
+        assert len(example.splitlines()) <= 25, ids(key)
