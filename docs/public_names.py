@@ -71,7 +71,10 @@ True""",
 >>> def growth(rate: Scalar, t: Scalar) -> Scalar:
 ...     return rate * t""",
 }
-TITLE = "# {package}\n\n{about}\n\n`from {package} import …` is the only supported way to import these names."
+TITLE = (
+    "# {package}\n\n{about}\n\n`from {package} import …` is the only supported way to import these names. "
+    "`help()` shows the same in a session, with an example for each."
+)
 
 
 def interface_pages() -> dict[str, str]:
@@ -104,14 +107,14 @@ def package_page(package: str) -> str:
 def by_theme(module: ModuleType) -> dict[str, list[str]]:
     """The public names of a package below the headings of its page."""
     themes = THEMES[module.__name__]
-    found: dict[str, list[str]] = {theme: [] for theme in themes}
+    places = [(place, theme) for theme, places in themes.items() for place in places]
+    names: dict[tuple[str, str], list[str]] = {each: [] for each in places}
     for name, origin in public_names(module).items():
-        places = [(place, theme) for theme, places in themes.items() for place in places]
-        fitting = [(len(place), theme) for place, theme in places if f"{origin}.".startswith(f"{place}.")]
+        fitting = [each for each in places if f"{origin}.".startswith(f"{each[0]}.")]
         if not fitting:
             raise ValueError(f"docs/themes.py: no theme for {module.__name__}.{name}, of {origin}")
-        found[max(fitting)[1]].append(name)
-    return found
+        names[max(fitting, key=lambda each: len(each[0]))].append(name)
+    return {theme: [name for each in places if each[1] == theme for name in names[each]] for theme in themes}
 
 
 def public_names(module: ModuleType) -> dict[str, str]:

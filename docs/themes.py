@@ -1,6 +1,8 @@
 """The headings of the pages about the Python interface: which modules of a package belong below which."""
 
-THEMES = {  # package: theme: its modules, relative to the package; the longest that fits counts
+MOLECULES = "Molecular dynamics: particles"
+SYSTEMS = "Molecular dynamics: systems"
+THEMES = {  # package: theme: its modules, relative to the package, in order; the longest that fits counts
     "simkit": {
         "Run experiments": ("api", "experiments", "studies.experiments", "md.single_point"),
         "Results and pictures": ("results", "pictures"),
@@ -19,7 +21,16 @@ THEMES = {  # package: theme: its modules, relative to the package; the longest 
     },
     "simkit.studies": {"Studies of functions": ("api",), "Studies of experiments": ("experiments", "plan")},
     "simkit_solvers": {
-        "Equations": ("problems", "numerics.scalar"),
+        "Equations": (
+            "problems.problem",
+            "problems.hamiltonian",
+            "problems.langevin",
+            "problems.jump_diffusion",
+            "problems.marks",
+            "problems.reaction_network",
+            "problems",
+            "numerics.scalar",
+        ),
         "Parameters that change with time, and events": (
             "problems.calendar",
             "problems.curve",
@@ -27,15 +38,15 @@ THEMES = {  # package: theme: its modules, relative to the package; the longest 
         ),
         "Grids of time": ("grids",),
         "Runs of one path": ("loops", "problems.observe"),
-        "Solvers": ("methods",),
+        "Solvers": ("methods.registry", "methods"),
         "Derivatives of runs": ("derivatives", "problems.directions", "loops.reverse_pass"),
         "Random numbers": ("random",),
         "Fixed points and roots": ("roots",),
-        "Particles": ("problems.particles", "problems.motion"),
-        "Methods of molecular dynamics": ("methods.particles",),
-        "Runs of particles": (
-            "loops.two_level",
+        MOLECULES: ("problems.particles", "problems.motion"),
+        "Molecular dynamics: methods": ("methods.particles",),
+        "Molecular dynamics: runs": (
             "loops.simulate_particles",
+            "loops.two_level",
             "loops.minimise_particles",
             "loops.scheduled_steps",
             "problems.particle_observer",
@@ -44,6 +55,7 @@ THEMES = {  # package: theme: its modules, relative to the package; the longest 
         "Functions for models and programs": ("numerics",),
     },
     "simkit_physics": {
+        "All models": ("__init__", "sized"),
         "Models of finance": ("finance",),
         "Models of biology": ("biology",),
         "Models of chemistry": ("chemistry",),
@@ -51,20 +63,35 @@ THEMES = {  # package: theme: its modules, relative to the package; the longest 
         "Models of mechanics": ("mechanics",),
         "Models of nonlinear dynamics": ("nonlinear",),
         "Models of statistical physics": ("statistical",),
-        "All models": ("__init__", "sized"),
-        "Systems of particles": (
+        SYSTEMS: (
             "particles.boxes",
             "particles.configurations",
             "particles.random_positions",
         ),
-        "Pair potentials": ("particles.potentials",),
-        "Truncations and tails": ("particles.potentials.truncation",),
-        "Mixtures": ("particles.potentials.mixing",),
-        "Forces": ("particles", "pairs"),
-        "Temperature and pressure": ("particles.thermodynamics", "particles.fluctuations"),
-        "Structure": ("particles.radial_distribution", "particles.structure_factor"),
-        "Diffusion": ("particles.displacement",),
-        "Systems of units": ("particles.units",),
+        "Molecular dynamics: pair potentials": ("particles.potentials",),
+        "Molecular dynamics: truncations and tails": ("particles.potentials.truncation",),
+        "Molecular dynamics: mixtures": ("particles.potentials.mixing",),
+        "Molecular dynamics: forces": ("particles.choice", "particles", "pairs"),
+        "Molecular dynamics: temperature, pressure, fluctuations": (
+            "particles.thermodynamics",
+            "particles.fluctuations",
+        ),
+        "Molecular dynamics: structure": ("particles.radial_distribution", "particles.structure_factor"),
+        "Molecular dynamics: diffusion": ("particles.displacement",),
+        "Molecular dynamics: units": ("particles.units",),
     },
 }
-INTRODUCTIONS: dict[tuple[str, str], str] = {}
+INTRODUCTIONS = {  # (package, theme): what is said below the heading
+    ("simkit", "Run experiments"): """\
+`source` is a file or a dictionary of the same shape: all [keys](../yaml.md), also of molecular dynamics.""",
+    ("simkit_solvers", MOLECULES): """\
+Molecular dynamics in Python takes particles and forces, which
+[simkit_physics](physics.md#molecular-dynamics-systems) makes, a [method](#molecular-dynamics-methods) and a
+[run](#molecular-dynamics-runs). `simkit.run` does all this from a file:
+[guide](../../guides/molecular_dynamics.md).""",
+    ("simkit_physics", SYSTEMS): """\
+In the order of the work: a box with particles, a pair potential and its truncation, forces, what is measured.
+[simkit_solvers](solvers.md#molecular-dynamics-particles) has the particles themselves,
+[methods](solvers.md#molecular-dynamics-methods) and [runs](solvers.md#molecular-dynamics-runs). The example
+of [`simulate_particles`](solvers.md#simulate_particles) has a whole run.""",
+}
