@@ -23,8 +23,7 @@ SOMETIMES = tuple(
 
 def one_variant(dataset: "xr.Dataset", name: str) -> "xr.Dataset":
     """A variant's own dataset out of one of several, with the labels and attributes of a run by itself."""
-    along = [key for key, each in dataset.coords.items() if key != VARIANT and each.dims == (VARIANT,)]
-    own = dataset.drop_vars(along).sel({VARIANT: name}, drop=True)
+    own = dataset.sel({VARIANT: name}, drop=True)
     for axis in dataset.attrs.get(AXES, "").split():
         own = own.dropna(axis, how="all", subset=[key for key, each in own.items() if axis in each.dims])
     attributes = {k: v for k, v in dataset.attrs.items() if k not in ("variant_attributes", AXES)}
