@@ -38,7 +38,7 @@ VALUES = {  # what has no docstring of its own
     "POTENTIALS": """Pair potentials made of numbers, by class name. Add your own class here for use in YAML.
 
 >>> from simkit_physics import POTENTIALS
->>> POTENTIALS["Morse"](D=1.0, a=2.0, r0=1.0).energy(1.0)  # at r = 1, the minimum
+>>> float(POTENTIALS["Morse"](D=1.0, a=2.0, r0=1.0).energy(1.0))  # at r = 1, the minimum
 -1.0""",
     "TRUNCATIONS": """Truncations of pair potentials, by their names in YAML.
 
