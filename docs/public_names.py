@@ -4,6 +4,7 @@ import ast
 import dataclasses
 import importlib
 import inspect
+import re
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from types import ModuleType
 from simkit_physics import MODELS
 from simkit_solvers import SOLVERS
 from tables import linked, table
+from themes import INTRODUCTIONS, THEMES
 
 from simkit.cli import opening
 
@@ -23,17 +25,56 @@ PACKAGES = {  # package: name of its page
     "simkit_physics": "physics",
 }
 VALUES = {  # what has no docstring of its own
-    "__version__": "The version, a text.",
-    "CLOSED_FORMS": "Closed forms by name ([list](../expressions.md)), functions of numbers or arrays.",
-    "POTENTIALS": "Pair potentials made of numbers, by class name. Add your own class here for use in YAML.",
-    "TRUNCATIONS": "Truncations of pair potentials, by their names in YAML.",
-    "UNITS": "Systems of units by name: `lj`, `metal`, `real` and `si`.",
-    "MODELS": "Models by class name. Add your own class here to use it in experiments.",
-    "PARTICLE_METHODS": "Methods of molecular dynamics by their names in YAML; their fields are the options.",
-    "SOLVERS": "Solvers by class name, each a `SolverInfo`. Add your own here to use it in experiments.",
-    "Scalar": "Type of one number of one path: a `float` or an array without dimensions.",
+    "__version__": """The version, a text.
+
+>>> import simkit
+>>> simkit.__version__.count(".")
+2""",
+    "CLOSED_FORMS": """Closed forms by name ([list](../expressions.md)), functions of numbers or arrays.
+
+>>> from simkit import CLOSED_FORMS
+>>> round(float(CLOSED_FORMS["black_scholes_call"](S=100.0, K=100.0, r=0.05, sigma=0.2, T=1.0)), 2)
+10.45""",
+    "POTENTIALS": """Pair potentials made of numbers, by class name. Add your own class here for use in YAML.
+
+>>> from simkit_physics import POTENTIALS
+>>> float(POTENTIALS["Morse"](D=1.0, a=2.0, r0=1.0).energy(1.0))  # at r = 1, the minimum
+-1.0""",
+    "TRUNCATIONS": """Truncations of pair potentials, by their names in YAML.
+
+>>> from simkit_physics import TRUNCATIONS
+>>> TRUNCATIONS["shifted_force"].__name__
+'ShiftedForce'""",
+    "UNITS": """Systems of units by name: `lj`, `metal`, `real` and `si`.
+
+>>> from simkit_physics import UNITS
+>>> UNITS["metal"].label("energy/length")
+'eV/Å'""",
+    "MODELS": """Models by class name. Add your own class here to use it in experiments.
+
+>>> from simkit_physics import MODELS
+>>> MODELS["GBM"](mu=0.05, sigma=0.2)
+GBM(mu=0.05, sigma=0.2)""",
+    "PARTICLE_METHODS": """Methods of molecular dynamics by their names in YAML; their fields are the options.
+
+>>> from simkit_solvers import PARTICLE_METHODS
+>>> PARTICLE_METHODS["VelocityVerlet"].ensemble
+'NVE'""",
+    "SOLVERS": """Solvers by class name, each a `SolverInfo`. Add your own here to use it in experiments.
+
+>>> from simkit_solvers import SOLVERS
+>>> SOLVERS["Milstein"].strong.general is None  # refused: it needs commutative noise
+True""",
+    "Scalar": """Type of one number of one path: a `float` or an array without dimensions.
+
+>>> from simkit_solvers import Scalar
+>>> def growth(rate: Scalar, t: Scalar) -> Scalar:
+...     return rate * t""",
 }
-TITLE = "# {package}\n\n{about}\n\n`from {package} import …` is the only supported way to import these names."
+TITLE = (
+    "# {package}\n\n{about}\n\n`from {package} import …` is the only supported way to import these names. "
+    "`help()` shows the same in a session, with an example for each."
+)
 
 
 def interface_pages() -> dict[str, str]:
@@ -51,23 +92,73 @@ def package_page(package: str) -> str:
     """The public names of one package, in the order of the rooms that define them."""
     module = importlib.import_module(package)
     parts = [TITLE.format(package=package, about=linked(inspect.getdoc(module) or ""))]
-    for name in public_names(module):
-        parts.append(f"## {name}")
-        parts += list(_entry(name, getattr(module, name)))
-    return "\n\n".join(parts) + "\n"
+    themes = by_theme(module)
+    anchors = _anchors([each for theme, names in themes.items() for each in (theme, *names)])
+    for theme, names in themes.items():
+        parts += [f"## {theme}", INTRODUCTIONS.get((package, theme), "")]
+        rows = [(f"[`{name}`](#{anchors[name]})", _first_sentence(name, module)) for name in names]
+        parts.append(table(("name", "what"), rows))
+        for name in names:
+            parts.append(f"### `{name}`")
+            parts += list(_entry(name, getattr(module, name)))
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def public_names(module: ModuleType) -> list[str]:
-    """What a package exports: names that its stub, or its `__init__`, imports as themselves or defines."""
+def by_theme(module: ModuleType) -> dict[str, list[str]]:
+    """The public names of a package below the headings of its page."""
+    themes = THEMES[module.__name__]
+    places = [(place, theme) for theme, places in themes.items() for place in places]
+    names: dict[tuple[str, str], list[str]] = {each: [] for each in places}
+    for name, origin in public_names(module).items():
+        fitting = [each for each in places if f"{origin}.".startswith(f"{each[0]}.")]
+        if not fitting:
+            raise ValueError(f"docs/themes.py: no theme for {module.__name__}.{name}, of {origin}")
+        names[max(fitting, key=lambda each: len(each[0]))].append(name)
+    return {theme: [name for each in places if each[1] == theme for name in names[each]] for theme in themes}
+
+
+def public_names(module: ModuleType) -> dict[str, str]:
+    """What a package exports, and the module of each: names that its stub, or its `__init__`, imports as
+    themselves or defines; modules are relative to the package."""
     file = Path(str(module.__file__))
     stub = file.with_suffix(".pyi")
-    names: list[str] = []
+    names: dict[str, str] = {}
     for node in ast.parse((stub if stub.exists() else file).read_text("utf-8")).body:
         if isinstance(node, ast.ImportFrom):
-            names += [alias.name for alias in node.names if alias.asname == alias.name]
+            origin = (node.module or "").removeprefix(f"{module.__name__}.")
+            names |= {alias.name: origin or alias.name for alias in node.names if alias.asname == alias.name}
         elif isinstance(node, ast.AnnAssign | ast.FunctionDef):
-            names.append(node.target.id if isinstance(node, ast.AnnAssign) else node.name)
+            name = node.target.id if isinstance(node, ast.AnnAssign) else node.name
+            names[name] = "__init__"
     return names
+
+
+def documentation(name: str, thing: object) -> tuple[str, str]:
+    """What is said of a public name, and its example in the form of doctest."""
+    text = VALUES.get(name) or inspect.getdoc(thing) or ""
+    about, mark, example = text.partition("\n\n>>> ")
+    return about, mark.lstrip("\n") + example
+
+
+def has_page(name: str, thing: object) -> str | None:
+    """The folder of the page of a model or solver, which has an example."""
+    if MODELS.get(name) is thing:
+        return "models"
+    return "solvers" if name in SOLVERS and SOLVERS[name].cls is thing else None
+
+
+def _first_sentence(name: str, module: ModuleType) -> str:
+    return opening(documentation(name, getattr(module, name))[0])
+
+
+def _anchors(headings: list[str]) -> dict[str, str]:
+    """The anchor that MyST gives each heading of a page, after that of its title."""
+    anchors: dict[str, str] = {}
+    for heading in headings:
+        slug = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        same = sum(re.sub(r"-\d+$", "", other) == slug for other in anchors.values())
+        anchors[heading] = f"{slug}-{same}" if same else slug
+    return anchors
 
 
 def _about(package: str) -> str:
@@ -76,19 +167,18 @@ def _about(package: str) -> str:
 
 def _entry(name: str, thing: object) -> Iterator[str]:
     """Signature and docstring; of a model or solver, which has a page, the first sentence and a link."""
-    if name in VALUES:
-        yield VALUES[name]
-        return
+    about, example = documentation(name, thing)
     if isinstance(thing, ModuleType):
         yield f"{opening(inspect.getdoc(thing) or '')}. [Its names]({PACKAGES[thing.__name__]}.md)."
         return
-    assert callable(thing)
-    yield f"```text\n{signature(name, thing)}\n```"
-    folder = "models" if MODELS.get(name) is thing else "solvers" if _is_solver(name, thing) else None
-    if folder:
-        yield f"{opening(inspect.getdoc(thing) or '')}. [More](../{folder}/{name}.md)."
+    if name not in VALUES:
+        yield f"```text\n{signature(name, thing)}\n```"
+    if folder := has_page(name, thing):
+        yield f"{opening(about)}. [More, with an example](../{folder}/{name}.md)."
         return
-    yield linked(inspect.getdoc(thing) or "")
+    yield linked(about)
+    if example:
+        yield f"```pycon\n{example}\n```"
     if isinstance(thing, type):
         rows = [
             (f"`{' '.join(signature(key, method).split())}`", opening(inspect.getdoc(method) or ""))
@@ -96,10 +186,6 @@ def _entry(name: str, thing: object) -> Iterator[str]:
         ]
         if rows:
             yield table(("method", "what"), rows)
-
-
-def _is_solver(name: str, thing: object) -> bool:
-    return name in SOLVERS and SOLVERS[name].cls is thing
 
 
 def _methods(cls: type) -> Iterator[tuple[str, object]]:

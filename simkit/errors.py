@@ -19,6 +19,18 @@ class InputError(SimkitError, ValueError):
 
     `problems` has one line for each error, such as `gbm.yaml:6:10: model.sigma: must be > 0`; the message
     has all of them.
+
+    >>> import simkit
+    >>> experiment = {
+    ...     "model": {"type": "GBM", "mu": 0.05, "sigma": -0.2},
+    ...     "initial": {"S": 100.0},
+    ...     "time": {"t1": 1.0, "steps": 10},
+    ... }
+    >>> try:
+    ...     simkit.load(experiment)
+    ... except simkit.InputError as error:
+    ...     print(error.problems)
+    ['model.sigma: must be >= 0, got -0.2']
     """
 
     exit_code = 2
@@ -33,19 +45,46 @@ class InputError(SimkitError, ValueError):
 
 
 class NumericalError(SimkitError, RuntimeError):
-    """A path became NaN or infinite, or an iteration did not converge."""
+    """A path became NaN or infinite, or an iteration did not converge.
+
+    >>> import simkit
+    >>> experiment = {
+    ...     "model": {"ode": {"x": "x**2"}},
+    ...     "initial": {"x": 1.0},
+    ...     "solver": "Euler",
+    ...     "time": {"t1": 9.0, "steps": 99},
+    ... }
+    >>> try:
+    ...     simkit.run(experiment)
+    ... except simkit.NumericalError as error:
+    ...     print(str(error).partition(". ")[0])
+    path 0: x = inf at t = 2.09091 (step 23 of 99)
+    """
 
     exit_code = 3
 
 
 class OutputError(SimkitError, OSError):
-    """A file could not be read or written. An existing file is unchanged."""
+    """A file could not be read or written. An existing file is unchanged.
+
+    >>> import simkit
+    >>> try:
+    ...     simkit.read_dataset("missing.zarr")
+    ... except simkit.OutputError as error:
+    ...     print(error)
+    missing.zarr: no such file; it is looked for in the working directory
+    """
 
     exit_code = 4
 
 
 class OutOfMemoryError(SimkitError, MemoryError):
-    """A run needs more memory than this process may take."""
+    """A run needs more memory than this process may take.
+
+    >>> import simkit
+    >>> issubclass(simkit.OutOfMemoryError, MemoryError)
+    True
+    """
 
     exit_code = 4
 
@@ -55,4 +94,10 @@ class MissingFileError(OutputError, FileNotFoundError):
 
 
 class UnresolvedWarning(UserWarning):
-    """The steps are so long that a mean or a derivative is no larger than its step bias: it is no result."""
+    """The steps are so long that a mean or a derivative is no larger than its step bias: it is no result.
+
+    >>> import warnings
+    >>> import simkit
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", simkit.UnresolvedWarning)  # stop at such a mean
+    """

@@ -22,6 +22,19 @@ def save_picture(dataset: "xr.Dataset", path: str | Path) -> None:
     """Draw into a file whose suffix sets the format.
 
     Raises `InputError` for an unknown ending, `OutputError` when it cannot be written.
+
+    >>> import pathlib, tempfile
+    >>> import simkit
+    >>> experiment = {
+    ...     "model": {"type": "HarmonicOscillator", "m": 1.0, "k": 1.0},
+    ...     "initial": {"q": 1.0, "p": 0.0},
+    ...     "time": {"t1": 6.0, "steps": 60},
+    ... }
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "oscillator.png"
+    ...     simkit.save_picture(simkit.run(experiment), file)
+    ...     file.exists()
+    True
     """
     path = Path(path)
     if path.suffix not in KINDS:
@@ -52,6 +65,18 @@ def plot_dataset(
     "density" and "ecdf" at the end, from the histogram; "autocorrelation" of the stored paths. `log` names
     the logarithmic axes. `colors` are those of the variants. `figsize` is in inches. Raises `InputError` for
     what is no dataset of simkit, and for a name or kind that it does not have.
+
+    >>> import simkit
+    >>> experiment = {
+    ...     "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
+    ...     "initial": {"S": 100.0},
+    ...     "solver": "ExactSampling",
+    ...     "time": {"t1": 1.0, "steps": 10},
+    ...     "ensemble": {"paths": 1000},
+    ... }
+    >>> figure = simkit.plot_dataset(simkit.run(experiment), "S", kind="mean")
+    >>> figure.axes[0].get_xlabel()
+    'time'
     """
     checked(dataset)
     with complaining():

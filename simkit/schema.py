@@ -13,6 +13,11 @@ def experiment_schema() -> dict[str, Any]:
     """JSON Schema (2020-12) of the YAML file: every key with type, description, default and examples.
 
     Models and solvers are listed by name, parameters with unit and admissible range.
+
+    >>> import simkit
+    >>> schema = simkit.experiment_schema()
+    >>> sorted(schema["required"])
+    ['initial', 'model', 'time']
     """
     from simkit_physics import MODELS
     from simkit_solvers.methods.registry import SOLVERS  # brings in diffrax, which takes seconds
@@ -58,7 +63,12 @@ def file_schema() -> dict[str, Any]:
 
 
 def particle_schema() -> dict[str, Any]:
-    """JSON Schema of an experiment of molecular dynamics; potentials and methods are listed by name."""
+    """JSON Schema of an experiment of molecular dynamics; potentials and methods are listed by name.
+
+    >>> import simkit
+    >>> sorted(simkit.particle_schema()["required"])
+    ['potential', 'system', 'time']
+    """
     from simkit_physics.particles.potentials import POTENTIALS
     from simkit_solvers.methods.particles.particle_methods import PARTICLE_METHODS
     from simkit_solvers.problems.problem import parameters_of

@@ -132,7 +132,12 @@ MODELS: dict[str, type[AbstractODE]] = {
 
 
 def models_by_field() -> dict[str, dict[str, type[AbstractODE]]]:
-    """The models by the field that their folder is for, as its docstring names it; `your own` for others."""
+    """The models by the field that their folder is for, as its docstring names it; `your own` for others.
+
+    >>> from simkit_physics import models_by_field
+    >>> sorted(models_by_field()["finance"])[:3]
+    ['Bates', 'CEV', 'CIR']
+    """
     fields: dict[str, dict[str, type[AbstractODE]]] = {}
     for name, model in MODELS.items():
         package, _, rest = model.__module__.partition(".")

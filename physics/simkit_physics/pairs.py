@@ -18,14 +18,31 @@ from simkit_solvers import self_adjoint
 
 
 class PairInputs(NamedTuple):
-    """All that a pair sum depends on except the positions."""
+    """All that a pair sum depends on except the positions.
+
+    `box` `(dimensions,)` has the sides of a periodic box, or is None.
+
+    >>> from simkit_physics import PairInputs
+    >>> PairInputs(args={"A": 1.0}, box=None)
+    PairInputs(args={'A': 1.0}, box=None)
+    """
 
     args: Any
     box: jax.Array | None
 
 
 class PairSum(eqx.Module):
-    """The sums over a list of neighbours, as programs."""
+    """The sums over a list of neighbours, as programs.
+
+    `neighbours` are whole numbers `(most, particles)`, as for `pair_forces`.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_physics import PairInputs, PairSum
+    >>> pair = PairSum(jnp.array([[1, 0]]), lambda r2, A: A * (r2 - 4.0) ** 2, cutoff=2.0)
+    >>> positions = jnp.array([[0.0, 1.0]])
+    >>> float(pair.energy(positions, PairInputs(args=1.0, box=None)))
+    9.0
+    """
 
     neighbours: jax.Array
     potential: Callable = eqx.field(static=True)
@@ -79,7 +96,16 @@ def pair_energy(
     cutoff: float,
     box: Float[ArrayLike, " dimensions"] | None = None,
 ) -> Float[Array, ""]:
-    """The energy of all pairs nearer than `cutoff`, a scalar; all else is as for `pair_forces`."""
+    """The energy of all pairs nearer than `cutoff`, a scalar; all else is as for `pair_forces`.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_physics import pair_energy
+    >>> def potential(r2, A):
+    ...     return A * (4.0 - r2) ** 2
+    >>> positions = jnp.array([[0.0, 1.0], [0.0, 0.0]])  # two particles in the plane
+    >>> float(pair_energy(potential, positions, jnp.array([[1, 0]]), 1.0, cutoff=2.0))
+    9.0
+    """
     return _energy(*_checked(potential, positions, neighbours, args, cutoff, box))
 
 
@@ -103,6 +129,14 @@ def pair_forces(
     must name all pairs nearer than `cutoff`, where the potential should end smoothly.
 
     Raises `ValueError` for arrays of other shapes.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_physics import pair_forces
+    >>> def potential(r2, A):
+    ...     return A * (4.0 - r2) ** 2
+    >>> positions = jnp.array([[0.0, 1.0], [0.0, 0.0]])  # two particles in the plane
+    >>> pair_forces(potential, positions, jnp.array([[1, 0]]), 1.0, cutoff=2.0).tolist()
+    [[-12.0, 12.0], [0.0, 0.0]]
     """
     return _forces(*_checked(potential, positions, neighbours, args, cutoff, box))
 

@@ -34,7 +34,12 @@ class AbstractSized(eqx.Module):
 
 
 def is_sized(model: type) -> bool:
-    """Whether a model's number of parts may be chosen."""
+    """Whether a model's number of parts may be chosen.
+
+    >>> from simkit_physics import GBM, Lorenz96, is_sized
+    >>> is_sized(Lorenz96), is_sized(GBM)
+    (True, False)
+    """
     return issubclass(model, AbstractSized)
 
 

@@ -30,6 +30,19 @@ def load(source: str | os.PathLike | Mapping[str, Any], overrides: Overrides = (
     traced ones too; constants defined by others follow them. Besides constants, all that `simulation.targets`
     names can be given: a parameter as `model.sigma`, an initial value as `initial.S`, an end of time as
     `time.t1`. `simulation.bind({"r": value}, {"model.mu": 0.01})` adds to what the constants give the second.
+
+    >>> import simkit
+    >>> simulation = simkit.load({
+    ...     "constants": {"r": 0.05},
+    ...     "model": {"type": "GBM", "mu": "r", "sigma": 0.2},
+    ...     "initial": {"S": 100.0},
+    ...     "time": {"t1": 1.0, "steps": 50},
+    ...     "ensemble": {"paths": 1000},
+    ... })
+    >>> simulation.paths, simulation.grid.steps
+    (1000, 50)
+    >>> simulation.bind({"r": 0.1})[0]
+    GBM(mu=0.1, sigma=0.2)
     """
     document = opened(source, overrides)
     if VARIANTS in document.data:

@@ -20,6 +20,16 @@ class SinglePoint(NamedTuple):
     `energy` is the potential energy of the whole system. `pressure` has the components xx, yy, zz, xy, xz
     and yz, with the motion of particles if the experiment gives them velocities, and with its mean if the
     solver is `BrownianDynamics`; it is `None` in free space. `forces` are in the order of the positions.
+
+    >>> import simkit
+    >>> fluid = {
+    ...     "system": {"lattice": {"type": "fcc", "cells": 3, "density": 0.85}},
+    ...     "potential": {"type": "LennardJones", "epsilon": 1.0, "sigma": 1.0, "cutoff": 2.0},
+    ...     "time": {"steps": 1, "dt": 0.001},
+    ... }
+    >>> point = simkit.single_point(fluid)
+    >>> point.forces.shape, point.pressure.shape
+    ((108, 3), (6,))
     """
 
     energy: float
@@ -39,6 +49,19 @@ def single_point(
     With `positions`, at these: they are in the order of the particles of the experiment, and wrapped into its
     box. `variant` names one of an experiment that has several. Nothing is written. Raises `InputError` that
     lists every error, also for positions of another shape and for two particles at the same place.
+
+    >>> import numpy as np
+    >>> import simkit
+    >>> fluid = {
+    ...     "system": {"lattice": {"type": "fcc", "cells": 3, "density": 0.85}},
+    ...     "potential": {"type": "LennardJones", "epsilon": 1.0, "sigma": 1.0, "cutoff": 2.0},
+    ...     "time": {"steps": 1, "dt": 0.001},
+    ... }
+    >>> point = simkit.single_point(fluid)
+    >>> round(point.energy / len(point.forces), 3)
+    -5.502
+    >>> bool(np.abs(point.forces).max() < 1e-9)  # on a perfect lattice
+    True
     """
     simulation = load_particles(source, overrides, variant)
     from simkit.md.replicas import run_particles

@@ -60,6 +60,9 @@ def _coordinates(
         "time": variable(("time",), result.times, simulation.time_unit, "time"),
         "quantile": variable(("quantile",), levels, "1", "quantile level"),
     }
+    if result.stored:
+        kept = len(next(iter(result.stored.values())))
+        coordinates["path"] = variable(("path",), np.arange(kept), "1", "path")
     for name, quantity in known.items():
         if name in result.exercises:
             t0 = float(simulation.grid.t0)

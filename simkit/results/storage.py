@@ -95,6 +95,19 @@ def write_dataset(dataset: "xr.Dataset", path: str | os.PathLike, overwrite: boo
     A .csv gets the statistics alone, as a table for spreadsheets, and cannot be read again.
     A failure, Ctrl-C included, leaves nothing new, and what was at `path` unchanged.
     Raises `OutputError` when it cannot be written.
+
+    >>> import pathlib, tempfile
+    >>> import simkit
+    >>> experiment = {
+    ...     "model": {"type": "HarmonicOscillator", "m": 1.0, "k": 1.0},
+    ...     "initial": {"q": 1.0, "p": 0.0},
+    ...     "time": {"t1": 6.0, "steps": 60},
+    ... }
+    >>> result = simkit.run(experiment)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     simkit.write_dataset(result, pathlib.Path(folder) / "oscillator.csv")
+    ...     print([file.name for file in pathlib.Path(folder).iterdir()])
+    ['oscillator.csv']
     """
     check_output(path, overwrite)
     named, path = path, Path(os.path.realpath(path))
@@ -173,6 +186,19 @@ def read_dataset(path: str | Path) -> "xr.Dataset":
     """A dataset that simkit wrote, in memory.
 
     Raises `InputError` for a name that no dataset has, `OutputError` for anything else.
+
+    >>> import pathlib, tempfile
+    >>> import simkit
+    >>> experiment = {
+    ...     "model": {"type": "HarmonicOscillator", "m": 1.0, "k": 1.0},
+    ...     "initial": {"q": 1.0, "p": 0.0},
+    ...     "time": {"t1": 6.0, "steps": 60},
+    ... }
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "oscillator.nc"
+    ...     result = simkit.run(experiment, out=file)
+    ...     simkit.read_dataset(file).equals(result)
+    True
     """
     import xarray as xr
 

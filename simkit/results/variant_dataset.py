@@ -10,6 +10,7 @@ import xarray as xr
 
 from simkit.ensemble.coupling import strong_error, strong_order
 from simkit.results.variables import Variables, variable, with_stderr
+from simkit.results.variant_settings import differing_numbers
 from simkit.results.variants import AXES, OF_VARIABLES, VARIANT
 
 NOT_ASYMPTOTIC = "not in the asymptotic regime"
@@ -30,8 +31,9 @@ def combined(
     minus that of the first variant, and `S_difference_stderr` its standard error, from the differences of the
     same paths, whose final values are `ends`. Where paths failed, both are of the pairs in which neither did.
     Attributes that differ are stored by variant in `variant_attributes` as JSON; times are sums.
-    `configuration` is that of all variants. Where paths are those of the finest steps, `draws_per_step` says
-    how many of these make one of a variant, and there are strong errors (`simkit.ensemble.coupling`);
+    `configuration` is that of all variants. Numbers of it that differ are coordinates along `variant`, such
+    as `model.sigma`. Where paths are those of the finest steps, `draws_per_step` says how many of these make
+    one of a variant, and there are strong errors (`simkit.ensemble.coupling`);
     `claimed` is the order that the solvers claim for them.
     """
     each = list(datasets.values())
@@ -44,8 +46,9 @@ def combined(
         if draws_per_step is not None:
             variables |= _strong_errors(quantity, datasets, ends, draws_per_step, claimed)
     coordinates: dict[str, Any] = {
-        name: first[name] for name in ("time", "quantile", "quantity", "quantity_2")
+        name: first[name] for name in ("time", "path", "quantile", "quantity", "quantity_2") if name in first
     }
+    coordinates |= differing_numbers(datasets)
     coordinates[VARIANT] = variable(
         (VARIANT,), np.array(list(datasets), object), "1", "variant of the experiment"
     )
@@ -57,7 +60,8 @@ def side_by_side(datasets: Mapping[str, xr.Dataset]) -> xr.Dataset:
 
     Where only some have a variable, such as the error of their steps, it is NaN for the others. An axis
     whose places differ, such as the wave numbers of other boxes, has those of all, and NaN where a variant
-    has none. Attributes are those that all share, and in `variant_attributes`, as JSON, all of each.
+    has none. Numbers of the experiment that differ are coordinates, as of `combined`. Attributes are those
+    that all share, and in `variant_attributes`, as JSON, all of each.
     """
     shapes = {str(name): one[name] for one in datasets.values() for name in one.data_vars}
     complete = [_completed(one, shapes) for one in datasets.values()]
@@ -75,6 +79,7 @@ def side_by_side(datasets: Mapping[str, xr.Dataset]) -> xr.Dataset:
     for key, own in result.drop_vars(VARIANT).variables.items():
         own.attrs = _labels([one[key].attrs for one in datasets.values() if key in one.variables])
     result[VARIANT].attrs = {"units": "1", "long_name": "variant of the experiment"}
+    result = result.assign_coords(differing_numbers(datasets))
     axes = [str(dim) for dim in result.sizes if dim != VARIANT and _differs(dim, complete)]
     return result.assign_attrs(
         {

@@ -65,6 +65,12 @@ def sobol_indices(
 
     Raises `InputError` for invalid distributions, groups and numbers, `NumericalError` if the function is not
     finite. Sobol' (2001), doi:10.1016/S0378-4754(00)00270-6.
+
+    >>> from simkit.studies import sobol_indices
+    >>> parameters = {"a": {"uniform": [0.0, 1.0]}, "b": {"uniform": [0.0, 2.0]}}
+    >>> result = sobol_indices(lambda a, b: a + b, parameters, points=256, replicates=4)
+    >>> [round(float(value), 1) for value in result["first"].squeeze()]  # fractions of the variance
+    [0.2, 0.8]
     """
     own = {"order": order, "groups": groups, "estimator": estimator}
     return _study(Sobol, function, distributions, own, points, options)
@@ -82,6 +88,12 @@ def elementary_effects(
 
     A walk changes one parameter after the other by a fixed probability, and needs d + 1 evaluations. Function
     and errors are as for `sobol_indices`. Campolongo et al. (2007), doi:10.1016/j.envsoft.2006.10.004.
+
+    >>> from simkit.studies import elementary_effects
+    >>> parameters = {"a": {"uniform": [0.0, 1.0]}, "b": {"uniform": [0.0, 2.0]}}
+    >>> result = elementary_effects(lambda a, b: a + 3.0 * b, parameters, walks=8, replicates=4)
+    >>> result["mu_star"].values.squeeze().round(3)
+    array([1., 6.])
     """
     return _study(Morris, function, distributions, {"levels": levels}, walks, options, size="walks")
 
@@ -98,6 +110,12 @@ def derivative_measures(
     By forward differentiation of the function, which may have kinks but must not jump: this is tested first,
     on as many segments as there are runs, and jumps are refused with an `InputError`. Function and errors are
     as for `sobol_indices`. Sobol' & Kucherenko (2009), doi:10.1016/j.matcom.2009.01.023.
+
+    >>> from simkit.studies import derivative_measures
+    >>> parameters = {"a": {"uniform": [0.0, 1.0]}, "b": {"uniform": [0.0, 2.0]}}
+    >>> result = derivative_measures(lambda a, b: a + 3.0 * b, parameters, points=64, replicates=4)
+    >>> result["nu"].values.squeeze()
+    array([1., 9.])
     """
     return _study(Derivatives, function, distributions, {}, points, options)
 
@@ -112,6 +130,12 @@ def rank_correlations(
     """Spearman's rank correlations `spearman`, and `partial` ones, of the output with each parameter.
 
     Function and errors are as for `sobol_indices`.
+
+    >>> from simkit.studies import rank_correlations
+    >>> parameters = {"a": {"uniform": [0.0, 1.0]}, "b": {"uniform": [0.0, 2.0]}}
+    >>> result = rank_correlations(lambda a, b: b - a, parameters, points=256, replicates=4)
+    >>> result["spearman"].values.squeeze().round(1)
+    array([-0.4,  0.9])
     """
     return _study(Rank, function, distributions, {}, points, options)
 
@@ -126,6 +150,12 @@ def propagate(
     """The distribution of the output: `mean`, `sd` and `quantile` with intervals.
 
     Function and errors are as for `sobol_indices`.
+
+    >>> from simkit.studies import propagate
+    >>> parameters = {"a": {"uniform": [0.0, 1.0]}, "b": {"uniform": [0.0, 2.0]}}
+    >>> result = propagate(lambda a, b: a + b, parameters, points=256, replicates=4)
+    >>> round(float(result["mean"].squeeze()), 2)
+    1.5
     """
     return _study(Propagate, function, distributions, {}, points, options)
 

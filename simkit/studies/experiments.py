@@ -48,6 +48,18 @@ def uncertainty(
     `source` and `overrides` are as for `simkit.run`. The dataset has dimensions observable and parameter and
     is also written to `out`, where it is given. Raises `InputError` that lists the errors, `NumericalError`
     where runs become NaN or infinite, `OutputError` where the output cannot be written.
+
+    >>> import simkit
+    >>> experiment = {
+    ...     "constants": {"k": {"uniform": [0.9, 1.1]}, "m": {"uniform": [0.5, 1.5]}},
+    ...     "model": {"type": "HarmonicOscillator", "m": "m", "k": "k"},
+    ...     "initial": {"q": 1.0, "p": 0.0},
+    ...     "time": {"t1": 1.0, "steps": 20},
+    ...     "uncertainty": {"method": "sobol", "points": 64, "replicates": 4},
+    ... }
+    >>> result = simkit.uncertainty(experiment)
+    >>> result["total"].sel(observable="q").round(1).to_series().to_dict()
+    {'k': 0.0, 'm': 1.0}
     """
     loaded = load_uncertain(source, overrides)
     if out is not None:

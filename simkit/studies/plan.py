@@ -49,7 +49,14 @@ class UncertainExperiment:
 
 
 def has_distributions(source: Any, overrides: Overrides = ()) -> bool:
-    """Whether an experiment has uncertain parameters. Raises what reading it raises."""
+    """Whether an experiment has uncertain parameters. Raises what reading it raises.
+
+    >>> from simkit.studies import has_distributions
+    >>> has_distributions({"constants": {"k": {"uniform": [0.9, 1.1]}}})
+    True
+    >>> has_distributions({"constants": {"k": 1.0}})
+    False
+    """
     document = read_document(source)
     apply_overrides(document, overrides)
     return bool(list(_places(document.data)))

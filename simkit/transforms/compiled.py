@@ -16,6 +16,12 @@ class Cost:
     `temporary_bytes` is the memory besides arguments and results, used mostly by loops that save rows and by
     reverse passes. None if the compiler gives no number. Loops of unknown length count once in `flops` and
     `bytes_accessed`, and on the CPU loops of any length do.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit.transforms import Jit, pipeline
+    >>> program = pipeline(lambda x: x @ x, Jit()).compile(jnp.ones((8, 8)))
+    >>> program.cost.argument_bytes
+    256
     """
 
     temporary_bytes: int | None
@@ -31,6 +37,12 @@ class Program:
     """A compiled program, to be called with arguments of the shapes that it was compiled for.
 
     `static` are the positions whose values were compiled in, with those values.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit.transforms import Jit, pipeline
+    >>> program = pipeline(lambda x: 2.0 * x, Jit()).compile(jnp.ones(3))
+    >>> program(jnp.ones(3)).shape
+    (3,)
     """
 
     executable: jax.stages.Compiled

@@ -29,6 +29,12 @@ class Choice:
 
     `residual_bytes` is the size of the arrays that the forward sweep of reverse mode stores for the backward
     sweep, as traced, before the compiler removes some; None if the function has no reverse mode.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit.transforms import derivative
+    >>> choice = derivative(lambda x: jnp.sum(x**2)).choice(jnp.ones(100))
+    >>> choice.strategy, choice.inputs, choice.outputs
+    ('reverse', 100, 1)
     """
 
     strategy: Literal["forward", "reverse"]
@@ -46,7 +52,13 @@ class Choice:
 
 @dataclasses.dataclass(frozen=True)
 class Derivative:
-    """The derivative of `function`, as a function of the same arguments; see `derivative`."""
+    """The derivative of `function`, as a function of the same arguments; see `derivative`.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit.transforms import Derivative
+    >>> Derivative(jnp.sin, with_value=True)(0.0)
+    (Array(0., dtype=float32, weak_type=True), Array(1., dtype=float32, weak_type=True))
+    """
 
     function: Callable
     wrt: Positions = 0
@@ -126,12 +138,25 @@ def derivative(
     bytes or the function has no reverse mode (a loop of unknown length); `.choice(*args)` returns the choice
     and the reason. With `with_value` the value comes first. Raises `InputError` for arguments that are
     missing or not floating-point numbers.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit.transforms import derivative
+    >>> float(derivative(lambda x, y: x**2 * y)(3.0, 2.0))
+    12.0
+    >>> derivative(lambda x: jnp.stack([x[0] * x[1], x[0]]))(jnp.array([2.0, 3.0])).shape
+    (2, 2)
     """
     return Derivative(function, wrt, strategy, budget, with_value)
 
 
 def jacobian(function: Callable, wrt: Positions = 0, by: By = "auto", *, budget: int = BUDGET) -> Derivative:
-    """The Jacobian by `columns` (forward mode), `rows` (reverse mode) or whichever costs less."""
+    """The Jacobian by `columns` (forward mode), `rows` (reverse mode) or whichever costs less.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit.transforms import jacobian
+    >>> jacobian(lambda x: jnp.array([1.0, 2.0]) * x, by="columns")(jnp.ones(2)).tolist()
+    [[1.0, 0.0], [0.0, 2.0]]
+    """
     strategies: dict[str, Strategy] = {"auto": "auto", "columns": "forward", "rows": "reverse"}
     if by not in strategies:
         raise InputError(f"jacobian: by is auto, columns or rows, not {by!r}")

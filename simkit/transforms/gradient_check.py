@@ -38,7 +38,15 @@ class Component:
 
 @dataclasses.dataclass(frozen=True)
 class GradientReport:
-    """The result of `check_gradient`. `missing` says why a way is not available."""
+    """The result of `check_gradient`. `missing` says why a way is not available.
+
+    >>> import jax
+    >>> from simkit.transforms import check_gradient
+    >>> report = check_gradient(lambda x: x * jax.lax.stop_gradient(x), 3.0, raises=False)
+    >>> component = report.components[0]
+    >>> component.forward, round(float(component.differences), 1)
+    (3.0, 6.0)
+    """
 
     function: str
     components: tuple[Component, ...]
@@ -102,6 +110,14 @@ def check_gradient(
     `NumericalError`; without, the report names it. Raises `InputError` for arguments that are missing or not
     floating-point numbers, and if the function is not finite at `args`. Check in float64 where possible:
     differences in float32 have three or four digits.
+
+    >>> import jax
+    >>> import jax.numpy as jnp
+    >>> from simkit.transforms import check_gradient
+    >>> with jax.enable_x64(True):
+    ...     report = check_gradient(lambda x: jnp.sum(jnp.sin(x)), jnp.array([0.1, 0.2]))
+    >>> len(report.components)
+    2
     """
     check_positions("check_gradient: wrt", wrt, function)
     check_floats("check_gradient: wrt", args, wrt)

@@ -20,6 +20,11 @@ def holomorphic(function: Callable, wrt: int = 0) -> Callable:
     the Cauchy–Riemann equations hold. Raises `InputError` where the argument is real, the value has another
     shape, or the two differ, as for `conj`, `abs` and `real` (inside `jit`, an error when the program runs).
     Reference: Ahlfors (1979), Complex Analysis, chapter 2.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit.transforms import holomorphic
+    >>> holomorphic(lambda z: z**2)(jnp.array([1.0 + 1.0j])).tolist()
+    [(2+2j)]
     """
     check_positions("holomorphic: wrt", wrt, function)
 

@@ -27,7 +27,14 @@ from simkit.transforms.records import (
 
 @dataclasses.dataclass(frozen=True)
 class Pipeline:
-    """A function and its transforms; see `pipeline`."""
+    """A function and its transforms; see `pipeline`.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit.transforms import Grad, Vmap, pipeline
+    >>> slopes = pipeline(lambda x: x**3, Grad(), Vmap())
+    >>> [type(each).__name__ for each in slopes.transforms]
+    ['Grad', 'Vmap']
+    """
 
     function: Callable
     transforms: tuple[Transform, ...]
@@ -106,6 +113,12 @@ def pipeline(function: Callable, *transforms: Transform) -> Pipeline:
     last, several transforms that use devices, an argument that is missing, or static and also donated, mapped
     or differentiated, more devices than there are; and, when called or traced, the gradient of a function
     with more than one output.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit.transforms import Grad, Jit, Vmap, pipeline
+    >>> slopes = pipeline(lambda x: x**3, Grad(), Vmap(), Jit())
+    >>> slopes(jnp.array([1.0, 2.0])).tolist()
+    [3.0, 12.0]
     """
     known = Transform.__args__
     for number, each in enumerate(transforms, 1):

@@ -16,7 +16,14 @@ from simkit.transforms.spread import Axes, axes_of, axis_length, spread
 
 @dataclasses.dataclass(frozen=True)
 class Vmap:
-    """`jax.vmap`: the function mapped over an axis of each argument, None for one that is not mapped."""
+    """`jax.vmap`: the function mapped over an axis of each argument, None for one that is not mapped.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit.transforms import Vmap, pipeline
+    >>> scaled = pipeline(lambda x, factor: x * factor, Vmap(in_axes=(0, None)))
+    >>> scaled(jnp.arange(3.0), 10.0).tolist()
+    [0.0, 10.0, 20.0]
+    """
 
     in_axes: Axes = 0
     out_axes: int = 0
@@ -56,20 +63,37 @@ class Shard(AbstractSpread):
     """`Vmap` with each device working on its own part of the axis, as `simkit.run` does with paths.
 
     Any length of axis, on the first `devices` devices, all by default; no communication.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit.transforms import Shard, pipeline
+    >>> pipeline(lambda x: 2.0 * x, Shard(devices=1))(jnp.arange(3.0)).tolist()
+    [0.0, 2.0, 4.0]
     """
 
     how = "shard"
 
 
 class Pmap(AbstractSpread):
-    """`Shard` by `jax.pmap`, for programs that are written with it. It cannot be combined with `Jit`."""
+    """`Shard` by `jax.pmap`, for programs that are written with it. It cannot be combined with `Jit`.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit.transforms import Pmap, pipeline
+    >>> pipeline(lambda x: 2.0 * x, Pmap(devices=1))(jnp.arange(3.0)).tolist()
+    [0.0, 2.0, 4.0]
+    """
 
     how = "pmap"
 
 
 @dataclasses.dataclass(frozen=True)
 class Grad:
-    """The gradient of a scalar function, by `derivative`."""
+    """The gradient of a scalar function, by `derivative`.
+
+    >>> from simkit.transforms import Grad, pipeline
+    >>> value, (in_x, in_y) = pipeline(lambda x, y: x * y, Grad(wrt=(0, 1), with_value=True))(3.0, 2.0)
+    >>> float(value), float(in_x), float(in_y)
+    (6.0, 2.0, 3.0)
+    """
 
     wrt: Positions = 0
     strategy: Strategy = "auto"
@@ -91,7 +115,13 @@ class Grad:
 
 @dataclasses.dataclass(frozen=True)
 class Jacobian:
-    """The Jacobian by columns, rows or whichever costs less, by `jacobian`."""
+    """The Jacobian by columns, rows or whichever costs less, by `jacobian`.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit.transforms import Jacobian, pipeline
+    >>> pipeline(lambda x: x[:2] ** 2, Jacobian(by="rows"))(jnp.array([1.0, 2.0, 3.0])).tolist()
+    [[2.0, 0.0, 0.0], [0.0, 4.0, 0.0]]
+    """
 
     wrt: Positions = 0
     by: By = "auto"
@@ -106,7 +136,13 @@ class Jacobian:
 
 @dataclasses.dataclass(frozen=True)
 class Hessian:
-    """The Hessian of a scalar function, by `hessian`."""
+    """The Hessian of a scalar function, by `hessian`.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit.transforms import Hessian, pipeline
+    >>> pipeline(lambda x: x[0] ** 2 * x[1], Hessian())(jnp.array([1.0, 2.0])).tolist()
+    [[4.0, 2.0], [2.0, 0.0]]
+    """
 
     wrt: Positions = 0
     inner: Inner = "reverse"
@@ -120,7 +156,13 @@ class Hessian:
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoint:
-    """`jax.checkpoint`: reverse mode recomputes the function instead of storing its intermediate values."""
+    """`jax.checkpoint`: reverse mode recomputes the function instead of storing its intermediate values.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit.transforms import Checkpoint, Grad, pipeline
+    >>> float(pipeline(jnp.sin, Checkpoint(), Grad())(0.0))
+    1.0
+    """
 
     def check(self, function: Callable) -> None:
         pass
@@ -136,6 +178,11 @@ class Jit:
     Another value of an argument in `static` compiles anew; the memory of one in `donate` may be reused for
     results, and the argument is invalid after the call. `device` is a device, or `cpu`, `gpu`, `cpu:1` and
     the like.
+
+    >>> from simkit.transforms import Jit, pipeline
+    >>> power = pipeline(lambda x, n: x**n, Jit(static=(1,), device="cpu"))
+    >>> float(power(3.0, 2))
+    9.0
     """
 
     static: tuple[int, ...] = ()

@@ -17,6 +17,11 @@ def hessian(function: Callable, wrt: Positions = 0, inner: Inner = "reverse") ->
     Columns of the gradient's Jacobian, forward over `inner`: over reverse mode n directions of about five
     runs each, over forward mode n² of about two, for functions that have no reverse mode. The structure is
     that of the argument, twice. Raises `InputError` where the function is not scalar.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit.transforms import hessian
+    >>> hessian(lambda x: x[0] ** 2 * x[1])(jnp.array([1.0, 2.0])).tolist()
+    [[4.0, 2.0], [2.0, 0.0]]
     """
     if inner not in ("reverse", "forward"):
         raise InputError(f"hessian: inner is reverse or forward, not {inner!r}")
@@ -38,6 +43,12 @@ def hessian_vector_product(function: Callable, wrt: int = 0) -> Callable:
     forming the Hessian. `v` has the structure of argument `wrt`, and so has the product. Raises `InputError`
     where the function is not scalar or `v` has another structure.
     Reference: Pearlmutter (1994), Fast exact multiplication by the Hessian, doi:10.1162/neco.1994.6.1.147.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit.transforms import hessian_vector_product
+    >>> product = hessian_vector_product(lambda x: x[0] ** 2 * x[1])
+    >>> product(jnp.array([1.0, 0.0]), jnp.array([1.0, 2.0])).tolist()
+    [4.0, 2.0]
     """
     check_positions("hessian_vector_product: wrt", wrt, function)
 

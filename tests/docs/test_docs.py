@@ -4,10 +4,10 @@ On one page, in order: `python` blocks share a namespace. A `yaml` block that is
 and run on few paths; any other is a part, and is built in place of the same sections of the experiment before
 it on the page (of examples/gbm.yaml where there is none). A first line `# name.yaml` makes it a file. In a
 `console` block each `$ simkit …` is run, on few paths, and what is shown under it must be printed, up to
-numbers and `…`. `bash` is make and pip, which are not run. `text` is prose. Nothing else is allowed. The
-generated pages' experiments are built but not run: other tests run every model and solver. test_readme.py
-runs the README. What runs whole pages is marked `more`, and the four long
-tutorials and one guide `slow`.
+numbers and `…`. `bash` is make and pip, which are not run. `text` is prose, `pycon` an example that
+test_public_examples.py runs. Nothing else is allowed. The generated pages' experiments are built but not run:
+other tests run every model and solver. test_readme.py runs the README. What runs whole pages is marked
+`more`, and the four long tutorials and one guide `slow`.
 """
 
 import importlib
@@ -221,7 +221,9 @@ def test_generated_blocks_are_valid(generated):
                 for simulation in load_each(load_plain(code)).each.values():
                     assert simulation.grid.rows > 1, place
             else:
-                assert tag in ("yaml", "text", *DIRECTIVES), f"{place}: no rule for a block tagged {tag!r}"
+                assert tag in ("yaml", "text", "pycon", *DIRECTIVES), (
+                    f"{place}: no rule for a block tagged {tag!r}"
+                )
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -275,12 +277,14 @@ def exported(module: types.ModuleType) -> set[str]:
 def test_the_pages_of_the_interface_list_what_is_exported(package, page, generated):
     module = importlib.import_module(package)
     text = (generated / f"reference/api/{page}.md").read_text(encoding="utf-8")
-    sections = dict(re.findall(r"^## (\S+)\n\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
+    sections = dict(re.findall(r"^### `(\S+)`\n\n(.*?)(?=^##|\Z)", text, re.MULTILINE | re.DOTALL))
     assert sections.keys() == exported(module)
     for name, section in sections.items():
         if callable(getattr(module, name)) and name != "Scalar":
             assert section.startswith(f"```text\n{name}("), name
             assert re.search(r"^```\n\n\S", section, re.MULTILINE), f"{name} has no docstring"
+        module_itself = isinstance(getattr(module, name), types.ModuleType)
+        assert module_itself or "\n```pycon\n>>> " in section or "[More, with an example](" in section, name
 
 
 def test_each_yaml_key_is_explained(generated):
@@ -323,15 +327,19 @@ def check_links(path: Path, text: str, generated: Path):
         assert file.exists(), f"{path}: {target}"
         if anchor:
             there = file.read_text(encoding="utf-8")
-            headings = {slug(heading) for heading in re.findall(r"^#+ (.+)$", there, flags=re.MULTILINE)}
-            assert anchor in headings | set(re.findall(r"^\((\S+)\)=$", there, re.MULTILINE)), (
+            assert anchor in anchors(there) | set(re.findall(r"^\((\S+)\)=$", there, re.MULTILINE)), (
                 f"{path}: {target}"
             )
 
 
-def slug(heading: str) -> str:
-    """The anchor that MyST gives a heading."""
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+def anchors(text: str) -> set[str]:
+    """The anchors that MyST gives the headings: those of one text are numbered from the second."""
+    known: set[str] = set()
+    for heading in re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE):
+        slug = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        again = (f"{slug}-{i}" for i in itertools.count(1))
+        known.add(slug if slug not in known else next(each for each in again if each not in known))
+    return known
 
 
 def test_every_page_is_in_the_contents():

@@ -31,7 +31,14 @@ class AllPairs(AbstractPairForces):
     width of the box. A particle makes no pair with itself: its number decides this, not the distance. Under
     `vmap` over eight systems or more, vector lanes are systems.
 
-    `precision` and `fixed_point` are as for `ListedForces`.
+    `precision` and `fixed_point` are as for `ListedForces`. `cutoff` is a scalar.
+
+    >>> from simkit_physics import AllPairs, LennardJones, Shifted, forces_for, lattice
+    >>> particles, box = lattice("fcc", (2, 2, 2), density=0.85)
+    >>> potential = Shifted(LennardJones(epsilon=1.0, sigma=1.0), 2.0)
+    >>> forces, particles = forces_for(particles, box, potential, precision="float32")
+    >>> isinstance(forces, AllPairs), forces.images  # the box is small
+    (True, (1, 1, 1))
     """
 
     potential: Any

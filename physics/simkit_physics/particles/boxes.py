@@ -21,6 +21,10 @@ class AbstractBox(eqx.Module):
     Positions are arrays of jax or, on the host, of NumPy.
     Searches for neighbours measure distances in *search coordinates*, of which each has a period of its own:
     the sum or the maximum of squared gaps is at most the squared distance.
+
+    >>> from simkit_physics import AbstractBox, FreeBox
+    >>> isinstance(FreeBox(), AbstractBox)
+    True
     """
 
     periodic: eqx.AbstractClassVar[bool]
@@ -67,7 +71,13 @@ class AbstractBox(eqx.Module):
 
 
 class FreeBox(AbstractBox):
-    """Open space."""
+    """Open space.
+
+    >>> from simkit_solvers import Vector
+    >>> from simkit_physics import FreeBox
+    >>> FreeBox().nearest(Vector(9.0, 0.0, 0.0)).x
+    9.0
+    """
 
     periodic: ClassVar[bool] = False
 
@@ -99,7 +109,13 @@ class FreeBox(AbstractBox):
 
 
 class AbstractPeriodicBox(AbstractBox):
-    """A box whose images fill space."""
+    """A box whose images fill space.
+
+    >>> from simkit_physics import AbstractPeriodicBox, lattice
+    >>> particles, box = lattice("fcc", (3, 3, 3), density=0.5)
+    >>> isinstance(box, AbstractPeriodicBox)
+    True
+    """
 
     periodic: ClassVar[bool] = True
 
@@ -137,7 +153,16 @@ class AbstractPeriodicBox(AbstractBox):
 
 
 class OrthorhombicBox(AbstractPeriodicBox):
-    """A periodic box with right angles and the given `sides`."""
+    """A periodic box with right angles and the given `sides`.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_solvers import Vector
+    >>> from simkit_physics import OrthorhombicBox
+    >>> box = OrthorhombicBox(Vector(10.0, 10.0, 20.0))
+    >>> image = box.nearest(Vector(jnp.array([9.0]), jnp.array([0.0]), jnp.array([9.0])))
+    >>> float(image.x[0]), float(image.z[0])
+    (-1.0, 9.0)
+    """
 
     sides: Vector
 
@@ -169,7 +194,14 @@ class OrthorhombicBox(AbstractPeriodicBox):
 
 
 class TriclinicBox(AbstractPeriodicBox):
-    """A periodic box with the given `sides` (l_x, l_y, l_z) and `tilts` (t_xy, t_xz, t_yz)."""
+    """A periodic box with the given `sides` (l_x, l_y, l_z) and `tilts` (t_xy, t_xz, t_yz).
+
+    >>> from simkit_physics import TriclinicBox, box_volume
+    >>> from simkit_solvers import Vector
+    >>> box = TriclinicBox(sides=Vector(10.0, 10.0, 10.0), tilts=Vector(5.0, 0.0, 0.0))
+    >>> box_volume(box)
+    1000.0
+    """
 
     sides: Vector
     tilts: Vector

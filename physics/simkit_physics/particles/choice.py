@@ -52,6 +52,13 @@ def forces_for(
 
     Called with numbers, not inside of `jit`. Raises `ValueError` where positions are not finite or of another
     precision, where two particles coincide, and where the cutoff is infinite in a periodic box.
+
+    >>> from simkit_physics import LennardJones, Shifted, forces_for, lattice
+    >>> particles, box = lattice("fcc", (3, 3, 3), density=0.85)
+    >>> potential = Shifted(LennardJones(epsilon=1.0, sigma=1.0), 2.0)
+    >>> forces, particles = forces_for(particles, box, potential, precision="float32")
+    >>> forces.summary()["forces"]  # the system is small
+    'all pairs'
     """
     dtype = particles.position.x.dtype
     wanted = "float32" if precision == "float32" else "float64"
@@ -100,6 +107,15 @@ def enlarged(forces: Any, particles: Particles, listed: Any, memory: float = MEM
     They are the same forces if the list is complete.
     Called with numbers, not inside of `jit`. `memory` is how many bytes a list may take. Raises `ValueError`
     if it would take more, and where a box has become too small for the cutoff.
+
+    >>> from simkit_physics import LennardJones, Shifted, enlarged, forces_for, lattice
+    >>> particles, box = lattice("fcc", (3, 3, 3), density=0.85)
+    >>> potential = Shifted(LennardJones(epsilon=1.0, sigma=1.0), 2.0)
+    >>> forces, particles = forces_for(particles, box, potential, precision="float32")
+    >>> particles, neighbours = forces.arranged(particles)
+    >>> larger, particles = enlarged(forces, particles, neighbours)
+    >>> larger is forces  # the list was complete
+    True
     """
     if bool(forces.complete(listed)):
         return forces, particles
@@ -134,6 +150,15 @@ def complete_list(forces: Any, particles: Particles, memory: float = MEMORY) -> 
     """Forces, particles in their order, and a list that is complete: enlarged as often as necessary.
 
     Called with numbers, not inside of `jit`. Raises `ValueError` where `enlarged` does.
+
+    >>> from simkit_physics import LennardJones, Shifted, complete_list, forces_for, lattice
+    >>> particles, box = lattice("fcc", (3, 3, 3), density=0.85)
+    >>> potential = Shifted(LennardJones(epsilon=1.0, sigma=1.0), 2.0)
+    >>> forces, particles = forces_for(particles, box, potential, precision="float32")
+    >>> forces, particles, neighbours = complete_list(forces, particles)
+    >>> force, totals = forces.totals(particles, neighbours)
+    >>> round(float(totals.energy) / particles.count, 2)
+    -5.5
     """
     while True:
         arranged, listed = _arranged(forces, particles)

@@ -27,7 +27,13 @@ GATHER = pow(SCATTER, -1, 2**32)
 
 
 class ClusterGrid(NamedTuple):
-    """How many blocks there are along x, y and z; the product is a multiple of the blocks of a chunk."""
+    """How many blocks there are along x, y and z; the product is a multiple of the blocks of a chunk.
+
+    >>> from simkit_physics import ClusterGrid, block_grid, lattice
+    >>> particles, box = lattice("fcc", (6, 6, 6), density=0.85)
+    >>> isinstance(block_grid(box, particles), ClusterGrid)
+    True
+    """
 
     x: int
     y: int

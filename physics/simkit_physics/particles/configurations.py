@@ -42,7 +42,13 @@ BASES: dict[Lattice, tuple] = {  # positions in the cubic cell
 def particles_at_rest(
     positions: Float[ArrayLike, "particles 3"], mass: ArrayLike = 1.0, species: ArrayLike = 0
 ) -> Particles:
-    """Particles at these positions, with no momentum; mass and species are one for all or one a particle."""
+    """Particles at these positions, with no momentum; mass and species are scalars, or arrays `(particles,)`.
+
+    >>> from simkit_physics import particles_at_rest
+    >>> particles = particles_at_rest([[0.0, 0.0, 0.0], [1.2, 0.0, 0.0]], mass=[1.0, 2.0])
+    >>> particles.count, particles.momentum.x.tolist()
+    (2, [0.0, 0.0])
+    """
     rows = positions if isinstance(positions, jax.Array) else np.asarray(positions)
     kind, count, dtype = rows.__array_namespace__(), len(rows), rows.dtype
     zero, nowhere = kind.zeros(count, dtype), kind.zeros(count, np.int32)
@@ -71,6 +77,11 @@ def lattice(
     Given are either the number density or the side of the cubic cell, `spacing`.
 
     Raises `ValueError` for a lattice that is not known, and unless there is one of the two.
+
+    >>> from simkit_physics import lattice
+    >>> particles, box = lattice("fcc", (3, 3, 3), density=0.5)
+    >>> particles.count, float(box.sides.x)  # four particles a cell
+    (108, 6.0)
     """
     if kind not in BASES:
         raise ValueError(f"lattice: must be one of {', '.join(get_args(Lattice))}, got {kind!r}")
@@ -97,7 +108,15 @@ def with_species(
 ) -> Particles:
     """These particles as a mixture in random order: `counts` of each species, with their masses.
 
+    `path`, a scalar, numbers the system of an ensemble.
     Raises `ValueError` unless the counts add up to the number of particles.
+
+    >>> from simkit_physics import lattice, with_species
+    >>> from simkit_solvers import seed_key
+    >>> particles, box = lattice("fcc", (2, 2, 2), density=0.5)
+    >>> mixture = with_species(particles, counts=(24, 8), masses=(1.0, 2.0), key=seed_key(1))
+    >>> int(mixture.species.sum()), float(mixture.mass.sum())
+    (8, 40.0)
     """
     if sum(counts) != particles.count or len(counts) != len(masses) or min(counts) < 0:
         raise ValueError(
@@ -129,6 +148,16 @@ def with_velocities(
     its number, whatever the order.
 
     Raises `ValueError` for a single particle, which has no temperature without drift.
+
+    `path`, a scalar, numbers the system of an ensemble.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_physics import lattice, with_velocities
+    >>> from simkit_solvers import kinetic_energy, seed_key
+    >>> particles, box = lattice("fcc", (2, 2, 2), density=0.5)
+    >>> moving = with_velocities(particles, temperature=1.0, key=seed_key(1))
+    >>> round(2.0 * float(kinetic_energy(moving)) / (3 * particles.count - 3), 5)
+    1.0
     """
     if particles.count < 2:
         raise ValueError("velocities: a single particle has no temperature without drift; give two or more")

@@ -17,12 +17,27 @@ CUBIC = 2.837297  # of Ewald's sum over the images of a cube
 
 
 def unwrapped_paths(box: AbstractBox, particles: Particles) -> Float[Array, "3 particles"]:
-    """The unwrapped positions in the order of the particles' numbers, from their centre of mass."""
+    """The unwrapped positions in the order of the particles' numbers, from their centre of mass.
+
+    >>> from simkit_physics import FreeBox, unwrapped_paths
+    >>> from simkit_solvers import Particles
+    >>> particles = Particles.of([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
+    >>> unwrapped_paths(FreeBox(), particles)[0].tolist()
+    [-0.5, 0.5]
+    """
     return _without_centre(particles, box.unwrapped(particles.position, particles.image))
 
 
 def peculiar_velocities(particles: Particles) -> Float[Array, "3 particles"]:
-    """The velocities in the order of the particles' numbers, without that of their centre of mass."""
+    """The velocities in the order of the particles' numbers, without that of their centre of mass.
+
+    >>> from simkit_physics import peculiar_velocities
+    >>> from simkit_solvers import Particles
+    >>> positions, momenta = [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]], [[1.0, 0.0, 0.0], [3.0, 0.0, 0.0]]
+    >>> particles = Particles.of(positions, momenta)
+    >>> peculiar_velocities(particles)[0].tolist()
+    [-1.0, 1.0]
+    """
     return _without_centre(particles, velocity(particles))
 
 
@@ -41,5 +56,9 @@ def infinite_box_diffusion(
 
     Reference: Yeh & Hummer (2004), System-size dependence of diffusion coefficients and viscosities from
     molecular dynamics simulations with periodic boundary conditions, doi:10.1021/jp0477147.
+
+    >>> from simkit_physics import infinite_box_diffusion
+    >>> round(infinite_box_diffusion(0.03, thermal_energy=1.0, viscosity=2.0, side=8.0), 4)
+    0.0394
     """
     return diffusion + CUBIC * thermal_energy / (6 * math.pi * viscosity * side)

@@ -28,6 +28,12 @@ def hypervirial(
     the derivative has a peak, which is left out; its mean is
     $-\frac{2\pi}{9} V \sum_{ab} \rho_a \rho_b r_c^4 g_{ab}(r_c) u_{ab}'(r_c)$.
     `grid` is `block_grid(box, particles)`.
+
+    >>> from simkit_physics import LennardJones, ShiftedForce, block_grid, hypervirial, lattice
+    >>> particles, box = lattice("fcc", (3, 3, 3), density=0.85)
+    >>> potential = ShiftedForce(LennardJones(epsilon=1.0, sigma=1.0), 2.0)
+    >>> round(float(hypervirial(block_grid(box, particles), box, potential, particles)))
+    1448
     """
 
     dtype = particles.position.x.dtype
@@ -51,7 +57,14 @@ def hypervirial(
 def constant_volume_heat_capacity(
     energy_variance: ArrayLike, temperature: ArrayLike, boltzmann: ArrayLike = 1.0
 ) -> Any:
-    r"""$C_V = \langle \delta E^2 \rangle / k_B T^2$ of a system at constant temperature (NVT)."""
+    r"""$C_V = \langle \delta E^2 \rangle / k_B T^2$ of a system at constant temperature (NVT).
+
+    All are scalars, or arrays of one shape for several systems.
+
+    >>> from simkit_physics import constant_volume_heat_capacity
+    >>> constant_volume_heat_capacity(energy_variance=600.0, temperature=2.0)
+    150.0
+    """
     return energy_variance / (boltzmann * temperature**2)
 
 
@@ -64,6 +77,13 @@ def constant_energy_heat_capacity(
     freedom and $\langle K \rangle = \tfrac f2 k_B T$, to order 1/N.
     Reference: Lebowitz, Percus & Verlet (1967), Ensemble dependence of fluctuations with application to
     machine computations, doi:10.1103/PhysRev.153.250.
+
+    All are scalars, or arrays of one shape for several systems.
+
+    >>> from simkit_physics import constant_energy_heat_capacity
+    >>> heat_capacity = constant_energy_heat_capacity(kinetic_mean=150.0, kinetic_variance=75.0, freedom=300)
+    >>> float(heat_capacity)
+    300.0
     """
     ratio = (
         kinetic_variance * freedom / (2 * kinetic_mean**2)
@@ -78,6 +98,16 @@ def isothermal_compressibility(
 
     $V / \kappa_T = N k_B T + \langle W \rangle + \langle X \rangle - \langle \delta W^2 \rangle / k_B T$
     with the `hypervirial` X. Nothing is added for a tail beyond the cutoff.
+
+    All are scalars, or arrays of one shape for several systems.
+
+    >>> from simkit_physics import isothermal_compressibility
+    >>> compressibility = isothermal_compressibility(
+    ...     volume=100.0, thermal_energy=1.0, atoms=100,
+    ...     virial=400.0, virial_variance=300.0, hypervirial=4000.0,
+    ... )
+    >>> round(float(compressibility), 4)
+    0.0238
     """
     stiffness = atoms * thermal_energy + virial + hypervirial - virial_variance / thermal_energy
     return volume / stiffness
@@ -95,7 +125,15 @@ def adiabatic_compressibility(
 
     $\langle \delta P^2 \rangle = \frac{k_B T}{V} \left(\frac{2 f k_B T}{9 V} + \langle P \rangle
     - \frac1{\kappa_S} + \frac{\langle X \rangle}{V}\right)$, with $f = 3N$ in the thermodynamic limit,
-    and the `hypervirial` X.
+    and the `hypervirial` X. All are scalars, or arrays of one shape for several systems.
+
+    >>> from simkit_physics import adiabatic_compressibility
+    >>> compressibility = adiabatic_compressibility(
+    ...     volume=100.0, thermal_energy=1.0, freedom=297,
+    ...     pressure=5.0, pressure_variance=0.02, hypervirial=4000.0,
+    ... )
+    >>> round(float(compressibility), 4)
+    0.0229
     """
     kinetic = 2 * freedom * thermal_energy / (9 * volume)
     stiffness = kinetic + pressure + hypervirial / volume - pressure_variance * volume / thermal_energy

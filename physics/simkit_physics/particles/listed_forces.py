@@ -39,7 +39,14 @@ class ListedForces(AbstractPairForces):
     Pair arithmetic is in float32 if `precision` is "mixed"; positions, sums over groups of eight neighbours,
     and energies are in float64. Then `fixed_point` says whether positions are 32-bit fractions of the
     periodic box, whose differences wrap into the nearest image by themselves; else differences are taken in
-    float64, and then rounded.
+    float64, and then rounded. `cutoff` and `skin` are scalars.
+
+    >>> from simkit_physics import LennardJones, ListedForces, Shifted, forces_for, lattice
+    >>> particles, box = lattice("fcc", (6, 6, 6), density=0.85)
+    >>> potential = Shifted(LennardJones(epsilon=1.0, sigma=1.0), 2.0)
+    >>> forces, particles = forces_for(particles, box, potential, precision="float32")
+    >>> isinstance(forces, ListedForces), float(forces.cutoff)
+    (True, 2.0)
     """
 
     potential: Any

@@ -37,7 +37,13 @@ class _Blocks(NamedTuple):
 
 
 def block_grid(box: AbstractBox, particles: Particles) -> ClusterGrid:
-    """The blocks for particles that may be anywhere in a periodic box, whose sides must be known numbers."""
+    """The blocks for particles that may be anywhere in a periodic box, whose sides must be known numbers.
+
+    >>> from simkit_physics import block_grid, lattice
+    >>> particles, box = lattice("fcc", (6, 6, 6), density=0.85)
+    >>> block_grid(box, particles)
+    ClusterGrid(x=2, y=2, z=4)
+    """
     return cluster_grid(particles.count, _floats(box.widths))
 
 

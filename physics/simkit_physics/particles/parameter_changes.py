@@ -17,6 +17,17 @@ class ParameterChanges(eqx.Module):
 
     `numbers` has a leaf for every floating-point array of the forces, with an axis of changes in front. They
     are forward derivatives alone, of the program itself: a fraction of the cost of the rules for any order.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_physics import LennardJones, ParameterChanges, Shifted, complete_list, forces_for, lattice
+    >>> particles, box = lattice("fcc", (2, 2, 2), density=0.85)
+    >>> def truncated(epsilon):
+    ...     return Shifted(LennardJones(epsilon=epsilon, sigma=jnp.float32(1.0)), jnp.float32(2.0))
+    >>> forces, particles = forces_for(particles, box, truncated(jnp.float32(1.0)), precision="float32")
+    >>> forces, particles, neighbours = complete_list(forces, particles)
+    >>> changes = ParameterChanges.of(forces, [truncated(jnp.float32(1.0))])
+    >>> changes(forces, particles, neighbours).energy.shape
+    (1,)
     """
 
     numbers: Any

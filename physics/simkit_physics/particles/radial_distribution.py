@@ -23,7 +23,12 @@ from simkit_physics.particles.near_pairs import Tile, over_near_pairs
 
 
 def species_pairs(species: int) -> list[tuple[int, int]]:
-    """The pairs of species in the order of the counts: (0, 0), (0, 1), …, (1, 1), …"""
+    """The pairs of species in the order of the counts: (0, 0), (0, 1), …, (1, 1), …
+
+    >>> from simkit_physics import species_pairs
+    >>> species_pairs(2)
+    [(0, 0), (0, 1), (1, 1)]
+    """
     return list(itertools.combinations_with_replacement(range(species), 2))
 
 
@@ -39,6 +44,12 @@ def pair_counts(
 
     Each pair counts once. Bin k holds the distances from k up to k + 1 bin widths. `grid` is
     `block_grid(box, particles)`.
+
+    >>> from simkit_physics import block_grid, lattice, pair_counts
+    >>> particles, box = lattice("fcc", (4, 4, 4), density=1.0)
+    >>> counts = pair_counts(block_grid(box, particles), box, particles, largest=1.2, bins=2)
+    >>> counts.tolist()  # six times the number of particles
+    [[0, 1536]]
     """
     kinds = len(species_pairs(species))
     scale = bins / jnp.asarray(largest, particles.position.x.dtype)
@@ -59,7 +70,12 @@ def pair_counts(
 
 def pair_normalisation(volume: float, of_species: Sequence[int], largest: float, bins: int) -> np.ndarray:
     """What turns the mean counts of a configuration into g, `(pairs, bins)`; NaN for a pair of one species
-    that has no particles."""
+    that has no particles.
+
+    >>> from simkit_physics import pair_normalisation
+    >>> pair_normalisation(volume=100.0, of_species=[100], largest=2.0, bins=2).shape
+    (1, 2)
+    """
     edges = np.linspace(0, largest, bins + 1)
     shells = 4 / 3 * np.pi * np.diff(edges**3)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -71,7 +87,12 @@ def pair_normalisation(volume: float, of_species: Sequence[int], largest: float,
 
 
 def check_radial_range(box: AbstractBox, largest: float) -> None:
-    """`ValueError` if distances up to `largest` are not those of nearest images, or the box is free."""
+    """`ValueError` if distances up to `largest` are not those of nearest images, or the box is free.
+
+    >>> from simkit_physics import check_radial_range, lattice
+    >>> particles, box = lattice("fcc", (4, 4, 4), density=1.0)
+    >>> check_radial_range(box, 3.0)  # less than half a side
+    """
     least = min(float(w) for w in box.widths)
     if not np.isfinite(least):
         raise ValueError("g(r) needs a periodic box: in a free one there is no density to compare with")

@@ -21,6 +21,13 @@ def random_positions(
     near the one with the larger number draws again. Spheres of that diameter fill at most 38 % of space.
 
     Raises `ValueError` for a box without a volume, and where particles find no room.
+
+    >>> from simkit_physics import OrthorhombicBox, random_positions
+    >>> from simkit_solvers import Vector, seed_key
+    >>> box = OrthorhombicBox(Vector(6.0, 6.0, 6.0))
+    >>> particles = random_positions(20, box, distance=1.0, key=seed_key(1))
+    >>> particles.position.x.shape
+    (20,)
     """
     vectors = _box_vectors(box)
     if distance > float(min(box.widths)):

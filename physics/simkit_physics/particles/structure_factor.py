@@ -29,6 +29,12 @@ class WaveVectors:
     """Wave vectors by their length, one of each pair k and -k.
 
     Sets of the same numbers are equal, so that they share a program, which holds them as constants.
+
+    >>> from simkit_physics import lattice, wave_vectors
+    >>> particles, box = lattice("fcc", (4, 4, 4), density=1.0)
+    >>> vectors = wave_vectors(box, largest=2.0)
+    >>> vectors.waves.shape, int(vectors.shell.max())
+    ((16, 3), 3)
     """
 
     waves: Int[np.ndarray, "vectors 3"]  # whole numbers of waves along the box vectors
@@ -69,6 +75,12 @@ def wave_vectors(
     least, and has at most about `most` vectors, evenly chosen; with 0 and `None` all are there.
 
     Raises `ValueError` for a free box, and if there are no wave vectors or too many to choose from.
+
+    >>> from simkit_physics import lattice, wave_vectors
+    >>> particles, box = lattice("fcc", (4, 4, 4), density=1.0)
+    >>> vectors = wave_vectors(box, largest=2.0)
+    >>> len(vectors.length), float(vectors.length[0].round(2))  # the shortest is 2π over the side
+    (16, 0.99)
     """
     if not isinstance(box, AbstractPeriodicBox):
         raise ValueError("S(k) needs a periodic box: a free one has no wave vectors")
@@ -117,7 +129,14 @@ def _stride(shell: np.ndarray, kind: int, most: int | None) -> int:
 def density_squares(
     vectors: WaveVectors, box: AbstractPeriodicBox, particles: Particles
 ) -> Float[Array, " shells"]:
-    r"""The mean of $|\rho_k|^2 / N$ over the vectors of each wave number."""
+    r"""The mean of $|\rho_k|^2 / N$ over the vectors of each wave number.
+
+    >>> from simkit_physics import density_squares, lattice, wave_vectors
+    >>> particles, box = lattice("fcc", (4, 4, 4), density=1.0)
+    >>> squares = density_squares(wave_vectors(box, largest=2.0), box, particles)
+    >>> squares.round(3).tolist()  # zero, except for Bragg peaks
+    [0.0, 0.0, 0.0, 0.0]
+    """
     squares = jnp.abs(density_waves(vectors, box, particles)) ** 2
     sums = jax.ops.segment_sum(squares, jnp.asarray(vectors.shell), vectors.shells)
     return sums / jnp.asarray(np.bincount(vectors.shell) * particles.count, sums.dtype)

@@ -53,7 +53,12 @@ class UnitNames(NamedTuple):
 
 
 class UnitSystem(NamedTuple):
-    """A system of units, with the constants that it needs; `sizes` are None in reduced units."""
+    """A system of units, with the constants that it needs; `sizes` are None in reduced units.
+
+    >>> from simkit_physics import UNITS
+    >>> UNITS["real"].label("energy"), UNITS["real"].size("time")
+    ('kcal/mol', 1e-15)
+    """
 
     name: str
     units: UnitNames
@@ -121,7 +126,12 @@ class UnitSystem(NamedTuple):
 
 
 def convert_units(value: float, quantity: str, source: UnitSystem, target: UnitSystem) -> float:
-    """A value in the units of another system: `convert_units(1.0, "energy", metal, real)`."""
+    """A value in the units of another system: `convert_units(1.0, "energy", metal, real)`.
+
+    >>> from simkit_physics import UNITS, convert_units
+    >>> round(convert_units(1.0, "energy", UNITS["metal"], UNITS["real"]), 3)  # 1 eV in kcal/mol
+    23.061
+    """
     return value * (source.size(quantity) / target.size(quantity))
 
 
@@ -130,6 +140,11 @@ def reduced_units(epsilon: float, sigma: float, mass: float, source: UnitSystem)
 
     The unit of time is $\sigma\sqrt{m/\varepsilon}$, that of temperature $\varepsilon/k_B$, that of pressure
     $\varepsilon/\sigma^3$, that of charge $\sqrt{4\pi\epsilon_0\sigma\varepsilon}$.
+
+    >>> from simkit_physics import UNITS, convert_units, reduced_units
+    >>> argon = reduced_units(epsilon=0.0104, sigma=3.4, mass=39.95, source=UNITS["metal"])
+    >>> round(convert_units(1.0, "time", argon, UNITS["metal"]), 2)  # in ps
+    2.15
     """
     energy, length = epsilon * source.size("energy"), sigma * source.size("length")
     heaviness = mass * source.size("mass")

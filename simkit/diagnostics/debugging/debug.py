@@ -65,6 +65,17 @@ def debug(
     run, and the first three of those that fail are explained. `values` are names of variables, observables
     and Brownian increments (`dW`) whose values at every `every`-th step are wanted, all of them for an empty
     list; of path 0 if none is named. `keys` looks for random words that are used twice. Raises `InputError`.
+
+    >>> import simkit
+    >>> experiment = {
+    ...     "model": {"ode": {"x": "x**2"}},
+    ...     "initial": {"x": 1.0},
+    ...     "solver": "Euler",
+    ...     "time": {"t1": 9.0, "steps": 99},
+    ... }
+    >>> report = simkit.debug(experiment)
+    >>> print(report.findings[0].text)
+    path 0: x = inf at t = 2.09091 (step 23 of 99)
     """
     simulation = load_one(source, overrides, variant)
     chosen = [path] if isinstance(path, int) else list(path)

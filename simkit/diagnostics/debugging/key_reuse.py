@@ -50,6 +50,16 @@ def check_keys(simulation: Simulation, driver: Driver = CounterNoise.of) -> KeyR
     1031 (events, or places in the tree of adaptive steps) must share no word of the generator. `driver` is
     another source of noise on a fixed grid. A model's own `jax.random` keys are checked by jax
     (`debug_key_reuse`), and must change from step to step and from path to path.
+
+    >>> import simkit
+    >>> simulation = simkit.load({
+    ...     "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
+    ...     "initial": {"S": 100.0},
+    ...     "time": {"t1": 1.0, "steps": 16},
+    ...     "ensemble": {"paths": 1000},
+    ... })
+    >>> simkit.check_keys(simulation).reused
+    ()
     """
     with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
         seen: dict[Word, str] = {}

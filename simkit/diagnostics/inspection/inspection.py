@@ -90,6 +90,17 @@ def inspect(
     `source` and `overrides` are those of `simkit.run`. Where the file has variants, `variant` names one.
     Without `compiling` there are the graphs alone. Policies of early exercise are fitted first, since the
     program has them in it. Raises `InputError`.
+
+    >>> import simkit
+    >>> experiment = {
+    ...     "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
+    ...     "initial": {"S": 100.0},
+    ...     "time": {"t1": 1.0, "steps": 16},
+    ...     "ensemble": {"paths": 1000},
+    ... }
+    >>> report = simkit.inspect(experiment, compiling=False)
+    >>> [node.name for node in report.model.nodes][:3]
+    ['variable S', 'parameter mu', 'parameter sigma']
     """
     simulation = load_one(source, overrides, variant)
     with jax.enable_x64(True):

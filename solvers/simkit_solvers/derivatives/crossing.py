@@ -29,7 +29,14 @@ FINER = 1e-2  # of the run's tolerances: those of the crossing in the step's int
 class Crossing(NamedTuple):
     """Where a condition was met: the `time`, the `state` then, and whether it `occurred` before the end.
 
-    If it did not, time and state are NaN and their derivatives 0, so that `jnp.where(occurred, …)` has one.
+    If it did not, time and state are NaN and their derivatives 0, so that `jnp.where(occurred, …)` has
+    one. `time` and `occurred` are scalars.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_solvers import Crossing
+    >>> missed = Crossing(time=jnp.float32("nan"), state=None, occurred=jnp.asarray(False))
+    >>> float(jnp.where(missed.occurred, missed.time, 5.0))
+    5.0
     """
 
     time: Scalar
@@ -56,6 +63,16 @@ def crossing(
     time is polished by one Newton step on the solution itself, so it is as precise as the run. The cost is
     two runs. Derivatives are infinite where the solution only touches the condition.
     Raises `ValueError` as `solution` does.
+
+    >>> import diffrax
+    >>> from simkit_physics import HarmonicOscillator
+    >>> from simkit_solvers import AdaptiveGrid, Tolerances, crossing
+    >>> model = HarmonicOscillator(m=1.0, k=1.0)
+    >>> grid = AdaptiveGrid(0.0, 5.0, Tolerances(1e-5, 1e-5))
+    >>> start = model.State(q=1.0, p=0.0)
+    >>> met = crossing(model, diffrax.Heun(), start, grid, lambda problem, t, y: y.q)
+    >>> round(float(met.time), 2)  # a quarter of the period
+    1.57
     """
     dtype = jnp.result_type(*jax.tree.leaves(y0))
     problem, y0, grid = in_precision((problem, y0, grid), dtype)

@@ -33,6 +33,14 @@ def event_time(
     Without a change of sign between `t0` and `t1` it raises an error, unless `throw` is false: then the time
     is NaN. Where the condition only grazes zero, $\partial g/\partial t = 0$, the time has no derivative, and
     the one that is given is not finite or an error.
+
+    >>> import jax
+    >>> import jax.numpy as jnp
+    >>> from simkit_solvers import event_time
+    >>> def half_life(rate):
+    ...     return event_time(lambda t, k: jnp.exp(-k * t) - 0.5, 0.0, 10.0, rate)
+    >>> round(float(half_life(1.0)), 4), round(float(jax.grad(half_life)(1.0)), 4)
+    (0.6931, -0.6931)
     """
     t0 = jnp.asarray(t0, jnp.result_type(t0, float) if not eqx.is_inexact_array(t0) else None)
     t1 = jnp.asarray(t1, t0.dtype)

@@ -107,6 +107,17 @@ def extra_jump(
     the additional jump. The derivative of the mean is the mean of these and of the derivative along the path.
     Each direction costs one path. Raises `ValueError` for a problem without jumps, and for an intensity that
     depends on the state, which would have to be known at the random step.
+
+    >>> from simkit_physics import Merton
+    >>> from simkit_solvers import CounterNoise, Direction, EulerMaruyama, Grid, States, extra_jump, seed_key
+    >>> model, start = Merton(mu=0.05, sigma=0.2, lam=1.0, m=-0.1, delta=0.1), Merton.State(S=100.0)
+    >>> grid, noise = Grid(t0=0.0, dt=0.1, steps=10, every=10), CounterNoise.of(seed_key(1), path=0)
+    >>> by_rate = Direction(problem=Merton(mu=0.0, sigma=0.0, lam=1.0, m=0.0, delta=0.0))
+    >>> rows, changes = extra_jump(
+    ...     model, EulerMaruyama(), start, grid, noise, seed_key(2), 0, States(), (by_rate,)
+    ... )
+    >>> changes[0]["S"].shape
+    (2,)
     """
     if not isinstance(problem, AbstractJumpDiffusion):
         raise ValueError(f"extra_jump: {type(problem).__name__} does not jump; differentiate its paths")

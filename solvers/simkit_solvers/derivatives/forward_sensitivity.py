@@ -150,6 +150,16 @@ def forward_sensitivities(
     variables, to which `atol` then applies as to these. Everything else is as in `integrate_adaptive`.
     Raises `ValueError` for a scheduled problem, of which `jax.jvp` of `integrate_adaptive` is the derivative,
     and for a tangent of another structure than what it is the tangent of.
+
+    >>> import diffrax
+    >>> from simkit_physics import HarmonicOscillator
+    >>> from simkit_solvers import AdaptiveGrid, Direction, States, Tolerances, forward_sensitivities
+    >>> model = HarmonicOscillator(m=1.0, k=1.0)
+    >>> grid = AdaptiveGrid(0.0, 3.1415927, Tolerances(1e-5, 1e-5))
+    >>> start, by_start = model.State(q=1.0, p=0.0), Direction(y0=model.State(q=1.0, p=0.0))
+    >>> run = forward_sensitivities(model, diffrax.Tsit5(), start, grid, States(), (by_start,))
+    >>> round(float(run.derivatives[0]["q"][-1]), 3)
+    -1.0
     """
     if schedule_of(problem) is not None:
         raise ValueError(

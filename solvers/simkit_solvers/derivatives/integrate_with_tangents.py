@@ -42,6 +42,17 @@ def integrate_with_tangents(
     recorded value f is then that of `f * weight + change`. Without, the weights are zeros. A path costs about
     half as much again for each direction; differentiate the result once more for second derivatives.
     Raises `ValueError` as `integrate`, and `NoDensityError` where a derivative cannot be released.
+
+    >>> import numpy as np
+    >>> from simkit_physics import GBM
+    >>> from simkit_solvers import CounterNoise, Direction, EulerMaruyama, Grid, States
+    >>> from simkit_solvers import integrate_with_tangents, seed_key
+    >>> model, start = GBM(mu=0.05, sigma=0.2), GBM.State(S=100.0)
+    >>> grid, noise = Grid(t0=0.0, dt=0.1, steps=10, every=5), CounterNoise.of(seed_key(1), path=0)
+    >>> directions = [Direction(GBM(mu=0.0, sigma=0.0), States(), GBM.State(S=1.0))]  # by the start
+    >>> run = integrate_with_tangents(model, EulerMaruyama(), start, grid, noise, States(), directions)
+    >>> np.allclose(run.changes[0]["S"], run.rows["S"] / 100.0)  # a price is proportional to its start
+    True
     """
 
     def moving(run):

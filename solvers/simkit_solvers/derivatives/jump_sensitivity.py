@@ -87,6 +87,15 @@ def girsanov(
     method computes with the lengths of its leaps as they are. The path is the one without directions, bit
     for bit. A path at which no likelihood ratio exists, since a rate of zero changes, ends with a `status`.
     References: those of `jump_scores`.
+
+    >>> from simkit_physics import ImmigrationDeath
+    >>> from simkit_solvers import DirectMethod, Direction, JumpGrid, JumpNoise, States, girsanov, seed_key
+    >>> model, start = ImmigrationDeath(alpha=10.0, mu=0.5), ImmigrationDeath.State(X=0)
+    >>> grid, noise = JumpGrid(0.0, 2.0, points=4), JumpNoise.of(seed_key(1), path=0)
+    >>> by_alpha = Direction(problem=ImmigrationDeath(alpha=1.0, mu=0.0))
+    >>> run = girsanov(model, DirectMethod(), start, grid, noise, States(), (by_alpha,))
+    >>> run.run.rows["X"].shape, run.run.scores[0].shape
+    ((5,), (5,))
     """
     run = integrate_jumps(
         network, method, y0, grid, noise, observer, tuple(each.problem for each in directions)
@@ -104,6 +113,13 @@ def likelihood_ratio(
     Arrays with the path first. The estimate is the sample covariance of f and Z plus the mean of
     $\partial_\theta f$, which is unbiased: it equals the mean of $(f_i - \bar f_{-i}) Z_i$ with $\bar f_{-i}$
     the mean of the other paths.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_solvers import likelihood_ratio
+    >>> values, scores = jnp.array([1.0, 2.0, 3.0]), jnp.array([-1.0, 0.0, 1.0])
+    >>> derivative, stderr = likelihood_ratio(values, scores)
+    >>> float(derivative)  # their sample covariance
+    1.0
     """
     n = len(values)
     centred = (values - jnp.mean(values, 0)) * (scores - jnp.mean(scores, 0)) * (n / (n - 1)) + explicit
@@ -129,6 +145,16 @@ def finite_difference(
     take them, and soon have little in common. The bias is $O(h^2)$, the variance $O(1/h)$, for `DirectMethod`
     with the same noise $O(1/h^2)$. Rows are the means of the two.
     Raises `ValueError` for a scheduled network with `split`.
+
+    >>> from simkit_physics import ImmigrationDeath
+    >>> from simkit_solvers import DirectMethod, Direction, JumpGrid, JumpNoise, States
+    >>> from simkit_solvers import finite_difference, seed_key
+    >>> model, method = ImmigrationDeath(alpha=10.0, mu=0.5), DirectMethod()
+    >>> grid, noise = JumpGrid(0.0, 2.0, points=4), JumpNoise.of(seed_key(1), path=0)
+    >>> by_alpha = Direction(problem=ImmigrationDeath(alpha=1.0, mu=0.0))
+    >>> run = finite_difference(model, method, model.State(X=0), grid, noise, States(), by_alpha, step=0.1)
+    >>> run.derivatives[0]["X"].shape
+    (5,)
     """
     if coupling == "split":
         pair, watch = coupled_copies(network, grid, observer, direction, step)
@@ -185,6 +211,14 @@ def weak_derivative(
     References: Gupta & Khammash (2013), Unbiased estimation of parameter sensitivities for stochastic
     chemical reaction networks, doi:10.1137/120898747; Heidergott & Vázquez-Abad (2008), Measure-valued
     differentiation for Markov chains, doi:10.1007/s10957-007-9297-7.
+
+    >>> from simkit_physics import ImmigrationDeath
+    >>> from simkit_solvers import DirectMethod, Direction, JumpGrid, States, seed_key, weak_derivative
+    >>> model, start = ImmigrationDeath(alpha=10.0, mu=0.5), ImmigrationDeath.State(X=0)
+    >>> grid, by_alpha = JumpGrid(0.0, 2.0, points=4), Direction(problem=ImmigrationDeath(alpha=1.0, mu=0.0))
+    >>> run = weak_derivative(model, DirectMethod(), start, grid, seed_key(1), 0, States(), (by_alpha,))
+    >>> run.derivatives[0]["X"].shape
+    (5,)
     """
     if not method.exact:
         raise ValueError(

@@ -75,6 +75,15 @@ def ode_gradient(
     Raises `ValueError` for a scheduled problem, for a solver without error estimate, for a run that fails,
     and with `backsolve` for an equation that does not lead back to its start; in compiled code the gradients
     are NaN in place of the last two.
+
+    >>> import diffrax
+    >>> from simkit_physics import HarmonicOscillator
+    >>> from simkit_solvers import AdaptiveGrid, Tolerances, ode_gradient
+    >>> model, grid = HarmonicOscillator(m=1.0, k=1.0), AdaptiveGrid(0.0, 3.0, Tolerances(1e-5, 1e-5))
+    >>> start = model.State(q=1.0, p=0.0)
+    >>> result = ode_gradient(model, diffrax.Heun(), start, grid, lambda states: states.q[-1])
+    >>> round(float(result.y0.q), 2)  # of cos(3) by the initial position
+    -0.99
     """
     if schedule_of(problem) is not None:
         raise ValueError("ode_gradient: the problem is scheduled; use jax.grad of integrate_adaptive")

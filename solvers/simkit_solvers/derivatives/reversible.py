@@ -143,6 +143,16 @@ def end_state(
     Hamiltonian systems and `ReversibleHeun` on ordinary and Stratonovich problems. Raises `ValueError` for
     others, which do not go back, for a stochastic problem without noise, and for one with jumps or a
     schedule.
+
+    >>> import jax
+    >>> from simkit_physics import HarmonicOscillator
+    >>> from simkit_solvers import Grid, Leapfrog, end_state
+    >>> def position(k):
+    ...     model = HarmonicOscillator(m=1.0, k=k)
+    ...     grid = Grid(t0=0.0, dt=0.01, steps=100, every=100)
+    ...     return end_state(model, Leapfrog(), model.State(q=1.0, p=0.0), grid).q
+    >>> round(float(position(1.0)), 3), round(float(jax.grad(position)(1.0)), 3)
+    (0.54, -0.421)
     """
     if not goes_back(problem, solver):
         raise ValueError(

@@ -43,6 +43,12 @@ class Smoothing:
 
     `every` is for each the number of steps between its monitoring dates. `differences` is hashable, and
     equal to another function that gives the same. Where it gives none, derivatives stay in the path.
+
+    >>> from simkit_solvers import Smoothing
+    >>> def differences(observer, problem, acc, k, t, y):
+    ...     return (y.S - 100.0,)  # what is observed jumps where this changes its sign
+    >>> Smoothing(differences, every=(10,)).every
+    (10,)
     """
 
     differences: Callable[..., tuple]

@@ -50,6 +50,15 @@ def stationary_derivative(
     batch means over paths and time; they are right where a batch is much longer than the window and the
     correlation time. Try several windows: the derivative must no longer change.
     Raises `ValueError` for arrays of another shape, and where batches would be no longer than the window.
+
+    >>> import numpy as np
+    >>> from simkit_solvers import stationary_derivative
+    >>> random = np.random.default_rng(1)
+    >>> steps = random.normal(size=(8, 400))
+    >>> scores = np.cumsum(steps, axis=1)  # f of a row has the derivative E[f step] = 1
+    >>> result = stationary_derivative(steps, scores, window=5)
+    >>> abs(float(result.derivative) - 1.0) < 5 * float(result.derivative_se)
+    True
     """
     values, scores = jnp.asarray(values), jnp.asarray(scores)
     if values.ndim != 2 or values.shape != scores.shape:

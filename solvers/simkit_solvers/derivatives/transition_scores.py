@@ -31,6 +31,16 @@ class WithScores(AbstractObserver):
     The additional rows are named `score 0`, `score 1`, …. For a solver other than `EulerMaruyama` they are
     its scores up to the order of the step. Raises `ValueError` unless the problem has as many noises as
     variables; where its noise is singular the scores are not finite.
+
+    >>> from simkit_physics import OrnsteinUhlenbeck
+    >>> from simkit_solvers import CounterNoise, Direction, EulerMaruyama, Grid, States, WithScores
+    >>> from simkit_solvers import integrate, seed_key
+    >>> model, start = OrnsteinUhlenbeck(theta=1.0, mu=0.0, sigma=0.5), OrnsteinUhlenbeck.State(X=1.0)
+    >>> by_mu = Direction(problem=OrnsteinUhlenbeck(theta=0.0, mu=1.0, sigma=0.0))
+    >>> grid, noise = Grid(t0=0.0, dt=0.1, steps=10, every=5), CounterNoise.of(seed_key(1), path=0)
+    >>> observer = WithScores(States(), (by_mu,))
+    >>> sorted(integrate(model, EulerMaruyama(), start, grid, noise, observer))
+    ['X', 'score 0']
     """
 
     observer: AbstractObserver

@@ -16,6 +16,10 @@ class Tolerances(eqx.Module):
 
     Both are traced, so changing them needs no recompilation. Reference: Hairer, Nørsett & Wanner (1993),
     Solving Ordinary Differential Equations I, section II.4, doi:10.1007/978-3-540-78862-1.
+
+    >>> from simkit_solvers import Tolerances
+    >>> Tolerances(rtol=1e-6, atol=1e-9).rtol
+    1e-06
     """
 
     rtol: Scalar
@@ -29,6 +33,11 @@ class AdaptiveGrid(AbstractSavedTimes):
     `first_step` is chosen from the slope at `t0` unless given; on a stochastic problem it is the longest
     step, and a saved interval unless given. Raises `ValueError` unless `points`, `max_steps`, `t1 - t0` and
     `first_step` are positive, the latter two where they are no tracers.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_solvers import AdaptiveGrid, Tolerances
+    >>> AdaptiveGrid(0.0, 2.0, Tolerances(1e-6, 1e-6), points=4).elapsed(jnp.float32).tolist()
+    [0.0, 0.5, 1.0, 1.5, 2.0]
     """
 
     t0: Scalar

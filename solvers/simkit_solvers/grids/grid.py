@@ -20,6 +20,10 @@ class Grid(eqx.Module):
 
     `t0` and `dt` are traced, so changing them needs no recompilation; `steps` and `every` are static. Row 0
     is `t0`, row r is step `r * every`. Raises `ValueError` unless `steps` is a positive multiple of `every`.
+
+    >>> from simkit_solvers import Grid
+    >>> Grid(t0=0.0, dt=0.01, steps=100, every=10).rows
+    11
     """
 
     known: ClassVar[bool] = True  # the number of steps, before the program runs
@@ -87,6 +91,10 @@ class TracedGrid(eqx.Module):
     What the code depends on stays static: how many rows are saved, where they fall in blocks, which is the
     `phase`, `every` modulo `PERIOD`, and whether it is `long`. Two blocks or more lie between rows. A loop
     over it is not differentiable in reverse mode, which needs a known number of steps.
+
+    >>> from simkit_solvers import Grid, TracedGrid
+    >>> isinstance(Grid(t0=0.0, dt=0.01, steps=1000, every=500).traced(), TracedGrid)
+    True
     """
 
     known: ClassVar[bool] = False

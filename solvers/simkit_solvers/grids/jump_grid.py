@@ -14,6 +14,11 @@ class JumpGrid(AbstractSavedTimes):
     Row 0 is `t0`, row r the time `t0 + r (t1 - t0) / points`. A path that takes more than `max_steps` events,
     or leaps, has failed. Raises `ValueError` unless `points`, `max_steps` and `t1 - t0` are positive, the
     last where it is no tracer.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_solvers import JumpGrid
+    >>> JumpGrid(0.0, 2.0, points=4).elapsed(jnp.float32).tolist()
+    [0.0, 0.5, 1.0, 1.5, 2.0]
     """
 
     t0: Scalar

@@ -37,6 +37,15 @@ def integrate_adaptive(
     Where a problem is scheduled, steps end at the saved times, at the nodes of its parameters and at its
     events; a row at the time of an event has the state after it. `first_step` is the first one after each.
     Raises `ValueError` for a stochastic problem and for a solver without error estimate.
+
+    >>> import diffrax
+    >>> from simkit_physics import HarmonicOscillator
+    >>> from simkit_solvers import AdaptiveGrid, States, Tolerances, integrate_adaptive
+    >>> grid = AdaptiveGrid(0.0, 6.2831853, Tolerances(1e-5, 1e-5))
+    >>> model = HarmonicOscillator(m=1.0, k=1.0)
+    >>> run = integrate_adaptive(model, diffrax.Tsit5(), model.State(q=1.0, p=0.0), grid, States())
+    >>> round(float(run.rows["q"][-1]), 3)  # after one period
+    1.0
     """
     check_adaptive(solver, problem)
     dtype = jnp.result_type(*jax.tree.leaves(y0))
@@ -74,6 +83,16 @@ def solution(
     succeeded is in its `result`.
     Raises `ValueError` for a stochastic problem, for a solver without error estimate and for a scheduled
     problem with events, which `integrate_adaptive` runs.
+
+    >>> import diffrax
+    >>> from simkit_physics import HarmonicOscillator
+    >>> from simkit_solvers import AdaptiveGrid, Tolerances, solution
+    >>> grid = AdaptiveGrid(0.0, 6.2831853, Tolerances(1e-5, 1e-5))
+    >>> model = HarmonicOscillator(m=1.0, k=1.0)
+    >>> saveat = diffrax.SaveAt(dense=True)
+    >>> result = solution(model, diffrax.Tsit5(), model.State(q=1.0, p=0.0), grid, saveat=saveat)
+    >>> round(float(result.evaluate(3.1415927).q), 2)
+    -1.0
     """
     check_adaptive(solver, problem)
     schedule = schedule_of(problem)

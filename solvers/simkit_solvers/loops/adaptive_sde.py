@@ -98,6 +98,16 @@ def integrate_adaptive_sde(
     Differentiable in both modes, with the sequence of steps held fixed.
     Raises `ValueError` for a solver that such steps could lead to a wrong limit (see `check_adaptive_sde`)
     and for a problem with events.
+
+    >>> from simkit_physics import OrnsteinUhlenbeck
+    >>> from simkit_solvers import AdaptiveGrid, BrownianTree, EulerMaruyama, States, Tolerances
+    >>> from simkit_solvers import integrate_adaptive_sde, seed_key
+    >>> grid = AdaptiveGrid(0.0, 1.0, Tolerances(1e-2, 1e-2), points=2)
+    >>> model = OrnsteinUhlenbeck(theta=1.0, mu=0.0, sigma=0.5)
+    >>> tree = BrownianTree.of(seed_key(1), 0)
+    >>> run = integrate_adaptive_sde(model, EulerMaruyama(), model.State(X=1.0), grid, tree, States())
+    >>> run.rows["X"].shape, int(run.accepted) > 0
+    ((3,), True)
     """
     check_adaptive_sde(solver, problem)
     schedule = schedule_of(problem)

@@ -128,6 +128,17 @@ def coupled_leaps(
     in float64, whatever the precision of the grid. Curves and events of a scheduled network act as there.
     There are no more pieces than the steps that all paths may take. Scores are as of `girsanov`, with lengths
     of leaps held. Raises `ValueError` as `integrate_jumps` does.
+
+    >>> import jax
+    >>> import jax.numpy as jnp
+    >>> from simkit_physics import ImmigrationDeath
+    >>> from simkit_solvers import JumpGrid, States, TauLeaping, coupled_leaps, seed_key
+    >>> with jax.enable_x64(True):
+    ...     model, start = ImmigrationDeath(alpha=1000.0, mu=0.5), ImmigrationDeath.State(X=1000)
+    ...     grid, factors = JumpGrid(0.0, 1.0), jnp.array([1.0, 2.0])
+    ...     run = coupled_leaps(model, TauLeaping(), factors, start, grid, seed_key(1), 0, States())
+    >>> run.ends["X"].shape
+    (2,)
     """
     check_rates(network)
     network, observer, t0, span = in_precision((network, observer, grid.t0, grid.span), jnp.float64)

@@ -60,6 +60,15 @@ def integrate(
     steps, and a row there has the state after them.
     Raises `ValueError` when a stochastic problem comes without noise or takes more steps than it can drive,
     and for events that are not at the end of a step.
+
+    >>> from simkit_physics import GBM
+    >>> from simkit_solvers import CounterNoise, EulerMaruyama, Grid, States, integrate, seed_key
+    >>> noise = CounterNoise.of(seed_key(1), 0)
+    >>> grid = Grid(t0=0.0, dt=0.1, steps=10, every=5)
+    >>> model = GBM(mu=0.05, sigma=0.2)
+    >>> rows = integrate(model, EulerMaruyama(), GBM.State(S=100.0), grid, noise, States())
+    >>> rows["S"].shape, float(rows["S"][0])
+    ((3,), 100.0)
     """
     return integrate_run(problem, solver, y0, grid, noise, observer, memory=memory)
 

@@ -47,6 +47,16 @@ class JumpRun(NamedTuple):
     the leaps that were too long. `reached` is the time at which it ended, `t1` unless it failed, and `status`
     why it did. `scores` has for each direction the derivative of the log likelihood of the path up to each
     saved time, like the rows. `watched` are the observer's accumulators there, if it has to see the path.
+    `steps`, `rejected`, `reached` and `status` are scalars.
+
+    >>> from simkit_physics import ImmigrationDeath
+    >>> from simkit_solvers import DirectMethod, JumpGrid, JumpNoise, States, integrate_jumps, seed_key
+    >>> model = ImmigrationDeath(alpha=10.0, mu=0.5)
+    >>> grid = JumpGrid(0.0, 2.0, points=4)
+    >>> noise = JumpNoise.of(seed_key(1), path=0)
+    >>> run = integrate_jumps(model, DirectMethod(), model.State(X=0), grid, noise, States())
+    >>> float(run.reached), run.rows["X"].shape
+    (2.0, (5,))
     """
 
     counts: Any
@@ -90,6 +100,15 @@ def integrate_jumps(
 
     Such an observer sees the counts before and after each event, when it happens; of a leap those at its end,
     and those before the events that end it.
+
+    >>> from simkit_physics import ImmigrationDeath
+    >>> from simkit_solvers import DirectMethod, JumpGrid, JumpNoise, States, integrate_jumps, seed_key
+    >>> model = ImmigrationDeath(alpha=10.0, mu=0.5)
+    >>> grid = JumpGrid(0.0, 2.0, points=4)
+    >>> noise = JumpNoise.of(seed_key(1), path=0)
+    >>> run = integrate_jumps(model, DirectMethod(), model.State(X=0), grid, noise, States())
+    >>> run.counts.X.shape, int(run.counts.X[0])
+    ((5,), 0)
     """
     check_rates(network)
     _check_triggered(network, method, directions)

@@ -16,7 +16,19 @@ BETWEEN_CHECKS = 50
 
 
 class UnconvergedMinimumError(ArithmeticError):
-    """A force is not small enough after the most steps allowed: `force`, in the state of `run`."""
+    """A force is not small enough after the most steps allowed: `force`, in the state of `run`.
+
+    >>> from simkit_physics import FreeBox, LennardJones, Plain, forces_for
+    >>> from simkit_solvers import Particles, UnconvergedMinimumError, minimise_particles
+    >>> pair = Particles.of([[0.0, 0.0, 0.0], [1.3, 0.0, 0.0]])
+    >>> potential = Plain(LennardJones(epsilon=1.0, sigma=1.0), 2.5)
+    >>> forces, pair = forces_for(pair, FreeBox(), potential, precision="float32")
+    >>> try:
+    ...     minimise_particles(forces, pair, dt=0.01, tolerance=1e-3, most_steps=3)
+    ... except UnconvergedMinimumError as error:
+    ...     print(int(error.run.state.step))
+    3
+    """
 
     def __init__(self, run: ParticleRun, steps: int, force: float, tolerance: float):
         self.run, self.force = run, force
@@ -42,6 +54,15 @@ def minimise_particles(
 
     `dt` is the step length of a simulation; FIRE takes up to ten times that. Raises
     `UnconvergedMinimumError` after `most_steps`, and what `simulate_particles` raises.
+
+    >>> from simkit_physics import FreeBox, LennardJones, Plain, forces_for
+    >>> from simkit_solvers import Particles, minimise_particles
+    >>> pair = Particles.of([[0.0, 0.0, 0.0], [1.3, 0.0, 0.0]])
+    >>> potential = Plain(LennardJones(epsilon=1.0, sigma=1.0), 2.5)
+    >>> forces, pair = forces_for(pair, FreeBox(), potential, precision="float32")
+    >>> x = minimise_particles(forces, pair, dt=0.01, tolerance=1e-3).state.particles.position.x
+    >>> round(float(abs(x[1] - x[0])), 3)  # 2^(1/6)
+    1.122
     """
     dynamics = ParticleDynamics(forces, method, dt, units=units)
     run = simulate_particles(dynamics, dynamics.start(particles), 0, enlarge=enlarge)
@@ -56,5 +77,17 @@ def minimise_particles(
 
 
 def largest_force(state: ParticleState) -> Float[Array, ""]:
-    """The largest force on a particle, at a whole step."""
+    """The largest force on a particle, at a whole step.
+
+    >>> from simkit_physics import FreeBox, LennardJones, Plain, forces_for
+    >>> from simkit_solvers import ParticleDynamics, Particles, VelocityVerlet
+    >>> from simkit_solvers import largest_force, simulate_particles
+    >>> pair = Particles.of([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
+    >>> potential = Plain(LennardJones(epsilon=1.0, sigma=1.0), 2.5)
+    >>> forces, pair = forces_for(pair, FreeBox(), potential, precision="float32")
+    >>> dynamics = ParticleDynamics(forces, VelocityVerlet(), dt=0.01)
+    >>> run = simulate_particles(dynamics, dynamics.start(pair), 0)  # forces at the start
+    >>> round(float(largest_force(run.state)), 3)
+    24.0
+    """
     return jnp.sqrt(jnp.max(state.force.dot(state.force)))

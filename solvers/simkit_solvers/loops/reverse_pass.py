@@ -47,6 +47,13 @@ def reverse_pass(
     """What the reverse pass of `integrate` with the same arguments will keep; nothing is computed.
 
     Takes arrays or their shapes, and raises what `integrate` raises.
+
+    >>> from simkit_physics import GBM
+    >>> from simkit_solvers import CounterNoise, EulerMaruyama, Grid, States, reverse_pass, seed_key
+    >>> grid, noise = Grid(t0=0.0, dt=0.1, steps=1000, every=100), CounterNoise.of(seed_key(1), path=0)
+    >>> model = GBM(mu=0.05, sigma=0.2)
+    >>> reverse_pass(model, EulerMaruyama(), GBM.State(S=100.0), grid, noise, States()).carry_bytes
+    4
     """
 
     def carried(problem, y0, noise, observer):

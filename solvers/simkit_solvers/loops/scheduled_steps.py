@@ -17,7 +17,18 @@ _recomputed = functools.partial(jax.checkpoint, prevent_cse=False)
 
 
 class ScheduledRun(NamedTuple):
-    """The state after the last step, the observer's accumulators, and whether every list served its steps."""
+    """The state after the last step, the observer's accumulators, and whether every list served its steps.
+
+    >>> from simkit_physics import FreeBox, LennardJones, Plain, forces_for
+    >>> from simkit_solvers import ParticleDynamics, Particles, ScheduledRun, VelocityVerlet, scheduled_steps
+    >>> pair = Particles.of([[0.0, 0.0, 0.0], [1.2, 0.0, 0.0]])
+    >>> potential = Plain(LennardJones(epsilon=1.0, sigma=1.0), 2.5)
+    >>> forces, pair = forces_for(pair, FreeBox(), potential, precision="float32")
+    >>> dynamics = ParticleDynamics(forces, VelocityVerlet(), dt=0.01)
+    >>> run = scheduled_steps(dynamics, dynamics.start(pair), steps=10, renew_every=5)
+    >>> isinstance(run, ScheduledRun), bool(run.valid)
+    (True, True)
+    """
 
     state: ParticleState
     accumulator: PyTree
@@ -38,6 +49,17 @@ def scheduled_steps(
     states at renewals and, for one interval between two of them at a time, those of its steps. The observer
     sees those steps at renewals, and the last, that are due. Nothing can be repeated with another list here:
     see that the result is `valid`, else renew more often. `ValueError` unless `renew_every` divides `steps`.
+
+    >>> from simkit_physics import FreeBox, LennardJones, Plain, forces_for
+    >>> from simkit_solvers import ParticleDynamics, Particles, VelocityVerlet, scheduled_steps
+    >>> pair = Particles.of([[0.0, 0.0, 0.0], [1.2, 0.0, 0.0]])
+    >>> potential = Plain(LennardJones(epsilon=1.0, sigma=1.0), 2.5)
+    >>> forces, pair = forces_for(pair, FreeBox(), potential, precision="float32")
+    >>> dynamics = ParticleDynamics(forces, VelocityVerlet(), dt=0.01)
+    >>> run = scheduled_steps(dynamics, dynamics.start(pair), steps=10, renew_every=5)
+    >>> x = run.state.particles.position.x
+    >>> bool(run.valid), bool(abs(x[1] - x[0]) < 1.2)  # they attract each other
+    (True, True)
     """
     if renew_every < 1 or steps % renew_every:
         raise ValueError(f"renew_every: must divide the number of steps, {steps}, got {renew_every}")

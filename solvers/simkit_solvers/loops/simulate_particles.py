@@ -26,7 +26,19 @@ MOST_ENLARGEMENTS = (
 
 
 class ParticleRun(NamedTuple):
-    """How far a run has come, what its observer has, and its dynamics with lists as large as it needed."""
+    """How far a run has come, what its observer has, and its dynamics with lists as large as it needed.
+
+    >>> from simkit_physics import FreeBox, LennardJones, Plain, forces_for
+    >>> from simkit_solvers import ParticleDynamics, Particles, VelocityVerlet, simulate_particles
+    >>> pair = Particles.of([[0.0, 0.0, 0.0], [1.2, 0.0, 0.0]])
+    >>> potential = Plain(LennardJones(epsilon=1.0, sigma=1.0), 2.5)
+    >>> forces, pair = forces_for(pair, FreeBox(), potential, precision="float32")
+    >>> dynamics = ParticleDynamics(forces, VelocityVerlet(), dt=0.01)
+    >>> run = simulate_particles(dynamics, dynamics.start(pair), 10)
+    >>> again = simulate_particles(run.dynamics, run.state, 10)
+    >>> int(again.state.step)
+    20
+    """
 
     state: ParticleState
     accumulator: PyTree
@@ -38,6 +50,19 @@ class UnstableStepError(ArithmeticError):
 
     `particle` is its number, `step` that of the step, `move` about how far it moves in it, and
     `kinetic_energy` what it has after it; `what` says so, without step and particle, and `remedy` what to do.
+
+    >>> from simkit_physics import FreeBox, LennardJones, Plain, forces_for
+    >>> from simkit_solvers import ParticleDynamics, Particles, VelocityVerlet
+    >>> from simkit_solvers import UnstableStepError, simulate_particles
+    >>> pair = Particles.of([[0.0, 0.0, 0.0], [0.5, 0.0, 0.0]])  # far too near each other
+    >>> potential = Plain(LennardJones(epsilon=1.0, sigma=1.0), 2.5)
+    >>> forces, pair = forces_for(pair, FreeBox(), potential, precision="float32")
+    >>> dynamics = ParticleDynamics(forces, VelocityVerlet(), dt=0.01, largest_move=0.1)
+    >>> try:
+    ...     simulate_particles(dynamics, dynamics.start(pair), 10)
+    ... except UnstableStepError as error:
+    ...     print(error.particle, error.step)
+    0 1
     """
 
     remedy = (
@@ -57,7 +82,12 @@ class UnstableStepError(ArithmeticError):
 
 
 class ListOverflowError(RuntimeError):
-    """A list of neighbours has no place for all that it must hold, and could not be enlarged."""
+    """A list of neighbours has no place for all that it must hold, and could not be enlarged.
+
+    >>> from simkit_solvers import ListOverflowError
+    >>> issubclass(ListOverflowError, RuntimeError)
+    True
+    """
 
 
 def simulate_particles(
@@ -81,6 +111,22 @@ def simulate_particles(
     of each step, with the same results. One program serves all calls with the same kinds of arguments,
     whatever their numbers; `chunk` runs `chunk_of_steps` in a program of your own.
     Raises `ListOverflowError` where a list cannot be enlarged, and `UnstableStepError`.
+
+    >>> from simkit_physics import LennardJones, ShiftedForce, forces_for, lattice, with_velocities
+    >>> from simkit_solvers import ParticleDynamics, TotalsSeries, VelocityVerlet
+    >>> from simkit_solvers import seed_key, simulate_particles
+    >>> particles, box = lattice("fcc", (3, 3, 3), density=0.85)
+    >>> particles = with_velocities(particles, temperature=0.7, key=seed_key(1))
+    >>> potential = ShiftedForce(LennardJones(epsilon=1.0, sigma=1.0), 2.0)
+    >>> forces, particles = forces_for(particles, box, potential, precision="float32")
+    >>> dynamics = ParticleDynamics(forces, VelocityVerlet(), dt=0.002)
+    >>> observer = TotalsSeries(every=10, rows=5)
+    >>> run = simulate_particles(dynamics, dynamics.start(particles), 50, observer)
+    >>> int(run.state.step)
+    50
+    >>> totals = run.accumulator.totals
+    >>> bool(abs(totals.conserved - totals.conserved[0]).max() < 0.01)
+    True
     """
     if accumulator is None:
         accumulator = () if observer is None else observer.init(state.particles)

@@ -151,7 +151,12 @@ class SwitchedStep(AbstractStepper):
 
 
 def stepper_for(solver: Solver) -> AbstractStepper:
-    """The stepper of a solver; `ValueError` for one that cannot run on a fixed grid."""
+    """The stepper of a solver; `ValueError` for one that cannot run on a fixed grid.
+
+    >>> from simkit_solvers import make_solver, stepper_for
+    >>> type(stepper_for(make_solver("EulerMaruyama"))).__name__
+    'DiffraxStep'
+    """
     if isinstance(solver, SwitchedSolver):
         return SwitchedStep(tuple(stepper_for(each) for each in solver.solvers), solver)
     check_runs(solver)

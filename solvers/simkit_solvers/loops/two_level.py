@@ -67,6 +67,15 @@ class ParticleState(eqx.Module):
     `inside` a step where its second part is still to come: only where a chunk stopped early. `listed` is the
     list of neighbours, which `serves` these positions or is not read. `complete` and `bounded` say whether
     the last chunk came to its end.
+
+    >>> from simkit_physics import LennardJones, ShiftedForce, forces_for, lattice
+    >>> from simkit_solvers import ParticleDynamics, ParticleState, VelocityVerlet
+    >>> particles, box = lattice("fcc", (3, 3, 3), density=0.85)
+    >>> potential = ShiftedForce(LennardJones(epsilon=1.0, sigma=1.0), 2.0)
+    >>> forces, particles = forces_for(particles, box, potential, precision="float32")
+    >>> state = ParticleDynamics(forces, VelocityVerlet(), dt=0.002).start(particles, step=100)
+    >>> isinstance(state, ParticleState), int(state.step)
+    (True, 100)
     """
 
     particles: Particles
@@ -107,6 +116,16 @@ class ParticleDynamics(eqx.Module):
 
     Where totals are observed, `changes(forces, particles, list)` gives their derivatives along changes of the
     parameters, such as `ParameterChanges` of `simkit_physics` has.
+
+    >>> from simkit_physics import LennardJones, ShiftedForce, forces_for, lattice, with_velocities
+    >>> from simkit_solvers import ParticleDynamics, VelocityVerlet, seed_key
+    >>> particles, box = lattice("fcc", (3, 3, 3), density=0.85)
+    >>> particles = with_velocities(particles, temperature=0.7, key=seed_key(1))
+    >>> potential = ShiftedForce(LennardJones(epsilon=1.0, sigma=1.0), 2.0)
+    >>> forces, particles = forces_for(particles, box, potential, precision="float32")
+    >>> dynamics = ParticleDynamics(forces, VelocityVerlet(), dt=0.002)
+    >>> int(dynamics.start(particles).step)
+    0
     """
 
     forces: AbstractForces
@@ -178,6 +197,16 @@ def run_chunk(
 
     A state that has stopped early goes on where it was. Forward derivatives pass through; for reverse ones
     there is `scheduled_steps`.
+
+    >>> from simkit_physics import FreeBox, LennardJones, Plain, forces_for
+    >>> from simkit_solvers import ParticleDynamics, Particles, VelocityVerlet, run_chunk
+    >>> pair = Particles.of([[0.0, 0.0, 0.0], [1.2, 0.0, 0.0]])
+    >>> potential = Plain(LennardJones(epsilon=1.0, sigma=1.0), 2.5)
+    >>> forces, pair = forces_for(pair, FreeBox(), potential, precision="float32")
+    >>> dynamics = ParticleDynamics(forces, VelocityVerlet(), dt=0.01)
+    >>> state, accumulator = run_chunk(dynamics, dynamics.start(pair), 10)
+    >>> int(state.step)
+    10
     """
     end = state.step + jnp.asarray(steps, jnp.uint32)
     loop = _ChunkLoop(dynamics, observer, end, systems)

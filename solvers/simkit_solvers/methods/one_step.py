@@ -31,6 +31,10 @@ class AbstractOneStep(AbstractMemoryless):
     """A one-step method on a drift and a noise term, linear between the ends of a step.
 
     `areas` counts the Lévy areas that a step uses in addition to the increments: none, H, or H and K.
+
+    >>> from simkit_solvers import AbstractOneStep, EulerMaruyama
+    >>> issubclass(EulerMaruyama, AbstractOneStep), EulerMaruyama().areas
+    (True, 0)
     """
 
     interpolation_cls: ClassVar = diffrax.LocalLinearInterpolation

@@ -82,6 +82,10 @@ def make_solver(name: str, options: dict | None = None) -> Any:
     Options are the numbers among the solver's fields (`SOLVERS[name].options`); implicit solvers, which find
     roots by Newton's method, also take its `rtol` and `atol`. Raises `ValueError` for an unknown name or
     option and for a value that is not a positive number.
+
+    >>> from simkit_solvers import make_solver
+    >>> make_solver("TauLeaping", {"epsilon": 0.01}).epsilon
+    0.01
     """
     if name in REFUSED:
         raise ValueError(f"solver {name} does not run on a fixed grid: {REFUSED[name]}")
@@ -134,7 +138,12 @@ def in_calculus_of(solver: diffrax.AbstractSolver, problem: AbstractODE) -> Abst
 
 
 def solvers_by_problem(solvers: Iterable[SolverInfo]) -> dict[str, list[SolverInfo]]:
-    """The solvers grouped by problem; one for two kinds of problem is in two groups."""
+    """The solvers grouped by problem; one for two kinds of problem is in two groups.
+
+    >>> from simkit_solvers import SOLVERS, solvers_by_problem
+    >>> [info.name for info in solvers_by_problem(SOLVERS.values())["Langevin equations"]][:3]
+    ['ALIGN', 'ShOULD', 'QUICSORT']
+    """
     groups: dict[str, list[SolverInfo]] = {
         name: []
         for name in (
@@ -164,7 +173,13 @@ def solvers_by_problem(solvers: Iterable[SolverInfo]) -> dict[str, list[SolverIn
 
 
 def strong_order(solver: diffrax.AbstractSolver, problem: AbstractSDE) -> float:
-    """The strong order of a solver that fits on a problem's kind of noise."""
+    """The strong order of a solver that fits on a problem's kind of noise.
+
+    >>> from simkit_physics import GBM
+    >>> from simkit_solvers import EulerMaruyama, strong_order
+    >>> strong_order(EulerMaruyama(), GBM(mu=0.05, sigma=0.2))
+    0.5
+    """
     info = info_of(solver)
     if info.strong is None:
         raise ValueError(f"solver {info.name} is for ordinary problems and has no strong order")
@@ -176,6 +191,11 @@ def weak_order(solver: diffrax.AbstractSolver, problem: AbstractODE) -> float:
 
     Jumps that do not commute with what is between them allow no more than order 1. `ValueError` for a solver
     without errors, which has no order.
+
+    >>> from simkit_physics import GBM
+    >>> from simkit_solvers import EulerMaruyama, weak_order
+    >>> weak_order(EulerMaruyama(), GBM(mu=0.05, sigma=0.2))
+    1.0
     """
     info = info_of(solver)
     stochastic = isinstance(problem, AbstractSDE)

@@ -28,6 +28,15 @@ def check_solver(
     numbers are concrete: this is for the time before a run is compiled. A choice between solvers fits where
     each of them does. `instead` is what an error advises for a stochastic problem, in place of one for any
     noise.
+
+    >>> from simkit_physics import GBM, Heston
+    >>> from simkit_solvers import Milstein, check_solver
+    >>> check_solver(Milstein(), GBM(mu=0.05, sigma=0.2))  # fits
+    >>> try:
+    ...     check_solver(Milstein(), Heston(mu=0.05, kappa=1.0, theta=0.04, xi=0.3, rho=-0.7))
+    ... except ValueError as error:
+    ...     print(str(error)[:75])
+    solver Milstein is for additive, scalar, diagonal or commutative noise, Hes
     """
     if isinstance(solver, SwitchedSolver):
         for each in solver.solvers:

@@ -25,6 +25,10 @@ class Orders(NamedTuple):
 
     `None` for noise that the solver refuses. `diagonal` and `scalar` are for solvers that take these but no
     other commutative noise, or with another order; `scalar` is that of `diagonal` unless given.
+
+    >>> from simkit_solvers import Orders
+    >>> Orders(additive=1.0, commutative=0.5).of("diagonal")
+    0.5
     """
 
     additive: float
@@ -72,6 +76,11 @@ class SolverInfo:
     - `steps_as`: another class whose step the loops take in its place.
 
     Raises `ValueError` for a record without orders, or with some of what a stochastic problem needs.
+
+    >>> from simkit_solvers import SOLVERS
+    >>> info = SOLVERS["EulerMaruyama"]
+    >>> info.calculus, info.weak.of("general")
+    ('ito', 1.0)
     """
 
     cls: type[Any]

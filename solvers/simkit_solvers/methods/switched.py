@@ -30,6 +30,13 @@ class SwitchedSolver(eqx.Module):
 
     This is for `integrate`; the records of the registry are of its parts. Raises `ValueError` for no solvers,
     for a position that is not a whole number, and for a known one that is not in the range.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_physics import GBM
+    >>> from simkit_solvers import EulerMaruyama, Milstein, SwitchedSolver
+    >>> solver = SwitchedSolver((EulerMaruyama(), Milstein()), which=jnp.int32(1))
+    >>> int(solver.position(GBM(mu=0.05, sigma=0.2), GBM.State(S=100.0)))
+    1
     """
 
     solvers: tuple

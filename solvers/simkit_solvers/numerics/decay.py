@@ -14,7 +14,12 @@ TERMS = 12
 
 
 def mean_decay(x: Scalar) -> Float[Array, "..."]:
-    r"""$\phi(x) = (1 - e^{-x}) / x = \frac1x \int_0^x e^{-s}\,ds$, smooth through $\phi(0) = 1$."""
+    r"""$\phi(x) = (1 - e^{-x}) / x = \frac1x \int_0^x e^{-s}\,ds$, smooth through $\phi(0) = 1$.
+
+    >>> from simkit_solvers import mean_decay
+    >>> float(mean_decay(0.0)), round(float(mean_decay(1.0)), 4)
+    (1.0, 0.6321)
+    """
     small = jnp.abs(x) < SERIES_BELOW
     away = jnp.where(small, 1.0, x)
     near = jnp.where(small, x, 0.0)

@@ -23,7 +23,13 @@ SHARED = "sharing"  # the axis of devices that share the parts of a program
 
 
 def on_accelerator() -> bool:
-    """Whether what is traced now will run on an accelerator: jax's default device is one."""
+    """Whether what is traced now will run on an accelerator: jax's default device is one.
+
+    >>> import jax
+    >>> from simkit_solvers import on_accelerator
+    >>> on_accelerator() == (jax.default_backend() != "cpu")
+    True
+    """
     return default_platform() != "cpu"
 
 
@@ -43,7 +49,13 @@ def traced_for(device: Any) -> Iterator[None]:
 
 
 def over_parts(function: Callable[[PyTree], PyTree], parts: PyTree) -> PyTree:
-    """`function` of each part, stacked: one after another on a processor, all at once on an accelerator."""
+    """`function` of each part, stacked: one after another on a processor, all at once on an accelerator.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_solvers import over_parts
+    >>> over_parts(jnp.sum, jnp.ones((4, 3))).tolist()
+    [3.0, 3.0, 3.0, 3.0]
+    """
     return jax.vmap(function)(parts) if on_accelerator() else jax.lax.map(function, parts)
 
 
@@ -51,6 +63,11 @@ def over_shared_parts(function: Callable[[PyTree], PyTree], parts: PyTree) -> Py
     """`over_parts`, where inside `shared_among` each device takes some of the parts.
 
     All devices get what is made of them. XLA may round the arithmetic of a part otherwise than on one device.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_solvers import over_shared_parts
+    >>> over_shared_parts(jnp.sum, jnp.ones((4, 3))).tolist()  # all parts on one device
+    [3.0, 3.0, 3.0, 3.0]
     """
     if on_accelerator() or _devices_that_share() == 1:
         return over_parts(function, parts)
@@ -60,7 +77,13 @@ def over_shared_parts(function: Callable[[PyTree], PyTree], parts: PyTree) -> Py
 
 
 def over_shares(function: Callable[[PyTree], PyTree], parts: PyTree) -> PyTree:
-    """`function` of stacked parts, which makes something of each, and which devices share as above."""
+    """`function` of stacked parts, which makes something of each, and which devices share as above.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_solvers import over_shares
+    >>> over_shares(lambda parts: jnp.sum(parts, axis=1), jnp.ones((4, 3))).tolist()
+    [3.0, 3.0, 3.0, 3.0]
+    """
     if _devices_that_share() == 1:
         return function(parts)
     count, own = _share_of(parts)
@@ -86,6 +109,14 @@ def shared_among(devices: tuple[Any, ...], function: Callable) -> Callable:
     """`function` on several processors: they divide its parts among them, and each does the rest.
 
     Arguments and results are `copied_to` all of them.
+
+    >>> import jax
+    >>> import jax.numpy as jnp
+    >>> from simkit_solvers import over_shared_parts, shared_among
+    >>> def sums(rows):
+    ...     return over_shared_parts(jnp.sum, rows)
+    >>> shared_among((jax.devices()[0],), sums)(jnp.ones((4, 3))).tolist()
+    [3.0, 3.0, 3.0, 3.0]
     """
     place = copied_to(devices)
     return jax.shard_map(
@@ -94,7 +125,13 @@ def shared_among(devices: tuple[Any, ...], function: Callable) -> Callable:
 
 
 def copied_to(devices: tuple[Any, ...]) -> NamedSharding:
-    """A copy on each device."""
+    """A copy on each device.
+
+    >>> import jax
+    >>> from simkit_solvers import copied_to
+    >>> jax.device_put(jax.numpy.ones(3), copied_to((jax.devices()[0],))).shape
+    (3,)
+    """
     return NamedSharding(Mesh(np.asarray(devices), (SHARED,)), PartitionSpec())
 
 

@@ -16,6 +16,12 @@ def self_adjoint(apply: Callable, given: PyTree, vector: Float[Array, "..."]) ->
     """`apply(given, vector)`, linear in the array `vector` and its own transpose, which is not checked.
 
     `given` is a pytree of arrays. Derivatives in it, and of any order, are those of the program `apply`.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_solvers import self_adjoint
+    >>> matrix = jnp.array([[2.0, 1.0], [1.0, 3.0]])
+    >>> self_adjoint(jnp.matmul, matrix, jnp.array([1.0, 0.0])).tolist()
+    [2.0, 1.0]
     """
     leaves, structure = jax.tree.flatten(given)
 

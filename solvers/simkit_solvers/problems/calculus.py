@@ -55,6 +55,14 @@ def in_calculus(problem: AbstractSDE, calculus: Calculus) -> AbstractSDE:
     Raises `ValueError` for a word that is neither `ito`, `stratonovich` nor `any`, for a model that jumps,
     and for one whose noise is not smooth: the drift's new part need not vanish where the noise does, and
     paths stick there.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_physics import GBM
+    >>> from simkit_solvers import in_calculus
+    >>> converted = in_calculus(GBM(mu=jnp.float32(0.05), sigma=jnp.float32(0.2)), "stratonovich")
+    >>> start = GBM.State(S=jnp.float32(100.0))
+    >>> round(float(converted.drift(jnp.float32(0.0), start).S), 2)  # (mu - sigma²/2) S
+    3.0
     """
     known = ("ito", "stratonovich", "any")
     for word in (calculus, problem.calculus):

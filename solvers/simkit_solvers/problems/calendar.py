@@ -26,7 +26,17 @@ class UnknownTimesError(ValueError):
 
 
 class AbstractChange(eqx.Module):
-    """What an event does to the state."""
+    """What an event does to the state.
+
+    >>> from simkit_solvers import AbstractChange, Scalar
+    >>> class Dose(AbstractChange):
+    ...     amount: Scalar
+    ...
+    ...     def __call__(self, problem, t, y):
+    ...         return y._replace(X=y.X + self.amount)
+    >>> Dose(5.0)
+    Dose(amount=5.0)
+    """
 
     @abc.abstractmethod
     def __call__(self, problem: AbstractODE, t: jax.Array, y: PyTree) -> Any:
@@ -34,11 +44,22 @@ class AbstractChange(eqx.Module):
 
 
 class AbstractCondition(eqx.Module):
-    """A condition on which an event depends."""
+    """A condition on which an event depends.
+
+    >>> from simkit_solvers import AbstractChange, AbstractCondition, Event
+    >>> class Many(AbstractCondition):
+    ...     def __call__(self, problem, t, y):
+    ...         return y.X >= 20
+    >>> class Harvest(AbstractChange):
+    ...     def __call__(self, problem, t, y):
+    ...         return y._replace(X=0.0 * y.X)
+    >>> Event(Harvest(), condition=Many()).triggered
+    True
+    """
 
     @abc.abstractmethod
     def __call__(self, problem: AbstractODE, t: jax.Array, y: PyTree) -> Any:
-        """Whether it holds in a state, a boolean; `problem` has the parameters."""
+        """Whether it holds in a state, a boolean scalar; `problem` has the parameters."""
 
 
 class Event(eqx.Module):
@@ -48,7 +69,17 @@ class Event(eqx.Module):
     alone it is `triggered`: it happens whenever the condition holds and did not hold before. A condition that
     holds at first, or still holds after the event, has to become false in between.
 
-    `steps` are the times on a grid of `of` equal steps, where one is known (`on`).
+    `times` is an array `(times,)`; `steps` are the same on a grid of `of` equal steps, where one is known
+    (`on`).
+
+    >>> import numpy as np
+    >>> from simkit_solvers import AbstractChange, Event, Grid
+    >>> class Halving(AbstractChange):
+    ...     def __call__(self, problem, t, y):
+    ...         return y._replace(X=y.X / 2)
+    >>> event = Event(Halving(), times=np.array([1.0, 2.0]))
+    >>> event.on(Grid(t0=0.0, dt=0.1, steps=40, every=1)).steps
+    (10, 20)
     """
 
     change: AbstractChange
@@ -108,7 +139,15 @@ class Event(eqx.Module):
 
 
 class Schedule(eqx.Module):
-    """Parameters and other quantities by name, as functions of time or numbers, and events in their order."""
+    """Parameters and other quantities by name, as functions of time or numbers, and events in their order.
+
+    >>> import numpy as np
+    >>> from simkit_solvers import Curve, Schedule
+    >>> curve = Curve(np.array([0.0, 1.0]), np.array([1.0, 3.0]))
+    >>> schedule = Schedule(parameters={"k": curve}, quantities={}, events=())
+    >>> bool(schedule.moved(0.5, 1.5))  # a node lies between
+    True
+    """
 
     parameters: dict[str, AbstractTimeFunction | Scalar]
     quantities: dict[str, AbstractTimeFunction | Scalar]

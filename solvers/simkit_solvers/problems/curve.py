@@ -18,7 +18,13 @@ INSIDE = 1 / 64  # of a step: a node as near to its end as this counts as lying 
 
 
 class AbstractTimeFunction(eqx.Module):
-    """A number that changes with time."""
+    """A number that changes with time.
+
+    >>> import numpy as np
+    >>> from simkit_solvers import AbstractTimeFunction, Curve
+    >>> isinstance(Curve(np.array([0.0, 1.0]), np.array([1.0, 3.0])), AbstractTimeFunction)
+    True
+    """
 
     @property
     @abc.abstractmethod
@@ -51,11 +57,17 @@ class Curve(AbstractTimeFunction):
 
     $$d = \frac{3 (h_- + h_+)\,\delta_- \delta_+}{(2 h_+ + h_-)\,\delta_+ + (h_+ + 2 h_-)\,\delta_-},$$
 
-    and zero where these differ in sign. Times and values are arrays of floats, and differentiable.
+    and zero where these differ in sign. Times and values are floats `(points,)`, and differentiable.
     Raises `ValueError` unless there are as many times as values, two or more (one of `previous`), and the
     times increase, where they are no tracers.
     Reference: Fritsch & Butland (1984), A method for constructing local monotone piecewise cubic
     interpolants, doi:10.1137/0905021.
+
+    >>> import numpy as np
+    >>> from simkit_solvers import Curve
+    >>> curve = Curve(np.array([0.0, 1.0]), np.array([1.0, 3.0]))
+    >>> float(curve(0.5)), float(curve(2.0))
+    (2.0, 3.0)
     """
 
     times: jax.Array | np.ndarray

@@ -38,6 +38,11 @@ class Direction(NamedTuple):
 
     Trees like problem, observer and initial state, and the derivatives of the grid's `t0` and `dt`. That of a
     problem is, say, one of the same class with 1 in place of the parameter and 0 for the others.
+
+    >>> from simkit_physics import GBM
+    >>> from simkit_solvers import Direction
+    >>> by_sigma = Direction(problem=GBM(mu=0.0, sigma=1.0))
+    >>> by_start = Direction(y0=GBM.State(S=1.0))
     """
 
     problem: Any = None
@@ -53,6 +58,10 @@ class Release:
 
     A direction that moves neither the initial state nor the noise is released step by step: its score has the
     same variance for short steps as for long ones.
+
+    >>> from simkit_solvers import Release
+    >>> Release(every=10).every
+    10
     """
 
     every: int
@@ -84,7 +93,20 @@ class WithTangents(NamedTuple):
 
 
 class DifferentiatedRows(NamedTuple):
-    """The rows of a path and, for each direction, their derivatives and the weight up to each row."""
+    """The rows of a path and, for each direction, their derivatives and the weight up to each row.
+
+    A weight is an array `(rows,)`.
+
+    >>> from simkit_physics import GBM
+    >>> from simkit_solvers import CounterNoise, Direction, EulerMaruyama, Grid, States
+    >>> from simkit_solvers import integrate_with_tangents, seed_key
+    >>> model, start = GBM(mu=0.05, sigma=0.2), GBM.State(S=100.0)
+    >>> grid, noise = Grid(t0=0.0, dt=0.1, steps=10, every=5), CounterNoise.of(seed_key(1), path=0)
+    >>> directions = [Direction(GBM(mu=0.0, sigma=0.0), States(), GBM.State(S=1.0))]  # by the start
+    >>> run = integrate_with_tangents(model, EulerMaruyama(), start, grid, noise, States(), directions)
+    >>> run.changes[0]["S"].shape, run.weights[0].shape
+    ((3,), (3,))
+    """
 
     rows: dict[str, Any]
     changes: tuple[dict[str, Any], ...]

@@ -20,6 +20,11 @@ class AbstractHamiltonian(AbstractODE):
     or its velocity in closed form overrides these two; the energy must stay their potential, which nothing
     checks. Raises `ValueError` when `State` has not as many momenta as positions.
     Reference: Hairer, Lubich & Wanner (2006), Geometric Numerical Integration, doi:10.1007/3-540-30666-8.
+
+    >>> from simkit_physics import HarmonicOscillator
+    >>> model = HarmonicOscillator(m=1.0, k=4.0)
+    >>> model.energy(model.State(q=1.0, p=2.0))
+    4.0
     """
 
     def __check_init__(self):

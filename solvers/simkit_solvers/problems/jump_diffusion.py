@@ -35,6 +35,11 @@ class AbstractJumpDiffusion(AbstractSDE):
     Reference: Glasserman & Merener (2003), Numerical solution of jump-diffusion LIBOR market models,
     doi:10.1007/s007800200076; Platen & Bruti-Liberati (2010), Numerical Solution of Stochastic Differential
     Equations with Jumps in Finance, doi:10.1007/978-3-642-13694-8.
+
+    >>> from simkit_physics import Merton
+    >>> model = Merton(mu=0.05, sigma=0.2, lam=1.0, m=-0.1, delta=0.1)
+    >>> model.intensity(0.0, model.State(S=100.0)), model.marks(0.0)
+    (1.0, NormalMarks(m=-0.1, s=0.1))
     """
 
     jumps_commute: ClassVar[bool] = False

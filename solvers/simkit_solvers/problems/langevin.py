@@ -36,6 +36,11 @@ class AbstractUnderdampedLangevin(AbstractLangevin):
     additive noise fits as well. A model's calculus is `any` and its noise `additive`.
     Reference: Foster, Lyons & Oberhauser (2021), The shifted ODE method for underdamped Langevin MCMC,
     doi:10.48550/arXiv.2101.03446.
+
+    >>> from simkit_physics import DoubleWellLangevin
+    >>> model = DoubleWellLangevin(gamma=1.0, u=0.5, b=1.0, a=1.0)
+    >>> model.drift(0.0, model.State(x=1.0, v=2.0))
+    DoubleWellLangevinState(x=2.0, v=-2.0)
     """
 
     def drift(self, t: Scalar, y: PyTree) -> PyTree:
@@ -64,6 +69,11 @@ class AbstractOverdampedLangevin(AbstractLangevin):
     `any` and its noise `additive`.
     Reference: Leimkuhler & Matthews (2013), Rational construction of stochastic numerical methods for
     molecular sampling, doi:10.1093/amrx/abs010.
+
+    >>> from simkit_physics import DoubleWell
+    >>> model = DoubleWell(gamma=1.0, u=0.5, b=1.0, a=1.0)
+    >>> model.drift(0.0, model.State(x=1.0))  # at a minimum
+    DoubleWellState(x=-0.0)
     """
 
     def drift(self, t: Scalar, y: PyTree) -> PyTree:

@@ -26,7 +26,12 @@ LARGEST_MEAN = 1e4  # jumps in one step; their times are drawn one by one
 
 
 class AbstractMarks(eqx.Module):
-    """The distribution of a jump's mark, a real number."""
+    """The distribution of a jump's mark, a real number.
+
+    >>> from simkit_solvers import AbstractMarks, NormalMarks
+    >>> isinstance(NormalMarks(m=0.0, s=0.1), AbstractMarks)
+    True
+    """
 
     @abc.abstractmethod
     def total(self, words: StepWords, mean: Float[Array, ""]) -> Float[Array, ""]:
@@ -57,7 +62,12 @@ class AbstractMarks(eqx.Module):
 
 
 class NormalMarks(AbstractMarks):
-    r"""Normal marks, $N(m, s^2)$. The sum of N is $Nm + \sqrt N s Z$: one normal, whatever N is."""
+    r"""Normal marks, $N(m, s^2)$. The sum of N is $Nm + \sqrt N s Z$: one normal, whatever N is.
+
+    >>> from simkit_solvers import NormalMarks
+    >>> round(float(NormalMarks(m=0.0, s=0.1).mean_return()), 5)  # exp(0.005) - 1
+    0.00501
+    """
 
     m: Scalar
     s: Scalar
@@ -82,6 +92,10 @@ class DoubleExponentialMarks(AbstractMarks):
     Upward and downward jumps are two independent Poisson numbers; the exponential variates of each sum are
     drawn one by one. Reference: Kou (2002), A jump-diffusion model for option pricing,
     doi:10.1287/mnsc.48.8.1086.166.
+
+    >>> from simkit_solvers import DoubleExponentialMarks
+    >>> round(float(DoubleExponentialMarks(p=0.5, eta1=10.0, eta2=5.0).mean_return()), 5)
+    -0.02778
     """
 
     p: Scalar

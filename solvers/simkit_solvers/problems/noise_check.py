@@ -23,6 +23,10 @@ def check_noise(model: AbstractSDE, y0: PyTree) -> None:
     `y0` is a `State` of concrete numbers. The program of the noise settles most models, and costs nothing;
     only where it reads more than it may, or is not a sum of increments to be seen, is it computed, with its
     Jacobian, at `y0` and time zero and near them. Says nothing of `commutative`.
+
+    >>> from simkit_physics import GBM
+    >>> from simkit_solvers import check_noise
+    >>> check_noise(GBM(mu=0.05, sigma=0.2), GBM.State(S=100.0))
     """
     states, increments = model.State._fields, model.Noise._fields
     who, kind = f"{type(model).__name__}.noise", model.noise_kind

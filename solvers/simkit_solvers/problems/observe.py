@@ -18,6 +18,30 @@ class AbstractObserver(eqx.Module):
 
     Everything is a scalar per path; `vmap` makes vectors of them. `problem` is passed in rather than held, so
     that a derivative with respect to a parameter reaches dynamics and observables alike.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_physics import GBM
+    >>> from simkit_solvers import AbstractObserver, CounterNoise, EulerMaruyama, Grid, integrate, seed_key
+    >>> class Largest(AbstractObserver):
+    ...     def init(self, problem, t, y):
+    ...         return y.S
+    ...
+    ...     def update(self, problem, acc, k, t, y, dt):
+    ...         return jnp.maximum(acc, y.S)
+    ...
+    ...     def row(self, problem, acc, t, y):
+    ...         return {"largest": acc}
+    ...
+    ...     def coarsened(self, factor):
+    ...         return self
+    ...
+    ...     def refined(self, factor):
+    ...         return self
+    >>> grid, noise = Grid(t0=0.0, dt=0.1, steps=10, every=5), CounterNoise.of(seed_key(1), 0)
+    >>> start = GBM.State(S=100.0)
+    >>> rows = integrate(GBM(mu=0.0, sigma=0.2), EulerMaruyama(), start, grid, noise, Largest())
+    >>> bool(rows["largest"][0] <= rows["largest"][1])
+    True
     """
 
     @abc.abstractmethod
@@ -110,7 +134,13 @@ def with_stops(observer: AbstractObserver, times: Float[Array, " times"]) -> tup
 
 
 class States(AbstractObserver):
-    """Keeps every state variable under its own name and accumulates nothing."""
+    """Keeps every state variable under its own name and accumulates nothing.
+
+    >>> from simkit_physics import GBM
+    >>> from simkit_solvers import States
+    >>> States().row(GBM(mu=0.05, sigma=0.2), (), 0.0, GBM.State(S=100.0))
+    {'S': 100.0}
+    """
 
     def init(self, problem: AbstractODE, t: Scalar, y: PyTree) -> PyTree:
         return ()

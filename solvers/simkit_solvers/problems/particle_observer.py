@@ -18,6 +18,10 @@ class AbstractParticleObserver(eqx.Module):
     Positions, momenta and totals are those of the same time. Particles come in any order; `identity` says
     which is which. An observer of several things with intervals of their own is due when one of them is, and
     updates the others' accumulators by `jax.lax.cond`.
+
+    >>> from simkit_solvers import AbstractParticleObserver, TotalsSeries
+    >>> issubclass(TotalsSeries, AbstractParticleObserver)
+    True
     """
 
     @abc.abstractmethod
@@ -44,7 +48,14 @@ class TotalsRows(NamedTuple):
 
 
 class TotalsSeries(AbstractParticleObserver):
-    """Keeps the totals of every `every`-th step, `rows` of them, with as many `changes` as a run computes."""
+    """Keeps the totals of every `every`-th step, `rows` of them, with as many `changes` as a run computes.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_solvers import TotalsSeries
+    >>> series = TotalsSeries(every=10, rows=5)
+    >>> bool(series.due(jnp.uint32(20))), bool(series.due(jnp.uint32(25)))
+    (True, False)
+    """
 
     every: int
     rows: int = eqx.field(static=True)

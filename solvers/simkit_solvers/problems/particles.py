@@ -13,7 +13,16 @@ from simkit_solvers.numerics.kernels import zeros
 
 
 class Vector(NamedTuple):
-    """A vector for each particle: one array a coordinate, the layout that vector units and GPUs want."""
+    """A vector for each particle: one array a coordinate, the layout that vector units and GPUs want.
+
+    Each is an array `(places,)`, and a scalar in a single vector such as the sides of a box.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_solvers import Vector
+    >>> velocities = Vector.of(jnp.array([[1.0, 0.0, 0.0], [0.0, 2.0, 0.0]]))
+    >>> velocities.y.tolist(), velocities.dot(velocities).tolist()
+    ([0.0, 2.0], [1.0, 4.0])
+    """
 
     x: jax.Array
     y: jax.Array
@@ -45,6 +54,13 @@ class Particles(eqx.Module):
     `image` counts how often a particle has left the periodic box through each side: its path without the box
     is `position` plus that many box vectors. `identity` numbers the particles from 0; numbers from `count` on
     are empty places, which have no neighbours and do not move.
+
+    >>> from simkit_solvers import Particles
+    >>> particles = Particles.of([[0.0, 0.0, 0.0], [1.2, 0.0, 0.0]], mass=2.0)
+    >>> particles.count, particles.mass.tolist()
+    (2, [2.0, 2.0])
+    >>> particles.padded(8).mass.shape  # with six empty places
+    (8,)
     """
 
     position: Vector
@@ -133,7 +149,14 @@ class Particles(eqx.Module):
 
 
 class Tensor(NamedTuple):
-    """A symmetric tensor, in LAMMPS's order of its components."""
+    """A symmetric tensor, in LAMMPS's order of its components.
+
+    Each component is a scalar, or an array of any shape for several tensors.
+
+    >>> from simkit_solvers import Tensor
+    >>> Tensor(xx=1.0, yy=2.0, zz=3.0, xy=0.0, xz=0.0, yz=0.0).trace
+    6.0
+    """
 
     xx: jax.Array
     yy: jax.Array
@@ -153,6 +176,17 @@ class PairTotals(NamedTuple):
     `energy` is the potential energy and `virial` $W_{ab} = \sum_{i<j} r_{ij,a} f_{ij,b}$, with
     $r_{ij} = x_i - x_j$ and the force $f_{ij}$ on i: positive where particles repel each other. `changes` are
     the same along changes of the parameters, with an axis of these in front, where a run asks for them.
+    Without it, `energy` and each component of `virial` are scalars.
+
+    >>> from simkit_physics import FreeBox, LennardJones, Plain, complete_list, forces_for
+    >>> from simkit_solvers import PairTotals, Particles
+    >>> pair = Particles.of([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
+    >>> potential = Plain(LennardJones(epsilon=1.0, sigma=1.0), 2.5)
+    >>> forces, pair = forces_for(pair, FreeBox(), potential, precision="float32")
+    >>> forces, pair, listed = complete_list(forces, pair)
+    >>> force, totals = forces.totals(pair, listed)
+    >>> isinstance(totals, PairTotals), round(float(totals.virial.xx), 3)
+    (True, 24.0)
     """
 
     energy: jax.Array
@@ -161,7 +195,17 @@ class PairTotals(NamedTuple):
 
 
 class Course(NamedTuple):
-    """How particles move at present, which says for a time `lasts` where they are going."""
+    """How particles move at present, which says for a time `lasts` where they are going.
+
+    `lasts` is a scalar; each component of the vectors is an array `(places,)`.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_solvers import Course, Vector
+    >>> velocity = Vector.of(jnp.ones((2, 3)))
+    >>> course = Course(velocity, acceleration=Vector.of(jnp.zeros((2, 3))), lasts=jnp.float32(0.1))
+    >>> course.velocity.x.shape
+    (2,)
+    """
 
     velocity: Vector
     acceleration: Vector
@@ -173,6 +217,30 @@ class AbstractForces(eqx.Module):
 
     Forces are computed with a *list*, which `arranged` makes of a configuration and which serves as long as
     `serves` says. Forces that need no list have one that always serves.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_solvers import AbstractForces, Particles, PairTotals, Tensor, Vector
+    >>> class Springs(AbstractForces):
+    ...     strength: float
+    ...
+    ...     def arranged(self, particles, course=None):
+    ...         return particles, ()
+    ...
+    ...     def serves(self, listed, position):
+    ...         return jnp.asarray(True)
+    ...
+    ...     def complete(self, listed):
+    ...         return jnp.asarray(True)
+    ...
+    ...     def forces(self, particles, listed):
+    ...         return Vector(*(-self.strength * x for x in particles.position))
+    ...
+    ...     def totals(self, particles, listed):
+    ...         energy = 0.5 * self.strength * jnp.sum(particles.position.dot(particles.position))
+    ...         return self.forces(particles, listed), PairTotals(energy, Tensor(*[jnp.zeros(())] * 6))
+    >>> particles = Particles.of([[1.0, 0.0, 0.0]])
+    >>> Springs(2.0).forces(particles, ()).x.tolist()
+    [-2.0]
     """
 
     @abc.abstractmethod

@@ -25,6 +25,11 @@ class Quantity(NamedTuple):
     """Unit and description of a variable: `S: Annotated[Scalar, Quantity("currency", "asset price")]`.
 
     `at_least` is the least value at which it may begin, where there is one.
+
+    >>> from typing import Annotated, NamedTuple
+    >>> from simkit_solvers import Quantity, Scalar
+    >>> class State(NamedTuple):
+    ...     S: Annotated[Scalar, Quantity("currency", "price of the asset")]
     """
 
     unit: str
@@ -37,6 +42,10 @@ class Discontinuity(NamedTuple):
 
     `names` are the variables and parameters, and `t`, that are compared there. `noise` says that the noise
     has it: solvers that read the slope of the noise jump at its kinks.
+
+    >>> from simkit_solvers import Discontinuity
+    >>> Discontinuity(frozenset({"v"}), kink=True)
+    Discontinuity(names=frozenset({'v'}), kink=True, noise=False)
     """
 
     names: frozenset[str]
@@ -46,7 +55,14 @@ class Discontinuity(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Parameter:
-    """Unit, description and admissible range of one model parameter."""
+    """Unit, description and admissible range of one model parameter.
+
+    >>> from simkit_physics import GBM
+    >>> from simkit_solvers import parameters_of
+    >>> sigma = parameters_of(GBM)["sigma"]
+    >>> sigma.unit, sigma.admits(-1.0)
+    ('1/time^0.5', False)
+    """
 
     unit: str
     description: str
@@ -81,7 +97,15 @@ def parameter(
     below: float | None = None,
     at_most: float | None = None,
 ) -> Any:
-    """A model field with its unit, description and admissible range, read by YAML, CLI, datasets and docs."""
+    """A model field with its unit, description and admissible range, read by YAML, CLI, datasets and docs.
+
+    >>> import equinox as eqx
+    >>> from simkit_solvers import Scalar, parameter, parameters_of
+    >>> class Spring(eqx.Module):
+    ...     k: Scalar = parameter("mass/time^2", "stiffness, > 0", above=0.0)
+    >>> parameters_of(Spring)["k"].above
+    0.0
+    """
     return eqx.field(metadata={"parameter": Parameter(unit, description, above, at_least, below, at_most)})
 
 
@@ -96,6 +120,19 @@ class AbstractODE(eqx.Module):
     `example` and `example_initial` are parameters and initial values to show it with, `example_time` a grid
     that suits them, as under `time` in YAML, and `example_solver` the name of a solver, where the usual one
     would not do.
+
+    >>> from typing import NamedTuple
+    >>> from simkit_solvers import AbstractODE, Scalar, parameter
+    >>> class Decay(AbstractODE):
+    ...     class State(NamedTuple):
+    ...         x: Scalar
+    ...
+    ...     k: Scalar = parameter("1/time", "rate, >= 0", at_least=0.0)
+    ...
+    ...     def drift(self, t, y):
+    ...         return self.State(x=-self.k * y.x)
+    >>> Decay(k=2.0).drift(0.0, Decay.State(x=3.0))
+    State(x=-6.0)
     """
 
     example: ClassVar[dict[str, float]] = {}
@@ -130,6 +167,12 @@ class AbstractSDE(AbstractODE):
     and depends on it alone), `commutative`, or `general`. `smooth` says whether the noise has a derivative in
     the state wherever a path may go: a square root has none at zero, and a model with one is not converted to
     the other calculus.
+
+    >>> from simkit_physics import OrnsteinUhlenbeck
+    >>> model = OrnsteinUhlenbeck(theta=1.0, mu=0.0, sigma=0.5)
+    >>> y = model.State(X=2.0)
+    >>> model.drift(0.0, y), model.noise(0.0, y, model.Noise(W=0.1))
+    (OrnsteinUhlenbeckState(X=-2.0), OrnsteinUhlenbeckState(X=0.05))
     """
 
     stochastic = True
@@ -152,7 +195,15 @@ class AbstractSDE(AbstractODE):
 
 
 class AbstractExactMoments(eqx.Module):
-    """Mix-in for models whose mean and variance are known in closed form from a fixed initial value."""
+    """Mix-in for models whose mean and variance are known in closed form from a fixed initial value.
+
+    >>> from simkit_physics import GBM
+    >>> from simkit_solvers import AbstractExactMoments
+    >>> isinstance(GBM(mu=0.05, sigma=0.2), AbstractExactMoments)
+    True
+    >>> round(float(GBM(mu=0.05, sigma=0.2).exact_mean(1.0, GBM.State(S=100.0)).S), 2)
+    105.13
+    """
 
     @abc.abstractmethod
     def exact_mean(self, t: Scalar, y0: PyTree) -> Any:
@@ -164,12 +215,24 @@ class AbstractExactMoments(eqx.Module):
 
 
 def parameters_of(model: type[eqx.Module] | eqx.Module) -> dict[str, Parameter]:
-    """The parameters of a model, a method or a potential by name, in the order of its fields."""
+    """The parameters of a model, a method or a potential by name, in the order of its fields.
+
+    >>> from simkit_physics import GBM
+    >>> from simkit_solvers import parameters_of
+    >>> {name: each.unit for name, each in parameters_of(GBM).items()}
+    {'mu': '1/time', 'sigma': '1/time^0.5'}
+    """
     return {f.name: f.metadata["parameter"] for f in dataclasses.fields(model) if "parameter" in f.metadata}
 
 
 def variables_of(model: type[AbstractODE] | AbstractODE) -> dict[str, Quantity]:
-    """The state variables of a model by name; unit and description are empty where the class gives none."""
+    """The state variables of a model by name; unit and description are empty where the class gives none.
+
+    >>> from simkit_physics import GBM
+    >>> from simkit_solvers import variables_of
+    >>> variables_of(GBM)["S"].unit
+    'currency'
+    """
     hints = typing.get_type_hints(model.State, include_extras=True)
     quantities = {}
     for name in model.State._fields:
@@ -193,6 +256,13 @@ def check_parameters(model: AbstractODE) -> None:
     """Raise `ValueError` when a concrete parameter lies outside its admissible range.
 
     Traced values pass: their range was checked where they were numbers.
+
+    >>> from simkit_physics import GBM
+    >>> from simkit_solvers import check_parameters
+    >>> check_parameters(GBM(mu=0.05, sigma=-0.2))
+    Traceback (most recent call last):
+        ...
+    ValueError: GBM.sigma: must be >= 0, got -0.2
     """
     for name, spec in parameters_of(model).items():
         value = getattr(model, name)

@@ -11,6 +11,10 @@ class Reaction(NamedTuple):
 
     With `mass_action` its propensity is its rate times the number of ways to choose the reactants; without,
     the rate is the propensity itself.
+
+    >>> from simkit_solvers import Reaction
+    >>> Reaction(reactants=(("S", 1), ("I", 1)), products=(("I", 2),)).mass_action
+    True
     """
 
     reactants: tuple[tuple[str, int], ...]
@@ -38,6 +42,10 @@ def reaction(equation: str, mass_action: bool = True) -> Reaction:
     """The reaction of an equation such as `S + I -> 2 I`, `I -> R` or `0 -> X`, where 0 is nothing.
 
     Raises `ValueError`, with what to write, for anything else.
+
+    >>> from simkit_solvers import reaction
+    >>> reaction("S + I -> 2 I").products
+    (('I', 2),)
     """
     sides = equation.split("->")
     if len(sides) != 2 or sides[0].rstrip().endswith("<"):

@@ -40,6 +40,11 @@ class AbstractReactionNetwork(AbstractODE):
     species that `State` lacks.
     Reference: Gillespie (2007), Stochastic simulation of chemical kinetics,
     doi:10.1146/annurev.physchem.58.032806.104637.
+
+    >>> from simkit_physics import ImmigrationDeath
+    >>> model = ImmigrationDeath(alpha=10.0, mu=0.5)
+    >>> [float(rate) for rate in model.propensities(0.0, model.State(X=4.0))]
+    [10.0, 2.0]
     """
 
     example_time: ClassVar[dict[str, float]] = {"t1": 1.0}
@@ -98,6 +103,12 @@ class ChemicalLangevin(AbstractSDE):
     mean, and where none turns negative the variance, are then those of the jump process, which clipping the
     state would bias.
     Reference: Gillespie (2000), The chemical Langevin equation, doi:10.1063/1.481811.
+
+    >>> from simkit_physics import ImmigrationDeath
+    >>> from simkit_solvers import ChemicalLangevin
+    >>> equation = ChemicalLangevin(ImmigrationDeath(alpha=10.0, mu=0.5))
+    >>> float(equation.drift(0.0, equation.State(X=4.0)).X)
+    8.0
     """
 
     smooth: ClassVar[bool] = False

@@ -107,6 +107,14 @@ def scheduled(
 
     `quantities` are functions of time that observers may read. Events at the same time happen in the order in
     which they are given. Raises `ValueError` for an unknown parameter.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_physics import HarmonicOscillator
+    >>> from simkit_solvers import Curve, scheduled
+    >>> stiffness = Curve(jnp.array([0.0, 1.0]), jnp.array([1.0, 3.0]))
+    >>> problem = scheduled(HarmonicOscillator(m=1.0, k=1.0), {"k": stiffness})
+    >>> sorted(problem.schedule.parameters)
+    ['k']
     """
     known = parameters_of(problem)
     for name in parameters or {}:

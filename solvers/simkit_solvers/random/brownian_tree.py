@@ -24,6 +24,14 @@ class BrownianTree(eqx.Module):
     place: its coarse interval, and its number $2^l + i$ in the tree. So a path is the same, up to rounding,
     however deep and in which order the tree is descended; with areas, inside the coarse intervals, it is
     another than without.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_solvers import BrownianTree, seed_key
+    >>> tree = BrownianTree.of(seed_key(1), path=0)
+    >>> whole = tree.root(components=1, areas=0, interval=jnp.uint32(0))
+    >>> left, right = tree.halves(whole, jnp.uint32(0), level=jnp.uint32(0), index=jnp.uint32(0))
+    >>> bool(jnp.isclose((left.W[0] + right.W[0]) / 2**0.5, whole.W[0]))
+    True
     """
 
     roots: CounterNoise

@@ -25,6 +25,11 @@ class Draw(NamedTuple):
     """Standard normals of one step: a tuple over components each; `H` and `K` are empty unless requested.
 
     `words` are of a solver that draws other variates: random words, for each equal part of the step.
+
+    >>> from simkit_solvers import CounterNoise, Draw, seed_key
+    >>> draw = CounterNoise.of(seed_key(1), path=0).draws(components=2, areas=0, first=0, count=1)[0]
+    >>> isinstance(draw, Draw), len(draw.W), draw.H
+    (True, 2, ())
     """
 
     W: tuple

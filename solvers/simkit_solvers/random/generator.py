@@ -24,7 +24,12 @@ _PARITY = 0x1BD11BDA
 
 
 class Stream(IntEnum):
-    """The use of a stream of words; no two streams of one path have a word in common."""
+    """The use of a stream of words; no two streams of one path have a word in common.
+
+    >>> from simkit_solvers import Stream
+    >>> [stream.name for stream in Stream][:2]
+    ['INCREMENTS', 'AREAS']
+    """
 
     INCREMENTS = 0
     AREAS = 1
@@ -42,7 +47,12 @@ class Stream(IntEnum):
 
 
 class Words(NamedTuple):
-    """Two 32-bit words: a key, a counter or a random block."""
+    """Two 32-bit words: a key, a counter or a random block.
+
+    >>> from simkit_solvers import Words, seed_key
+    >>> isinstance(seed_key(1), Words), seed_key(1).a.dtype
+    (True, dtype('uint32'))
+    """
 
     a: UInt32[Array, "..."]
     b: UInt32[Array, "..."]
@@ -76,19 +86,40 @@ _traced_rounds = jax.jit(threefry2x32_rounds)
 
 
 def seed_key(seed: int) -> Words:
-    """The key of a seed from 0 to 2**64 - 1; `ValueError` for any other number, never a wrap."""
+    """The key of a seed from 0 to 2**64 - 1; `ValueError` for any other number, never a wrap.
+
+    >>> from simkit_solvers import seed_key
+    >>> seed_key(0) != seed_key(1)
+    True
+    >>> seed_key(-1)
+    Traceback (most recent call last):
+        ...
+    ValueError: seed: must be from 0 to 2**64 - 1, got -1
+    """
     if not 0 <= seed < 2**64:
         raise ValueError(f"seed: must be from 0 to 2**64 - 1, got {seed}")
     return Words(*(jnp.asarray(np.uint32(word)) for word in (seed >> 32, seed & 0xFFFFFFFF)))
 
 
 def stream_key(key: Words, path: UInt32[Array, ""] | int, stream: Stream) -> Words:
-    """First hop: the key of one stream of one path; `ValueError` for a path id beyond 32 bits."""
+    """First hop: the key of one stream of one path; `ValueError` for a path id beyond 32 bits.
+
+    >>> from simkit_solvers import Stream, seed_key, stream_key
+    >>> first, second = (stream_key(seed_key(1), path, Stream.INCREMENTS) for path in (0, 1))
+    >>> int(first.a) != int(second.a)
+    True
+    """
     return threefry2x32(key, Words(_word("path id", path, key), _word("stream", int(stream), key)))
 
 
 def block(key: Words, group: UInt32[ArrayLike, "..."], component_block: UInt32[ArrayLike, "..."]) -> Words:
-    """Second hop: two words for a group of steps and a block of components; `ValueError` beyond 32 bits."""
+    """Second hop: two words for a group of steps and a block of components; `ValueError` beyond 32 bits.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_solvers import block, seed_key
+    >>> block(seed_key(1), group=jnp.arange(3, dtype=jnp.uint32), component_block=0).a.shape
+    (3,)
+    """
     counter = Words(_word("step group", group, key), _word("component block", component_block, key))
     return threefry2x32(key, counter)
 

@@ -30,6 +30,12 @@ class StepWords(NamedTuple):
     """Random words of one step for one purpose, as many blocks of two as are needed.
 
     They are computed where they are used: what a loop reads are the few numbers here, not the words.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_solvers import StepWords, seed_key
+    >>> words = StepWords(seed_key(1), step=jnp.uint32(0), purpose=jnp.uint32(0))
+    >>> words.block(0).a.dtype, int(words.block(0).a) != int(words.block(1).a)
+    (dtype('uint32'), True)
     """
 
     key: Words
@@ -42,7 +48,12 @@ class StepWords(NamedTuple):
 
 
 class AbstractNoise(eqx.Module):
-    """The source of a path's standard normals; quasi-random and antithetic drivers have the same shape."""
+    """The source of a path's standard normals; quasi-random and antithetic drivers have the same shape.
+
+    >>> from simkit_solvers import AbstractNoise, CounterNoise, seed_key
+    >>> isinstance(CounterNoise.of(seed_key(1), path=0), AbstractNoise)
+    True
+    """
 
     @property
     @abc.abstractmethod
@@ -81,6 +92,12 @@ class CounterNoise(AbstractNoise):
     """Independent normals from the counter-based generator, float32 unless `float64` is set.
 
     The stream keys are those of the path: `CounterNoise.of(key, path)`.
+
+    >>> from simkit_solvers import CounterNoise, seed_key
+    >>> noise = CounterNoise.of(seed_key(1), path=7)
+    >>> draws = noise.draws(components=2, areas=0, first=0, count=4)
+    >>> len(draws), len(draws[0].W)
+    (4, 2)
     """
 
     increments: Words
@@ -150,6 +167,14 @@ class CoarsenedNoise(AbstractNoise):
     """The Brownian path of `fine` on a grid `factor` times coarser, areas included: sums of the fine draws.
 
     Raises `ValueError` unless `factor` is positive.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_solvers import CoarsenedNoise, CounterNoise, seed_key
+    >>> fine = CounterNoise.of(seed_key(1), path=7)
+    >>> coarse = CoarsenedNoise(fine, 2).draws(components=1, areas=0, first=0, count=1)[0].W[0]
+    >>> first, second = (draw.W[0] for draw in fine.draws(components=1, areas=0, first=0, count=2))
+    >>> bool(jnp.isclose(coarse, (first + second) / 2**0.5))
+    True
     """
 
     fine: AbstractNoise
@@ -189,6 +214,14 @@ class CoarsenedNoise(AbstractNoise):
 class HalvedNoise(AbstractNoise):
     """The Brownian path of `whole` on a grid of half the step, areas included: each step by `split`, with the
     normals of `bridge`.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_solvers import CounterNoise, HalvedNoise, seed_key
+    >>> whole = CounterNoise.of(seed_key(1), path=7).draws(components=1, areas=0, first=0, count=1)[0].W[0]
+    >>> halved = HalvedNoise.of(seed_key(1), path=7)
+    >>> first, second = (draw.W[0] for draw in halved.draws(components=1, areas=0, first=0, count=2))
+    >>> bool(jnp.isclose(whole, (first + second) / 2**0.5))
+    True
     """
 
     whole: AbstractNoise

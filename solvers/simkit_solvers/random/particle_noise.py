@@ -17,6 +17,13 @@ class ParticleNoise(eqx.Module):
     """The random numbers of one system of particles: three normals a particle and step, and those of all.
 
     Normals are drawn in float32 unless `float64` is set. `ParticleNoise.of(key, path)` is that of one path.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_solvers import ParticleNoise, seed_key
+    >>> noise = ParticleNoise.of(seed_key(1))
+    >>> kicks = noise.normals(jnp.uint32(0), jnp.arange(5, dtype=jnp.uint32))
+    >>> len(kicks), kicks[0].shape
+    (3, (5,))
     """
 
     kicks: Words

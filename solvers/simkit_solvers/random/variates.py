@@ -32,7 +32,14 @@ _LOG_AFTER_CUBE = (
 
 
 def exponential(word: UInt32[Array, "..."]) -> Float32[Array, "..."]:
-    r"""An exponential variate of mean 1 as float32 from a 32-bit word, $-\log v$ with 31 bits in v > 0."""
+    r"""An exponential variate of mean 1 as float32 from a 32-bit word, $-\log v$ with 31 bits in v > 0.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_solvers import block, exponential, seed_key
+    >>> words = block(seed_key(1), jnp.arange(10000, dtype=jnp.uint32), 0)
+    >>> abs(float(jnp.mean(exponential(words.a))) - 1.0) < 0.05
+    True
+    """
     half = (word >> jnp.uint32(1)).astype(jnp.int32).astype(jnp.float32)  # signed: unsigned converts slowly
     v = (half + jnp.float32(0.5)) * jnp.float32(2**-31)
     return jnp.maximum(log2(v) * jnp.float32(-_LOG_2), jnp.float32(0))
@@ -52,6 +59,12 @@ def poisson(words: Words, mean: Float[Array, "..."]) -> Int32[Array, "..."]:
     is lost where k and m are large. The words are the key of as many blocks as it takes.
     Reference: Hörmann (1993), The transformed rejection method for generating Poisson random variables,
     doi:10.1016/0167-6687(93)90997-4.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_solvers import block, poisson, seed_key
+    >>> words = block(seed_key(1), jnp.arange(10000, dtype=jnp.uint32), 0)
+    >>> abs(float(jnp.mean(poisson(words, jnp.float32(3.0)))) - 3.0) < 0.1
+    True
     """
     first = block(words, jnp.uint32(0), jnp.uint32(0))
     large = mean >= SMALL_MEAN
@@ -148,6 +161,12 @@ def binomial(words: Words, n: Int32[Array, "..."], p: Float[Array, "..."]) -> In
     rejection from a transformed uniform. Given their sum, two Poisson variates are binomial, which gives
     the density: $p_k = \pi_k(np)\,\pi_{n-k}(n(1-p)) / \pi_n(n)$.
     Reference: Hörmann (1993), The generation of binomial random variates, doi:10.1080/00949659308811496.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_solvers import binomial, block, seed_key
+    >>> words = block(seed_key(1), jnp.arange(1000, dtype=jnp.uint32), 0)
+    >>> abs(float(jnp.mean(binomial(words, jnp.int32(100), jnp.float32(0.3)))) - 30.0) < 1.0
+    True
     """
     first = block(words, jnp.uint32(0), jnp.uint32(0))
     many, rare = n.astype(p.dtype), jnp.minimum(p, 1.0 - p)
@@ -183,6 +202,12 @@ def gamma(words: Words, shape: Float[Array, "..."]) -> Float[Array, "..."]:
     shape at a fixed probability. The words are the key of as many blocks as it takes.
     Reference: Marsaglia & Tsang (2000), A simple method for generating gamma variables,
     doi:10.1145/358407.358414.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_solvers import block, gamma, seed_key
+    >>> words = block(seed_key(1), jnp.arange(10000, dtype=jnp.uint32), 0)
+    >>> abs(float(jnp.mean(gamma(words, jnp.float32(3.0)))) - 3.0) < 0.1
+    True
     """
     small = shape < 1
     d = jnp.where(small, shape + 1, shape) - 1 / 3

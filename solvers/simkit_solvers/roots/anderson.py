@@ -42,6 +42,12 @@ class Anderson(AbstractIteration):
     References: Anderson (1965), Iterative procedures for nonlinear integral equations,
     doi:10.1145/321296.321305; Walker & Ni (2011), Anderson acceleration for fixed-point iterations,
     doi:10.1137/10078356X.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_solvers import Anderson, fixed_point
+    >>> solution = fixed_point(lambda y, args: jnp.cos(y), Anderson(rtol=1e-5, atol=1e-6), 1.0)
+    >>> round(float(solution.value), 4)
+    0.7391
     """
 
     rtol: float

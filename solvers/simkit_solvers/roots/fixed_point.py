@@ -52,6 +52,14 @@ def fixed_point(
 
     Raises `ValueError` where `steps` or `max_steps` is not a positive whole number, or `fn` does not return
     what it is given.
+
+    >>> import jax
+    >>> import jax.numpy as jnp
+    >>> from simkit_solvers import Picard, fixed_point
+    >>> def solve(a):
+    ...     return fixed_point(lambda y, a: a * jnp.cos(y), Picard(rtol=1e-5, atol=1e-6), 1.0, a).value
+    >>> round(float(solve(0.5)), 4), round(float(jax.grad(solve)(0.5)), 3)
+    (0.4502, 0.739)
     """
     if isinstance(solver, optx.AbstractRootFinder):
         fn, watched = _Residual(fn), WatchedRoot(solver, growth)
@@ -81,6 +89,13 @@ def root(
 
     `solver` is a root finder such as `optimistix.Newton` or `NewtonKrylov`. Everything else is as in
     `fixed_point`; residuals are $|F(y)|$.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_solvers import NewtonKrylov, root
+    >>> solver = NewtonKrylov(rtol=1e-5, atol=1e-5)
+    >>> solution = root(lambda y, a: y**2 - a, solver, jnp.array([1.0]), args=jnp.array([2.0]))
+    >>> round(float(solution.value[0]), 3)
+    1.414
     """
     if not isinstance(solver, optx.AbstractRootFinder):
         raise ValueError(

@@ -35,6 +35,12 @@ class NewtonKrylov(optx.AbstractRootFinder):
     References: Eisenstat & Walker (1996), Choosing the forcing terms in an inexact Newton method,
     doi:10.1137/0917003; Knoll & Keyes (2004), Jacobian-free Newton–Krylov methods,
     doi:10.1016/j.jcp.2003.08.010.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_solvers import NewtonKrylov, root
+    >>> solver = NewtonKrylov(rtol=1e-5, atol=1e-5)
+    >>> round(float(root(lambda y, args: y**3 - y - 1.0, solver, jnp.array([1.0])).value[0]), 3)
+    1.325
     """
 
     rtol: float

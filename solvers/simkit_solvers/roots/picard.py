@@ -47,6 +47,12 @@ class Picard(AbstractIteration):
     change instead, and fails in float32 while float64 is enabled.)
     Reference: Kelley (1995), Iterative Methods for Linear and Nonlinear Equations,
     doi:10.1137/1.9781611970944, chapter 4.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_solvers import Picard, fixed_point
+    >>> solution = fixed_point(lambda y, args: jnp.cos(y), Picard(rtol=1e-5, atol=1e-6), 1.0)
+    >>> round(float(solution.value), 4)
+    0.7391
     """
 
     rtol: float

@@ -92,6 +92,7 @@ def test_describe_knows_every_name(name):
     assert page.stdout.startswith(f"{name}: {content['kind']}\n")
     assert content["text"]
     assert not set("\\$") & set(page.stdout), "LaTeX is left over"
+    assert ">>>" not in page.stdout, "an example in Python, where YAML is wanted"
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,11 @@ class BornMayer(AbstractPotential):
     References: Born & Mayer (1932), Zur Gittertheorie der Ionenkristalle, doi:10.1007/BF01340511; Fumi &
     Tosi (1964), Ionic sizes and Born repulsive parameters in the NaCl-type alkali halides,
     doi:10.1016/0022-3697(64)90159-3.
+
+    >>> from simkit_physics import BornMayer
+    >>> potential = BornMayer(A=2.0, sigma=1.0, rho=0.3, C=0.0, D=0.0)
+    >>> float(potential.energy(1.0))  # at r = sigma
+    2.0
     """
 
     example: ClassVar[dict[str, float]] = {"A": 1.0, "sigma": 1.0, "rho": 0.1, "C": 0.5, "D": 0.2}

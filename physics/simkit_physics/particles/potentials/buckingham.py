@@ -15,6 +15,10 @@ class Buckingham(AbstractPotential):
     that cross it, at high temperature or from a bad start, fuse and the run fails.
     Reference: Buckingham (1938), The classical equation of state of gaseous helium, neon and argon,
     doi:10.1098/rspa.1938.0173.
+
+    >>> from simkit_physics import Buckingham
+    >>> round(float(Buckingham(A=1000.0, rho=0.3, C=10.0).energy(4.0)), 4)  # at r = 2
+    1.1164
     """
 
     example: ClassVar[dict[str, float]] = {"A": 2e5, "rho": 0.08, "C": 2.0}

@@ -14,6 +14,10 @@ class Coulomb(AbstractPotential):
     dense ionic systems; a plain one does not. There is no tail correction, since the integral diverges.
     Unlike charges attract each other without bound: a repulsion must keep them apart.
     Reference: Fennell & Gezelter (2006), Is the Ewald summation still necessary?, doi:10.1063/1.2206581.
+
+    >>> from simkit_physics import Coulomb
+    >>> float(Coulomb(charge_product=-1.0, constant=1.0).energy(4.0))  # at r = 2
+    -0.5
     """
 
     example: ClassVar[dict[str, float]] = {"charge_product": 1.0, "constant": 1.0}

@@ -10,6 +10,11 @@ class LennardJones(AbstractPotential):
     r"""$u(r) = 4\varepsilon\,[(\sigma/r)^{12} - (\sigma/r)^6]$, of depth $\varepsilon$ at $2^{1/6}\sigma$.
 
     Reference: Lennard-Jones (1931), Cohesion, doi:10.1088/0959-5309/43/5/301.
+
+    >>> from simkit_physics import LennardJones
+    >>> potential = LennardJones(epsilon=1.0, sigma=1.0)
+    >>> potential.energy(2.0 ** (1 / 3))  # at r = 2^(1/6)
+    -1.0
     """
 
     example: ClassVar[dict[str, float]] = {"epsilon": 1.0, "sigma": 1.0}

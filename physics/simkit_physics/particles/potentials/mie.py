@@ -19,6 +19,11 @@ class Mie(AbstractPotential):
     Reference: Mie (1903), Zur kinetischen Theorie der einatomigen Körper, doi:10.1002/andp.19033160802.
 
     Raises `ValueError` unless n > m.
+
+    >>> from simkit_physics import Mie
+    >>> potential = Mie(epsilon=1.0, sigma=1.0, n=12.0, m=6.0)  # Lennard-Jones
+    >>> round(float(potential.energy(2.0 ** (1 / 3))), 5)
+    -1.0
     """
 
     example: ClassVar[dict[str, float]] = {"epsilon": 1.0, "sigma": 1.0, "n": 14.0, "m": 6.5}

@@ -20,7 +20,12 @@ Table = Float[Array, "species species"]
 
 
 def arithmetic_means(values: Sequence[float]) -> Table:
-    """(a + b)/2 for each pair."""
+    """(a + b)/2 for each pair.
+
+    >>> from simkit_physics import arithmetic_means
+    >>> arithmetic_means([1.0, 3.0]).tolist()
+    [[1.0, 2.0], [2.0, 3.0]]
+    """
     v = np.asarray(values, float)
     return jnp.asarray((v[:, None] + v) / 2)
 
@@ -29,6 +34,10 @@ def geometric_means(values: Sequence[float]) -> Table:
     r"""$\sqrt{ab}$ for each pair.
 
     Raises `ValueError` for negative numbers.
+
+    >>> from simkit_physics import geometric_means
+    >>> geometric_means([1.0, 4.0]).tolist()
+    [[1.0, 2.0], [2.0, 4.0]]
     """
     v = np.asarray(values, float)
     if np.any(v < 0):
@@ -37,7 +46,12 @@ def geometric_means(values: Sequence[float]) -> Table:
 
 
 def products_of_pairs(values: Sequence[float]) -> Table:
-    """ab for each pair, of charges."""
+    """ab for each pair, of charges.
+
+    >>> from simkit_physics import products_of_pairs
+    >>> products_of_pairs([1.0, -2.0]).tolist()
+    [[1.0, -2.0], [-2.0, 4.0]]
+    """
     v = np.asarray(values, float)
     return jnp.asarray(v[:, None] * v)
 
@@ -46,6 +60,10 @@ def table_of_pairs(species: int, pairs: Mapping[tuple[int, int], float]) -> Tabl
     """The table of the numbers of each pair (a, b), which is the pair (b, a).
 
     Raises `ValueError` for a pair that is missing, unknown, or given twice.
+
+    >>> from simkit_physics import table_of_pairs
+    >>> table_of_pairs(2, {(0, 0): 1.0, (0, 1): 1.5, (1, 1): 0.5}).tolist()
+    [[1.0, 1.5], [1.5, 0.5]]
     """
     table = np.full((species, species), np.nan)
     for (a, b), value in pairs.items():
@@ -70,6 +88,11 @@ def mixed_parameters(
 
     Raises `ValueError` for lists of different lengths, and for a parameter that no rule mixes: also if its
     numbers are equal, where they may have either sign, as products of charges.
+
+    >>> from simkit_physics import LennardJones, mixed_parameters
+    >>> mixed = mixed_parameters(LennardJones, "lorentz_berthelot", {"epsilon": [1.0, 4.0], "sigma": 1.0})
+    >>> mixed["epsilon"].tolist(), mixed["sigma"]
+    ([[1.0, 2.0], [2.0, 4.0]], 1.0)
     """
     lengths = {len(values) for values in parameters.values() if not isinstance(values, int | float)}
     if len(lengths) > 1:

@@ -13,6 +13,10 @@ class Morse(AbstractPotential):
 
     The energy is finite at r = 0: with small $a r_0$ particles can sit on each other.
     Reference: Morse (1929), Diatomic molecules according to the wave mechanics II, doi:10.1103/PhysRev.34.57.
+
+    >>> from simkit_physics import Morse
+    >>> float(Morse(D=1.0, a=2.0, r0=1.0).energy(1.0))  # at r = r0
+    -1.0
     """
 
     example: ClassVar[dict[str, float]] = {"D": 1.0, "a": 6.0, "r0": 1.1}

@@ -26,6 +26,17 @@ class AbstractPotential(eqx.Module):
     documentation, in reduced units.
 
     Raises `ValueError` for a table that is not symmetric and for a number outside its range.
+
+    >>> from simkit_physics import AbstractPotential
+    >>> from simkit_solvers import Scalar, parameter
+    >>> class InverseSquare(AbstractPotential):
+    ...     A: Scalar = parameter("energy*length^2", "strength, >= 0", at_least=0.0)
+    ...     example = {"A": 1.0}
+    ...
+    ...     def energy(self, r2):
+    ...         return self.A / r2
+    >>> InverseSquare(A=2.0).energy(4.0), float(InverseSquare(A=2.0).slope(4.0))  # at r = 2
+    (0.5, -0.125)
     """
 
     example: ClassVar[dict[str, float]] = {}

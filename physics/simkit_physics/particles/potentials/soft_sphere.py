@@ -13,6 +13,10 @@ class SoftSphere(AbstractPotential):
 
     Quickest with an even whole number n. There is a tail correction for n > 3.
     Reference: Hoover & others (1970), Soft-sphere equation of state, doi:10.1063/1.1672728.
+
+    >>> from simkit_physics import SoftSphere
+    >>> float(SoftSphere(epsilon=1.0, sigma=1.0, n=12.0).energy(1.0))  # at r = sigma
+    1.0
     """
 
     example: ClassVar[dict[str, float]] = {"epsilon": 1.0, "sigma": 1.0, "n": 12.0}

@@ -21,6 +21,13 @@ class Tabulated(AbstractPotential):
     exceed. Several curves may be tabulated at the same distances; `curve` says which one each pair of species
     has. There is no tail correction. Reference: de Boor (1978), A practical guide to splines,
     doi:10.1007/978-1-4612-6333-3.
+
+    >>> import numpy as np
+    >>> from simkit_physics import Tabulated
+    >>> r = np.linspace(0.8, 3.0, 200)
+    >>> potential = Tabulated.through(r, 4.0 * (r**-12 - r**-6))
+    >>> round(float(potential.energy(1.1**2)), 3)  # at r = 1.1
+    -0.983
     """
 
     distances: Float[Array, " points"]

@@ -32,7 +32,15 @@ class TruncatedPair(Protocol):
 
 
 class TailCorrection(NamedTuple):
-    """What energy and pressure (energy per volume) of a system lack, in the mean, because of a cutoff."""
+    """What energy and pressure (energy per volume) of a system lack, in the mean, because of a cutoff.
+
+    Both are scalars.
+
+    >>> from simkit_physics import LennardJones, Plain
+    >>> tail = Plain(LennardJones(epsilon=1.0, sigma=1.0), 2.5).tail([100], volume=100.0)
+    >>> round(float(tail.energy), 1), round(float(tail.pressure), 2)
+    (-53.5, -1.07)
+    """
 
     energy: jax.Array
     pressure: jax.Array
@@ -43,6 +51,10 @@ class AbstractTruncation(eqx.Module):
 
     `energy_jumps` and `force_jumps` say whether it makes either of them jump at the cutoff.
     Raises `ValueError` for tables of different sizes and for a cutoff beyond the end of the potential.
+
+    >>> from simkit_physics import AbstractTruncation, LennardJones, Shifted
+    >>> isinstance(Shifted(LennardJones(epsilon=1.0, sigma=1.0), 2.5), AbstractTruncation)
+    True
     """
 
     energy_jumps: eqx.AbstractClassVar[bool]
@@ -119,7 +131,13 @@ class _PlainPair(eqx.Module):
 
 
 class Plain(AbstractTruncation):
-    r"""$u(r)$ below the cutoff and 0 from there on: energy and force jump, so no dynamics conserves it."""
+    r"""$u(r)$ below the cutoff and 0 from there on: energy and force jump, so no dynamics conserves it.
+
+    >>> from simkit_physics import LennardJones, Plain
+    >>> tail = Plain(LennardJones(epsilon=1.0, sigma=1.0), 2.5).tail([100], volume=100.0)
+    >>> round(float(tail.energy), 1)
+    -53.5
+    """
 
     energy_jumps: ClassVar[bool] = True
     force_jumps: ClassVar[bool] = True
@@ -146,7 +164,12 @@ class _ShiftedPair(eqx.Module):
 
 
 class Shifted(AbstractTruncation):
-    r"""$u(r) - u(r_c)$ below the cutoff $r_c$: the energy is continuous, the force jumps."""
+    r"""$u(r) - u(r_c)$ below the cutoff $r_c$: the energy is continuous, the force jumps.
+
+    >>> from simkit_physics import LennardJones, Shifted
+    >>> Shifted(LennardJones(epsilon=1.0, sigma=1.0), cutoffs=2.5).energy_jumps
+    False
+    """
 
     energy_jumps: ClassVar[bool] = False
     force_jumps: ClassVar[bool] = True
@@ -185,6 +208,10 @@ class ShiftedForce(AbstractTruncation):
     r"""$u(r) - u(r_c) - (r - r_c)\,u'(r_c)$ below the cutoff $r_c$: energy and force are continuous.
 
     Reference: Toxvaerd & Dyre (2011), Shifted forces in molecular dynamics, doi:10.1063/1.3558787.
+
+    >>> from simkit_physics import LennardJones, ShiftedForce
+    >>> ShiftedForce(LennardJones(epsilon=1.0, sigma=1.0), cutoffs=2.5).force_jumps
+    False
     """
 
     energy_jumps: ClassVar[bool] = False
@@ -228,6 +255,10 @@ class Switched(AbstractTruncation):
     $S = 1 - 10x^3 + 15x^4 - 6x^5$ with $x = (r^2 - r_s^2)/(r_c^2 - r_s^2)$ between the two: its first two
     derivatives are 0 at both ends, so that the force has a continuous derivative. Below the onset nothing is
     changed.
+
+    >>> from simkit_physics import LennardJones, Switched
+    >>> Switched(LennardJones(epsilon=1.0, sigma=1.0), cutoffs=2.5, onsets=2.0).force_jumps
+    False
     """
 
     energy_jumps: ClassVar[bool] = False

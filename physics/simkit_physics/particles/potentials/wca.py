@@ -19,6 +19,10 @@ class WCA(AbstractPotential):
     derivative jumps there.
     Reference: Weeks, Chandler & Andersen (1971), Role of repulsive forces in determining the equilibrium
     structure of simple liquids, doi:10.1063/1.1674820.
+
+    >>> from simkit_physics import WCA
+    >>> float(WCA(epsilon=1.0, sigma=1.0).energy(1.0))  # at r = sigma
+    1.0
     """
 
     example: ClassVar[dict[str, float]] = {"epsilon": 1.0, "sigma": 1.0}

@@ -14,6 +14,10 @@ class Yukawa(AbstractPotential):
     **Collapses** if A is negative.
     Reference: Robbins, Kremer & Grest (1988), Phase diagram and dynamics of Yukawa systems,
     doi:10.1063/1.453924.
+
+    >>> from simkit_physics import Yukawa
+    >>> round(float(Yukawa(A=1.0, kappa=1.0).energy(1.0)), 4)  # at r = 1
+    0.3679
     """
 
     example: ClassVar[dict[str, float]] = {"A": 10.0, "kappa": 2.0}

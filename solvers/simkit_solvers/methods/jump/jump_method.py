@@ -30,7 +30,12 @@ REASONS = {
 
 
 class JumpNoise(eqx.Module):
-    """The stream keys of one path: of its events, and of what is sampled inside a leap."""
+    """The stream keys of one path: of its events, and of what is sampled inside a leap.
+
+    >>> from simkit_solvers import JumpNoise, seed_key
+    >>> type(JumpNoise.of(seed_key(1), path=7).events).__name__
+    'Words'
+    """
 
     events: Words
     inside: Words
@@ -104,7 +109,12 @@ class Jumps(NamedTuple):
 
 
 class AbstractJumpMethod(eqx.Module):
-    """How the next event of a network is drawn. `exact` methods sample the jump process itself."""
+    """How the next event of a network is drawn. `exact` methods sample the jump process itself.
+
+    >>> from simkit_solvers import AbstractJumpMethod, DirectMethod, TauLeaping
+    >>> issubclass(DirectMethod, AbstractJumpMethod), DirectMethod().exact, TauLeaping().exact
+    (True, True, False)
+    """
 
     exact: eqx.AbstractClassVar[bool]
 

@@ -73,6 +73,10 @@ class AbstractRosenbrock(AbstractMemoryless, diffrax.AbstractAdaptiveSolver):
     one vector and its stages are a loop, with the inverse of the matrix for up to 16 numbers and a dense
     factorisation, once a step, for more. A singular matrix gives an error estimate of infinity,
     on which an adaptive step is tried again shorter, and values that are not finite.
+
+    >>> from simkit_solvers import AbstractRosenbrock, Rodas5P
+    >>> issubclass(Rodas5P, AbstractRosenbrock)
+    True
     """
 
     interpolation_cls: ClassVar = RosenbrockInterpolation

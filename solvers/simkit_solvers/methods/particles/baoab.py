@@ -33,6 +33,11 @@ class ParticleBAOAB(AbstractParticleMethod):
     $h\omega < 2$. Without friction it would be `VelocityVerlet`, which samples NVE.
     Reference: Leimkuhler & Matthews (2013), Rational construction of stochastic numerical methods for
     molecular sampling, doi:10.1093/amrx/abs010.
+
+    >>> from simkit_solvers import ParticleBAOAB
+    >>> thermostat = ParticleBAOAB(temperature=1.0, friction=0.5)
+    >>> thermostat.ensemble, thermostat.degrees_of_freedom(100)
+    ('NVT', 300)
     """
 
     ensemble: ClassVar = "NVT"

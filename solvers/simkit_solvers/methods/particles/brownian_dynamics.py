@@ -23,6 +23,11 @@ class BrownianDynamics(AbstractParticleMethod):
     spring of constant k for $kh < 2 m\gamma$.
     Reference: Leimkuhler & Matthews (2013), Rational construction of stochastic numerical methods for
     molecular sampling, doi:10.1093/amrx/abs010.
+
+    >>> from simkit_solvers import BrownianDynamics
+    >>> method = BrownianDynamics(temperature=1.0, friction=10.0)
+    >>> method.ensemble, method.degrees_of_freedom(100)
+    ('configurations', 0)
     """
 
     ensemble: ClassVar = "configurations"

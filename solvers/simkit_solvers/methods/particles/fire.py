@@ -40,6 +40,10 @@ class FIRE(AbstractParticleMethod):
     Reference: Guénolé, Nöhring, Vaid, Houllé, Xie, Prakash & Bitzek (2020), Assessment and optimization of
     the fast inertial relaxation engine (FIRE) for energy minimization in atomistic simulations and its
     implementation in LAMMPS, doi:10.1016/j.commatsci.2020.109584.
+
+    >>> from simkit_solvers import FIRE
+    >>> FIRE().for_cutoff(2.5).furthest
+    0.125
     """
 
     ensemble: ClassVar = "none"

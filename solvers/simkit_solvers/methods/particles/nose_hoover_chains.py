@@ -46,6 +46,11 @@ class NoseHooverChains(AbstractParticleMethod):
     thermostat over $2\pi$, 20 steps or more.
     Reference: Martyna, Tuckerman, Tobias & Klein (1996), Explicit reversible integrators for extended systems
     dynamics, doi:10.1080/00268979600100761.
+
+    >>> from simkit_solvers import NoseHooverChains
+    >>> thermostat = NoseHooverChains(temperature=1.0, relaxation_time=0.2)
+    >>> thermostat.ensemble, thermostat.degrees_of_freedom(100)
+    ('NVT', 297)
     """
 
     ensemble: ClassVar = "NVT"

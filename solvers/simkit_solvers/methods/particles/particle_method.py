@@ -22,7 +22,16 @@ Ensemble = Literal["NVE", "NVT", "configurations", "none"]
 
 
 class ParticleStep(eqx.Module):
-    """One step: its number, the time at its start, its length, the units and the random numbers."""
+    """One step: its number, the time at its start, its length, the units and the random numbers.
+
+    `t` and `dt` are scalars.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_solvers import MotionUnits, ParticleStep
+    >>> step = ParticleStep(jnp.uint32(0), jnp.float32(0.0), jnp.float32(0.01), MotionUnits(), noise=None)
+    >>> float(step.thermal_energy(1.5))
+    1.5
+    """
 
     number: Int[Array, ""]
     t: jax.Array
@@ -77,6 +86,10 @@ class AbstractParticleMethod(eqx.Module):
     and renew the list of neighbours; so `memory`, what a method keeps from step to step, has nothing that
     belongs to single particles. Only `first` changes positions. `ensemble` says what the method samples:
     `NVE`, `NVT`, `configurations` (of NVT, where momenta mean nothing), or `none`.
+
+    >>> from simkit_solvers import PARTICLE_METHODS, AbstractParticleMethod
+    >>> all(issubclass(method, AbstractParticleMethod) for method in PARTICLE_METHODS.values())
+    True
     """
 
     ensemble: ClassVar[Ensemble]

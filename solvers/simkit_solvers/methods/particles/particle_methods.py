@@ -33,6 +33,10 @@ def make_particle_method(name: str, options: dict[str, Any] | None = None) -> Ab
     """The method of a name with its options set; a temperature may be a `Curve`.
 
     `ValueError` for a name or an option that there is not, one that is missing, and a value out of its range.
+
+    >>> from simkit_solvers import make_particle_method
+    >>> make_particle_method("BAOAB", {"temperature": 1.0, "friction": 0.5}).ensemble
+    'NVT'
     """
     if name not in PARTICLE_METHODS:
         other = method_elsewhere(name)

@@ -36,6 +36,11 @@ class StochasticVelocityRescaling(AbstractParticleMethod):
     are all zero stay so. Remove any drift of the whole system first.
     Reference: Bussi, Donadio & Parrinello (2007), Canonical sampling through velocity rescaling,
     doi:10.1063/1.2408420; the sign of $\alpha$: Bussi & Parrinello (2008), doi:10.1016/j.cpc.2008.01.006.
+
+    >>> from simkit_solvers import StochasticVelocityRescaling
+    >>> thermostat = StochasticVelocityRescaling(temperature=1.0, relaxation_time=0.2)
+    >>> thermostat.ensemble, thermostat.degrees_of_freedom(100)
+    ('NVT', 297)
     """
 
     ensemble: ClassVar = "NVT"

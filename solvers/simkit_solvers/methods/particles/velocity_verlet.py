@@ -26,6 +26,10 @@ class VelocityVerlet(AbstractParticleMethod):
     else $3N$. Stable on a spring of frequency $\omega$ for $h\omega < 2$.
     Reference: Swope, Andersen, Berens & Wilson (1982), A computer simulation method for the calculation of
     equilibrium constants for the formation of physical clusters of molecules, doi:10.1063/1.442716.
+
+    >>> from simkit_solvers import VelocityVerlet
+    >>> VelocityVerlet().ensemble, VelocityVerlet().degrees_of_freedom(100)
+    ('NVE', 297)
     """
 
     ensemble: ClassVar = "NVE"

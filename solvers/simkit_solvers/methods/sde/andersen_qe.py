@@ -23,7 +23,12 @@ PSI_C = (
 
 
 class SquareRootCoefficients(NamedTuple):
-    """What `AndersenQE` reads of a model; `rho` and `mu` matter only where there is a price."""
+    """What `AndersenQE` reads of a model; `rho` and `mu` matter only where there is a price.
+
+    >>> from simkit_physics import CIR
+    >>> CIR(kappa=1.0, theta=0.04, sigma=0.2).square_root(0.0)
+    SquareRootCoefficients(kappa=1.0, theta=0.04, xi=0.2, rho=0.0, mu=0.0)
+    """
 
     kappa: Scalar
     theta: Scalar
@@ -38,6 +43,11 @@ class AbstractSquareRootVariance(eqx.Module):
 
     `State` is (v), with one noise, which is B, or (S, v) with two, and
     $B = \rho W_1 + \sqrt{1 - \rho^2}\,W_2$.
+
+    >>> from simkit_physics import CIR
+    >>> from simkit_solvers import AbstractSquareRootVariance
+    >>> issubclass(CIR, AbstractSquareRootVariance)
+    True
     """
 
     @abc.abstractmethod

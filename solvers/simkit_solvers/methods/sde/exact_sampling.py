@@ -19,6 +19,11 @@ class AbstractExactTransition(eqx.Module):
     from.
 
     For a jump diffusion it is the distribution without the jumps.
+
+    >>> from simkit_physics import GBM
+    >>> from simkit_solvers import AbstractExactTransition
+    >>> issubclass(GBM, AbstractExactTransition)
+    True
     """
 
     @abc.abstractmethod
