@@ -14,7 +14,7 @@ from simkit.progress import counted
 from simkit.results.number_text import MARK, bias_text, difference_text, rounding_of, titled, with_error
 from simkit.results.printing import laid_out, printed
 from simkit.results.step_notes import more_steps, no_result, of_variant
-from simkit.results.table import run_title
+from simkit.results.titles import run_title
 from simkit.results.variants import each_variant
 
 if TYPE_CHECKING:

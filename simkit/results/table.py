@@ -20,6 +20,7 @@ from simkit.results.number_text import (
 from simkit.results.printing import laid_out, printed
 from simkit.results.step_notes import step_notes
 from simkit.results.summary import SECTIONS, summary
+from simkit.results.titles import run_title
 from simkit.results.variants import each_variant
 
 if TYPE_CHECKING:
@@ -126,14 +127,6 @@ def strong_order_notes(dataset: "xr.Dataset") -> list[str]:
             doubt = dataset[f"{name}_strong_order"].attrs.get("note")
             notes.append(f"strong order of {name}: {with_error(order, error)}{f', {doubt}' if doubt else ''}")
     return notes
-
-
-def run_title(dataset: "xr.Dataset") -> str:
-    """Model and solver; those in which variants differ are left out."""
-    attributes = dataset.attrs
-    view = f" ({attributes['view']})" if "view" in attributes else ""
-    parts = [f"{attributes['model']}{view}" if "model" in attributes else "", attributes.get("solver", "")]
-    return ", ".join(part for part in parts if part) or "variants"
 
 
 def closing_line(dataset: "xr.Dataset") -> str:

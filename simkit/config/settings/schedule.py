@@ -1,4 +1,4 @@
-"""The sections for what changes with time, and when something happens: `curves` and `events`."""
+"""The sections for changes with time: `curves` and `events`."""
 
 from typing import Annotated, Literal
 

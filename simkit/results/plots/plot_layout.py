@@ -5,6 +5,8 @@ import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from simkit.results.titles import EQUATIONS, model_title
+
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
@@ -15,12 +17,6 @@ BLUE, VERMILION, GREY = "#0072B2", "#D55E00", "#5b6770"
 COLOURS = (BLUE, VERMILION, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MAX_STATES = 4
 FILE = 40  # letters
-EQUATIONS = {
-    "InlineODE": "ordinary equations",
-    "InlineSDE": "stochastic equations",
-    "InlineHamiltonian": "Hamiltonian equations",
-    "InlineNetwork": "reactions",
-}
 MAX_ROWS = 5
 MAX_OBSERVABLES = 9
 COLUMNS = 3
@@ -131,10 +127,7 @@ def _end_of_row(
 def run_name(dataset: "xr.Dataset") -> str:
     """The file and the model; of equations in the file it alone, without a file what they are of."""
     file, model = (str(dataset.attrs.get(key, "")) for key in ("file", "model"))
-    if model in EQUATIONS:
-        states = dataset.attrs.get("state_variables", dataset.attrs.get("quantities", "")).split()
-        shown = ", ".join([*states[:MAX_STATES], *(["…"] if len(states) > MAX_STATES else [])])
-        model = "" if file else f"{EQUATIONS[model]} of {shown}"
+    model = "" if file and model in EQUATIONS else model_title(dataset)
     if len(file) > FILE:
         file = f"{file[: FILE - 1]}…"
     return ": ".join(part for part in (file, model) if part) or "variants"

@@ -42,15 +42,14 @@ from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
 from simkit_solvers.problems.terms import takes_halves
 
 
-
 class _Solvers(dict[str, SolverInfo]):
     """Records by the names of their classes, by which the record of a solver is looked up."""
 
     def __setitem__(self, name: str, info: SolverInfo) -> None:
         if name != info.name:
             raise ValueError(
-                f"SOLVERS[{name!r}]: a solver is known by the name of its class; rename the class {info.name}, "
-                f"or use SOLVERS[{info.name!r}]"
+                f"SOLVERS[{name!r}]: a solver is known by the name of its class; "
+                f"rename the class {info.name}, or use SOLVERS[{info.name!r}]"
             )
         super().__setitem__(name, info)
 

@@ -9,7 +9,8 @@ class Euler2(EulerMaruyama):
 
 
 def test_a_solver_is_entered_by_the_name_of_its_class(monkeypatch):
-    info = SolverInfo(Euler2, "Euler's rule again.", calculus="ito", strong=(0.5, 1.0, 1.0), weak=(1.0, 1.0, 1.0))
+    orders = (0.5, 1.0, 1.0)
+    info = SolverInfo(Euler2, "Euler's rule again.", calculus="ito", strong=orders, weak=orders)
     with pytest.raises(ValueError, match=r"rename the class Euler2, or use SOLVERS\['Euler2'\]"):
         SOLVERS["Mine"] = info
     assert "Mine" not in SOLVERS
