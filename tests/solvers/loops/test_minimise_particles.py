@@ -1,10 +1,23 @@
 """Minima of Lennard-Jones clusters, whose energies are known."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from particle_examples import LennardJonesCluster, at_rest, icosahedron, truncated_octahedron
-from simkit_solvers import FIRE, UnconvergedMinimumError, largest_force, minimise_particles
+from particle_examples import (
+    LennardJonesCluster,
+    at_rest,
+    dynamics,
+    icosahedron,
+    truncated_octahedron,
+)
+from simkit_solvers import (
+    FIRE,
+    UnconvergedMinimumError,
+    largest_force,
+    minimise_particles,
+    simulate_particles,
+)
 
 # Wales & Doye (1997), Global optimization by basin-hopping, doi:10.1021/jp970984n.
 CLUSTERS = {13: icosahedron(1), 38: truncated_octahedron(), 55: icosahedron(2)}
@@ -25,6 +38,31 @@ def test_perturbed_clusters_find_their_minimum(atoms):
     assert float(largest_force(state)) <= 1e-7
     assert int(state.step) < 1500
     assert not np.any(state.particles.momentum.rows())
+
+
+def test_steps_are_those_of_the_paper_downhill_and_uphill():
+    """Algorithm 2 of Guénolé et al. (2020), doi:10.1016/j.commatsci.2020.109584, written again for a pair."""
+    forces, dt, fire = LennardJonesCluster(), 0.03, FIRE(delay=3)
+    x = np.array([[0.0, 0.0, 0.0], [1.5, 0.0, 0.0]])
+    slope = jax.jit(jax.grad(forces.energy))
+    moving = dynamics(forces, fire, dt)
+    state = moving.start(at_rest(x))
+    v, h, weight, downhill, uphill = np.zeros_like(x), dt, 0.25, 0, 0
+    for _ in range(60):
+        force = -np.asarray(slope(jnp.asarray(x)))
+        if np.sum(force * v) >= 0:
+            if downhill > 3:
+                h, weight = min(1.1 * h, 10 * dt), 0.99 * weight
+            downhill += 1
+        else:
+            h, weight, downhill, uphill = max(0.5 * h, 0.02 * dt), 0.25, 0, uphill + 1
+            x, v = x - 0.5 * h * v, np.zeros_like(v)
+        v = v + h * force
+        v = (1 - weight) * v + weight * np.linalg.norm(v) * force / np.linalg.norm(force)
+        x = x + h * v
+        state = simulate_particles(moving, state, 1).state
+        np.testing.assert_allclose(state.particles.position.rows(), x, atol=1e-9)
+    assert uphill >= 3
 
 
 def test_overlapping_particles_come_apart_in_short_moves():
