@@ -58,9 +58,7 @@ def run(
         check_output(target, overwrite)
         loaded.check_target(target)
     loaded.check_files(target, overwrite)
-    with claimed(loaded.files(target)) as left:
-        for line in left:
-            warnings.warn(line, stacklevel=2)
+    with claimed(loaded.files(target)):
         dataset = loaded.run(progress)
         if not loaded.keeps_unresolved:
             from simkit.results.step_notes import all_unresolved

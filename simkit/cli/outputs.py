@@ -52,10 +52,11 @@ class Outputs:
         """Within it no other run writes these files. What killed runs have left of them is named."""
         from simkit.results.claims import claimed
 
-        with claimed(files) as left:
+        def say(line: str) -> None:
             if not self.quiet:
-                for line in left:
-                    print(f"note: {line}", file=sys.stderr)
+                print(f"note: {line}", file=sys.stderr)
+
+        with claimed(files, say):
             yield
 
     def import_meanwhile(self, *modules: str) -> None:

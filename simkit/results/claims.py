@@ -3,7 +3,8 @@
 import contextlib
 import os
 import socket
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from simkit.errors import OutputError
@@ -15,17 +16,24 @@ except ImportError:  # there is none on Windows
     fcntl = None
 
 
+def _warn(line: str) -> None:
+    warnings.warn(line, stacklevel=5)  # of the caller of the public function
+
+
 @contextlib.contextmanager
-def claimed(paths: list[Path]) -> Iterator[list[str]]:
+def claimed(paths: list[Path], say: Callable[[str], None] = _warn) -> Iterator[None]:
     """Hold these names while a run is at work; raise `OutputError` where another process holds one.
 
-    Gives a line about each file that a killed run has left beside them. A claim is a lock of the system on a
-    hidden file `.NAME.lock`, which a dead process does not hold.
+    Calls `say` with a line about each file that a killed run has left beside them. A claim is a lock of the
+    system on a hidden file `.NAME.lock`, which a dead process does not hold.
     """
     with contextlib.ExitStack() as stack:
         for path in paths:
             stack.enter_context(_claim(path))
-        yield [line for path in paths for line in leftovers(path)]
+        for path in paths:
+            for line in leftovers(path):
+                say(line)
+        yield
 
 
 def leftovers(path: Path) -> list[str]:

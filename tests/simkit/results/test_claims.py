@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+import simkit
 from simkit import OutputError
 from simkit.results.claims import claimed
 from simkit.results.incomplete import incomplete
@@ -69,7 +70,8 @@ def test_a_dead_process_holds_nothing_and_what_it_left_is_named_but_kept(tmp_pat
     left = [f".a.tmp-{other.pid}-0.zarr", f".a.zarr.old-{GONE}-0"]
     for name in [*left, f".b.tmp-{GONE}-0.zarr", f".a.tmp-{os.getppid()}-0.zarr"]:
         (tmp_path / name).mkdir()
-    with claimed([path]) as lines:
+    lines: list[str] = []
+    with claimed([path], lines.append):
         assert [line.split(": was left by a run into a.zarr that was killed")[0] for line in lines] == [
             str(tmp_path / name) for name in left
         ]
@@ -79,6 +81,25 @@ def test_a_dead_process_holds_nothing_and_what_it_left_is_named_but_kept(tmp_pat
 def test_what_a_process_of_the_same_number_left_is_named_and_not_written_over(tmp_path):
     """As in a container, where it is often the number 1."""
     (tmp_path / f".a.tmp-{os.getpid()}-0.zarr").mkdir()
-    with claimed([tmp_path / "a.zarr"]) as lines, incomplete(tmp_path / "a.zarr") as temporary:
+    lines: list[str] = []
+    with claimed([tmp_path / "a.zarr"], lines.append), incomplete(tmp_path / "a.zarr") as temporary:
         assert len(lines) == 1
         assert not temporary.exists()
+
+
+GROWTH = {
+    "constants": {"k": {"uniform": [0.9, 1.1]}},
+    "model": {"ode": {"x": "-k*x"}},
+    "initial": {"x": 1.0},
+    "time": {"t1": 1.0, "steps": 4},
+    "uncertainty": {"points": 16, "replicates": 2},
+}
+
+
+@pytest.mark.parametrize("function", [simkit.run, simkit.uncertainty])
+def test_a_python_user_is_warned_where_the_function_is_called(tmp_path, function):
+    (tmp_path / f".a.tmp-{GONE}-0.nc").mkdir()
+    given = {**GROWTH, "constants": {"k": 1.0}, "uncertainty": None} if function is simkit.run else GROWTH
+    with pytest.warns(UserWarning, match="was left by a run into a.nc that was killed") as caught:
+        function(given, out=tmp_path / "a.nc")
+    assert caught[0].filename == __file__
