@@ -14,7 +14,7 @@ from simkit.experiments.experiment import simulation_of
 from simkit.experiments.variant_fit import fitted
 from simkit.experiments.variants import build_each
 from simkit.results.provenance import provenance
-from simkit.steady_states.study import find_steady_states
+from simkit.steady_states.study import check_settings, find_steady_states
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -60,6 +60,7 @@ def steady_states(loaded: Loaded, **settings: Any) -> "xr.Dataset":
 
     def one(simulation: Simulation, _: Any) -> "xr.Dataset":
         experiment = experiment_of(simulation)
+        check_settings(simulation, **settings)
         with placed(experiment.document):
             found = find_steady_states(simulation, **settings)
         from simkit.steady_states.dataset import to_dataset  # imports xarray

@@ -148,13 +148,15 @@ class Fixed:
         along, as on a line of steady states, it is nothing.
         """
         _, values, rows = np.linalg.svd(self.reduced(jacobian))
+        noise = 8 * np.finfo(float).eps * values[0]  # of the rates, for that of such a direction
         small = 4 * np.linalg.norm((abs(residual) + rounding) / self.scale)
         total = np.zeros_like(y)
         for i in np.flatnonzero(values <= SINGULAR * values[0]):
             push = self.free @ rows[i]
             steps = FLAT / self.relative(push, y)
             states = y + np.concatenate([steps, -steps])[:, None] * push
-            flat = np.linalg.norm(self.rates.each(states) / self.scale, axis=1) <= small
+            sizes = np.linalg.norm(self.rates.each(states) / self.scale, axis=1)
+            flat = sizes <= small + noise * np.tile(steps, 2)
             if not flat.all():
                 total += abs(push) * max([DIGITS / self.relative(push, y), *np.tile(steps, 2)[flat]])
         return total

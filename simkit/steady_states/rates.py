@@ -41,10 +41,9 @@ class Rates:
         self.problem: Any = model_in(simulation.problem)
         self.names: tuple[str, ...] = self.problem.State._fields
         self.time = float(np.asarray(simulation.grid.times)[0]) if at is None else at
-        self._frozen = at is not None
         self.start = np.asarray([fixed_value(simulation.initial[name]) for name in self.names], float)
-        if at is None:
-            self._refuse_time()
+        self._refuse_time(at)
+        self.frozen = at is not None
         self._static = simulation.run.split()[0]
         self._rates = jax.jit(lambda y: self._at({}, y))
         self._each = jax.jit(jax.vmap(lambda y: self._at({}, y)))
@@ -146,12 +145,20 @@ class Rates:
 
     def _changes(self, name: str) -> bool:
         """Whether an observable depends on a time that nothing has frozen."""
-        return not self._frozen and reads(
+        return not self.frozen and reads(
             lambda t: self._values((name,), {}, t, self.start), jnp.float64(self.time)
         )
 
-    def _refuse_time(self) -> None:
+    def _refuse_time(self, at: float | None) -> None:
         schedule = schedule_of(self.problem)
+        times = np.asarray(self.simulation.grid.times)
+        if at is not None:
+            if schedule is not None and not times[0] <= at <= times[-1]:
+                raise InputError(
+                    f"time: curves are known for t = {times[0]:g} to {times[-1]:g}, the time of the run, and "
+                    f"not at {at:g}; freeze them at another time, or run for longer (time.t1)"
+                )
+            return
         if schedule is not None and schedule.events:
             raise InputError(
                 f"events: change the state at given times, so that it never rests; {REMEDY}, which leaves "

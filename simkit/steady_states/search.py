@@ -34,13 +34,14 @@ def checked_search(search: int, ranges: Ranges, names: Sequence[str]) -> None:
         )
 
 
-def box(fixed: Fixed, ranges: Ranges) -> tuple[np.ndarray, np.ndarray]:
+def box(fixed: Fixed, ranges: Ranges, known: Sequence[Root] = ()) -> tuple[np.ndarray, np.ndarray]:
     """The least and the largest value of each variable in a search.
 
-    Without a range they are ten times the initial value to both sides of zero, or of a variable that begins
-    at zero ten times the largest of the others; a variable with a least value begins there.
+    Without a range they are, to both sides of zero, ten times the initial value or that at a steady state
+    known already, whichever is larger, and ten times the largest initial value of others for a variable that
+    begins at zero. What has a least value begins there.
     """
-    reach = USUAL * fixed.scale
+    reach = USUAL * np.max([fixed.scale, *(abs(root.state) for root in known)], axis=0)
     low, high = np.maximum(-reach, fixed.rates.least), reach.copy()
     for name, (least, most) in ranges.items():
         i = fixed.rates.names.index(name)
@@ -48,13 +49,15 @@ def box(fixed: Fixed, ranges: Ranges) -> tuple[np.ndarray, np.ndarray]:
     return low, high
 
 
-def searched(fixed: Fixed, starts: int, ranges: Ranges, seed: int) -> tuple[list[Root], int, int]:
-    """The different roots in the box that Newton's method finds from starts in a Latin hypercube.
+def searched(
+    fixed: Fixed, starts: int, ranges: Ranges, seed: int, known: Sequence[Root] = ()
+) -> tuple[list[Root], int, int]:
+    """The new roots in the box that Newton's method finds from starts in a Latin hypercube.
 
     Then how many starts led to one, and how many different ones there are outside of the box, which are left
     out. A start is moved to the totals of the initial values.
     """
-    low, high = box(fixed, ranges)
+    low, high = box(fixed, ranges, known)
     generator = np.random.default_rng(seed)
     places = np.stack([generator.permutation(starts) for _ in low], 1) + generator.random((starts, len(low)))
     inside: list[Root] = []
@@ -65,11 +68,13 @@ def searched(fixed: Fixed, starts: int, ranges: Ranges, seed: int) -> tuple[list
         if not root.converged:
             continue
         converged += 1
+        if any(is_same(fixed, root, other) for other in known):
+            continue
         margin = CLOSE * np.maximum(abs(root.state), fixed.scale) + root.error
         is_inside = bool(np.all((root.state >= low - margin) & (root.state <= high + margin)))
-        known = inside if is_inside else outside
-        if not any(is_same(fixed, root, other) for other in known):
-            known.append(root)
+        same_side = inside if is_inside else outside
+        if not any(is_same(fixed, root, other) for other in same_side):
+            same_side.append(root)
     return inside, converged, len(outside)
 
 

@@ -12,6 +12,7 @@ from simkit.steady_states.stability import Stability, with_continuum
 
 STEPS = 3000
 MORE = 1.05  # steps after which the next attempt to end by Newton's method comes, relative to those before
+LATER = 10.0  # and the time, relative to that before
 NEAR = 0.1  # distance from a stable root, relative to the variables, from which the rest may be known
 PUSHES = 256
 RESTING = 1e-10  # change over a step that is a good part of all time
@@ -47,7 +48,9 @@ def settle(fixed: Fixed) -> Rest:
     if finer.root is None:
         return rest._replace(root=None)
     difference = abs(finer.root.state - rest.root.state)
-    return finer._replace(root=finer.root._replace(error=finer.root.error + difference))
+    root = finer.root._replace(error=finer.root.error + difference)
+    stability, continuum = with_continuum(fixed, root)
+    return finer._replace(root=root, stability=stability, continuum=continuum)
 
 
 def _followed(fixed: Fixed, rtol: float) -> Rest:
@@ -57,16 +60,16 @@ def _followed(fixed: Fixed, rtol: float) -> Rest:
         stability, continuum = with_continuum(fixed, at_start)
         return Rest(at_start, stability, continuum, 0.0, start)
     states, times, solver = [start], [0.0], _solver(fixed, rtol)
-    largest, next_attempt = abs(start), 5
+    largest, next_step, next_time = abs(start), 5, np.inf
     for step in range(1, STEPS + 1):
         if not _advanced(solver) or abs(solver.y).max() > HUGE:
             break
         y, largest = solver.y, np.maximum(largest, abs(solver.y))
         states.append(y)
         times.append(solver.t)
-        if step < next_attempt:
+        if step < next_step and solver.t < next_time:
             continue
-        next_attempt = int(MORE * step) + 5
+        next_step, next_time = int(MORE * step) + 5, LATER * solver.t
         rest = _rest_at(fixed, y, solver.t, solver.h_abs, largest)
         if rest is not None and rest.root is not None:
             far = [fixed.relative(each - rest.root.state, rest.root.state) > NEAR for each in states]
@@ -89,7 +92,8 @@ def _rest_at(fixed: Fixed, y: np.ndarray, time: float, step: float, largest: np.
     if not root.converged or fixed.relative(root.state - y, y) > 2 * NEAR:
         return None
     stability, continuum = with_continuum(fixed, root)
-    if resting or (stability.stable and _flows_to(fixed, root, y)):
+    arrived = bool(np.all(abs(root.state - y) <= root.error)) and not stability.grows
+    if resting or arrived or (stability.stable and _flows_to(fixed, root, y)):
         return Rest(root, stability, continuum, time, y)
     return None
 

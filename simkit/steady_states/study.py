@@ -17,11 +17,12 @@ from simkit.steady_states.conserved import conserved_totals
 from simkit.steady_states.implicit_derivatives import derivatives_of
 from simkit.steady_states.newton import Fixed, Root
 from simkit.steady_states.rates import Rates
-from simkit.steady_states.search import Ranges, checked_search, is_same, searched
+from simkit.steady_states.search import Ranges, checked_search, searched
 from simkit.steady_states.settling import Rest, settle
 from simkit.steady_states.stability import Stability, with_continuum
 from simkit.suggestions import did_you_mean, shown
 
+SHOWN = 6  # variables in a message
 NO_DERIVATIVE = "it is one of a continuum, or the Jacobian is singular there"
 
 
@@ -61,6 +62,22 @@ class SteadyStates:
     notes: tuple[str, ...]
 
 
+def check_settings(
+    simulation: Simulation,
+    *,
+    wrt: Sequence[str] | None = None,
+    search: int = 0,
+    ranges: Ranges | None = None,
+    at: float | None = None,
+) -> None:
+    """Raise `InputError` for what `find_steady_states` cannot be asked."""
+    if at is not None and not np.isfinite(at):
+        raise InputError(f"at: must be a time, got {at:g}")
+    checked_search(search, ranges or {}, simulation.problem.State._fields)
+    if wrt is not None:
+        _targets(simulation, wrt)
+
+
 def find_steady_states(
     simulation: Simulation,
     *,
@@ -71,15 +88,12 @@ def find_steady_states(
 ) -> SteadyStates:
     """The steady state that a simulation comes to rest at, and those that a search over `ranges` finds.
 
-    `wrt` are names to differentiate in; with an empty list those of the file, or all of the model. Raises
-    `InputError` where there can be no steady state or a name means nothing, and `NumericalError` where none
-    is found.
+    `wrt` are names to differentiate in; with an empty list those of the file, or all of the model; settings
+    are those that `check_settings` lets pass. Raises `InputError` where there can be no steady state, and
+    `NumericalError` where none is found.
     """
     with jax.enable_x64(True):
-        if at is not None and not np.isfinite(at):
-            raise InputError(f"at: must be a time, got {at:g}")
         rates = Rates(simulation, at)
-        checked_search(search, ranges or {}, rates.names)
         targets = {} if wrt is None else _targets(simulation, wrt)
         weights = conserved_totals(rates)
         fixed = Fixed(rates, weights, rates.start)
@@ -92,16 +106,12 @@ def find_steady_states(
         rest = settle(fixed)
         roots, notes = _roots(fixed, rest)
         if search:
-            inside, converged, outside = searched(fixed, search, ranges or {}, experiment_of(simulation).ensemble.seed)
+            seed = experiment_of(simulation).ensemble.seed
+            inside, converged, outside = searched(fixed, search, ranges or {}, seed, roots)
             notes += _search_notes(search, converged, 0 if rest.continuum else outside)
-            continuum = rest.continuum
-            new = [root for root in inside if not any(is_same(fixed, root, each) for each in roots)]
-            for root in sorted(new, key=lambda root: tuple(root.state)):
-                if not (continuum and with_continuum(fixed, root)[1]):
-                    roots.append(root)
-                    continuum = continuum or with_continuum(fixed, root)[1]
+            roots += _of_one_continuum(fixed, sorted(inside, key=lambda each: tuple(each.state)), rest)
         if not roots:
-            raise NumericalError(_none_text(fixed, rest))
+            raise NumericalError(_none_text(fixed, rest, search))
         states = tuple(
             _described(fixed, root, rest if root is rest.root else None, tuple(targets.values()))
             for root in roots
@@ -121,6 +131,17 @@ def _roots(fixed: Fixed, rest: Rest) -> tuple[list[Root], list[str]]:
         if root.converged:
             return [root], [f"{note}: this state is what Newton's method finds from {place}"]
     return [], [note]
+
+
+def _of_one_continuum(fixed: Fixed, roots: list[Root], rest: Rest) -> list[Root]:
+    """The roots, of those in a continuum one only, and none where the model reaches such a one."""
+    result, continuum = [], rest.continuum
+    for root in roots:
+        is_in_one = with_continuum(fixed, root)[1]
+        if not (is_in_one and continuum):
+            result.append(root)
+        continuum = continuum or is_in_one
+    return result
 
 
 def _described(fixed: Fixed, root: Root, rest: Rest | None, names: tuple[str, ...]) -> SteadyState:
@@ -177,15 +198,18 @@ def _notes(
     simulation: Simulation, rates: Rates, states: Sequence[SteadyState], differentiated: bool
 ) -> list[str]:
     notes = []
+    if rates.frozen:
+        notes.append(f"the equations are those at t = {rates.time:g}, and events are left out")
     if differs_between_paths(simulation.initial.values()):
         start = ", ".join(f"{name} = {x:.6g}" for name, x in zip(rates.names, rates.start, strict=True))
         notes.append(f"initial values differ between paths; the start is their medians or first row: {start}")
     if isinstance(model_of(rates.problem), AbstractJumpDiffusion):
         notes.append("the jumps of the model are left out: this is where its drift vanishes")
-    if any(state.continuum for state in states):
+    lines = [str(number) for number, state in enumerate(states, 1) if state.continuum]
+    if lines:
         notes.append(
-            "one of a continuum of steady states: which one is reached depends on all initial values, not on "
-            "the conserved totals alone"
+            f"steady state {', '.join(lines)} is one of a continuum: which one is reached depends on all initial "
+            "values, not on conserved totals alone"
         )
     if differentiated and any(state.stability.zeros.any() for state in states):
         notes.append(
@@ -216,18 +240,20 @@ def _out_of_range(rates: Rates, state: SteadyState, number: int | None) -> list[
     ]
 
 
-def _none_text(fixed: Fixed, rest: Rest) -> str:
+def _none_text(fixed: Fixed, rest: Rest, search: int) -> str:
     """What to say where no steady state is found: the best point, what it leaves, and the remedy."""
     ends = [fixed.root_from(y) for y in (fixed.start, rest.mean)]
     finite = [root for root in ends if np.isfinite(root.residual).all()]
     best = min(finite, key=lambda root: float(np.linalg.norm(root.residual / fixed.scale)), default=None)
     text = "no steady state was found"
     if best is not None:
-        names = fixed.rates.names
-        values = ", ".join(f"{name} = {x:.6g}" for name, x in zip(names, best.state, strict=True))
-        left = ", ".join(f"d{name}/dt = {x:.3g}" for name, x in zip(names, best.residual, strict=True))
+        rows = [*zip(fixed.rates.names, best.state, best.residual, strict=True)][:SHOWN]
+        more = ", …" if len(best.state) > SHOWN else ""
+        values = ", ".join(f"{name} = {x:.6g}" for name, x, _ in rows) + more
+        left = ", ".join(f"d{name}/dt = {x:.3g}" for name, _, x in rows) + more
         text += f"; the best point is {values}, with {left}"
+    further = "search in other ranges (--from NAME=LOW:HIGH)" if search else "search (--search 100)"
     return (
         f"{text}. The model had not come to rest by t = {rest.time:.4g} after its start. Begin elsewhere (--set "
-        f"initial.{fixed.rates.names[0]}=NUMBER), search (--search 100), or see by `simkit run` where it goes"
+        f"initial.{fixed.rates.names[0]}=NUMBER), {further}, or see by `simkit run` where it goes"
     )
