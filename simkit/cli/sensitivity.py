@@ -23,6 +23,7 @@ from simkit.cli.typer_app import app
 from simkit.config.option import Option
 from simkit.progress import progress_bar
 
+
 @app.command()
 def sensitivity(
     experiment: ExperimentFile,

@@ -47,7 +47,7 @@ def steady(
         bool,
         typer.Option(
             "--derivatives",
-            help="Differentiate in the parameters that the file's sensitivity.wrt names, or all of the model.",
+            help="Differentiate in the parameters of the file's sensitivity.wrt, or in all of the model.",
         ),
     ] = False,
     wrt: Annotated[

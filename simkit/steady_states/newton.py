@@ -31,7 +31,7 @@ class Root(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Fixed:
-    """Rates of change where conserved totals are those of a start: as many coordinates as directions are free.
+    """Rates of change at the conserved totals of a start, in as many coordinates as directions are free.
 
     A state is $y_0 + S B z$, with typical sizes S of the variables and orthonormal columns B that no total
     changes along. So the Jacobian has none of the zero eigenvalues that the totals would give it, and every

@@ -72,12 +72,13 @@ class Rates:
         return 2 * unit * worst
 
     def jacobian(self, y: np.ndarray) -> np.ndarray:
-        """$\\partial f / \\partial y$."""
+        r"""$\partial f / \partial y$."""
         return np.asarray(self._jacobian(y))
 
     def slopes(self, names: Sequence[str], y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """$\\partial f / \\partial\\theta$ and $\\partial y_0 / \\partial\\theta$ for targets by name, a column each."""
-        return self._slopes(tuple(names), y)
+        r"""$\partial_\theta f$ and $\partial_\theta y_0$ for targets by name, a column each."""
+        by_rate, by_start = self._slopes(tuple(names), y)
+        return np.asarray(by_rate), np.asarray(by_start)
 
     def observed(self, y: np.ndarray) -> dict[str, float]:
         """The observables that the state alone determines."""
@@ -101,7 +102,7 @@ class Rates:
 
     @property
     def least(self) -> np.ndarray:
-        """The least admissible value of each variable, of a species of a network 0; -inf where there is none."""
+        """The least value that each variable may have, of a species 0; -inf where there is none."""
         model = model_of(self.problem)
         bounds = [quantity.at_least for quantity in variables_of(model).values()]
         floor = 0.0 if isinstance(model, AbstractReactionNetwork) else -np.inf
@@ -128,7 +129,7 @@ class Rates:
 
             return jax.jacfwd(moved)(jnp.asarray([float(self.simulation.targets[name]) for name in names]))
 
-        return lambda names, y: tuple(map(np.asarray, slopes(names, y)))
+        return slopes
 
     def _observed(self, values: Mapping[str, Any], y: Any) -> jax.Array:
         return self._values(self.observables, values, self.time, y)

@@ -1,14 +1,14 @@
 """Following a model in time until it rests."""
 
 import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.integrate import Radau
 from scipy.linalg import solve_continuous_lyapunov
 
 from simkit.steady_states.newton import Fixed, Root
-from simkit.steady_states.stability import Stability, with_continuum
+from simkit.steady_states.stability import Stability, stability_of
 
 STEPS = 3000
 MORE = 1.05  # steps after which the next attempt to end by Newton's method comes, relative to those before
@@ -21,15 +21,14 @@ HUGE = 1e100
 
 
 class Rest(NamedTuple):
-    """Where a model comes to rest: the root, its stability, whether it is one of a continuum, and when.
+    """Where a model comes to rest, how stable that is, and when.
 
-    From that time on all variables were within 10 %. `mean` is the mean state over the second half of the steps of a
-    model that did not come to rest, and then `root` is None.
+    From that time on all variables were within 10 %. Of a model that did not come to rest `root` is None, and
+    `mean` the mean state over the second half of the steps.
     """
 
     root: Root | None
     stability: Stability | None
-    continuum: bool
     time: float
     mean: np.ndarray
 
@@ -42,23 +41,21 @@ def settle(fixed: Fixed) -> Rest:
     depends on every step, and its error includes the difference from a run of looser tolerance.
     """
     rest = _followed(fixed, RTOL)
-    if rest.root is None or not rest.continuum:
+    if rest.root is None or rest.stability is None or not rest.stability.continuum:
         return rest
     finer = _followed(fixed, RTOL / 100)
     if finer.root is None:
         return rest._replace(root=None)
     difference = abs(finer.root.state - rest.root.state)
     root = finer.root._replace(error=finer.root.error + difference)
-    stability, continuum = with_continuum(fixed, root)
-    return finer._replace(root=root, stability=stability, continuum=continuum)
+    return finer._replace(root=root, stability=stability_of(fixed, root))
 
 
 def _followed(fixed: Fixed, rtol: float) -> Rest:
     start = fixed.start
     at_start = fixed.root_from(start)
     if at_start.converged and fixed.relative(at_start.state - start, start) <= 1e-12:
-        stability, continuum = with_continuum(fixed, at_start)
-        return Rest(at_start, stability, continuum, 0.0, start)
+        return Rest(at_start, stability_of(fixed, at_start), 0.0, start)
     states, times, solver = [start], [0.0], _solver(fixed, rtol)
     largest, next_step, next_time = abs(start), 5, np.inf
     for step in range(1, STEPS + 1):
@@ -77,7 +74,7 @@ def _followed(fixed: Fixed, rtol: float) -> Rest:
     half = len(states) // 2
     weights = np.diff(times)[half - 1 :] if half else np.ones(1)
     mean = np.average(states[-len(weights) :], axis=0, weights=weights)
-    return Rest(None, None, False, times[-1], mean)
+    return Rest(None, None, times[-1], mean)
 
 
 def _rest_at(fixed: Fixed, y: np.ndarray, time: float, step: float, largest: np.ndarray) -> Rest | None:
@@ -91,10 +88,10 @@ def _rest_at(fixed: Fixed, y: np.ndarray, time: float, step: float, largest: np.
     root = fixed.root_from(y)
     if not root.converged or fixed.relative(root.state - y, y) > 2 * NEAR:
         return None
-    stability, continuum = with_continuum(fixed, root)
+    stability = stability_of(fixed, root)
     arrived = bool(np.all(abs(root.state - y) <= root.error)) and not stability.grows
     if resting or arrived or (stability.stable and _flows_to(fixed, root, y)):
-        return Rest(root, stability, continuum, time, y)
+        return Rest(root, stability, time, y)
     return None
 
 
@@ -120,13 +117,14 @@ def _flows_to(fixed: Fixed, root: Root, y: np.ndarray) -> bool:
 
 def _solver(fixed: Fixed, rtol: float) -> Radau:
     rates = fixed.rates
+    allowed: Any = rtol / 100 * fixed.scale  # of each variable, which the signature does not know
     return Radau(
         lambda t, y: rates(y),
         0.0,
         fixed.start,
         np.inf,
         rtol=rtol,
-        atol=rtol / 100 * fixed.scale,
+        atol=allowed,
         jac=lambda t, y: rates.jacobian(y),
     )
 

@@ -1,8 +1,9 @@
 """How a steady state answers to a small push: the eigenvalues of its Jacobian, with their errors."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import eig
 
 from simkit.steady_states.newton import Fixed, Root
@@ -11,11 +12,14 @@ STEP = 1e-6  # of differences, relative to a variable
 
 
 class Stability(NamedTuple):
-    """The eigenvalues at a steady state, none of them of conserved totals, and what they say."""
+    """The eigenvalues at a steady state, none of them of conserved totals, with their errors.
 
-    eigenvalues: np.ndarray
+    `continuum` says that there are steady states next to this one, at the same totals.
+    """
+
+    eigenvalues: NDArray[np.complex128]
     errors: np.ndarray
-    kind: str
+    continuum: bool = False
 
     @property
     def stable(self) -> bool:
@@ -33,26 +37,46 @@ class Stability(NamedTuple):
         return abs(self.eigenvalues) <= self.errors
 
     @property
+    def kind(self) -> str:
+        """What is said of such a state: stable node, saddle, centre."""
+        grows, decays = self.eigenvalues.real > self.errors, self.eigenvalues.real < -self.errors
+        turns = bool((abs(self.eigenvalues.imag) > self.errors).any())
+        if self.continuum:
+            others = "unstable" if grows.any() else "stable" if (decays | self.zeros).all() else "degenerate"
+            return f"{others}, one of a continuum"
+        if self.zeros.any():
+            return "unstable" if grows.any() else "degenerate"
+        if grows.any() and decays.any():
+            return "saddle-focus" if turns else "saddle"
+        if not (grows | decays).any():
+            return "centre"
+        if not (grows | decays).all():
+            return "unstable" if grows.any() else "undecided: imaginary eigenvalues"
+        return f"{'unstable' if grows.any() else 'stable'} {'spiral' if turns else 'node'}"
+
+    @property
     def relaxation_time(self) -> tuple[float, float]:
-        """The slowest $1 / |\\mathrm{Re} \\lambda|$ of pushes that decay, with its error; NaN where some grow."""
+        r"""The slowest $1 / |\mathrm{Re} \lambda|$ where no push grows, with its error; NaN elsewhere."""
         decaying = self.eigenvalues.real < -self.errors
-        if self.grows or not decaying.any():
+        undecided = self.zeros.any() and not self.continuum
+        if self.grows or undecided or not decaying.any():
             return np.nan, np.nan
         rates, errors = -self.eigenvalues.real[decaying], self.errors[decaying]
         slowest = int(np.argmin(rates))
         return 1 / rates[slowest], errors[slowest] / rates[slowest] ** 2
 
 
-def stability_of(fixed: Fixed, root: Root, continuum: bool | None = None) -> Stability:
+def stability_of(fixed: Fixed, root: Root) -> Stability:
     """The eigenvalues of the Jacobian where totals stay, with errors from rounding and from that of the root.
 
     The error of an eigenvalue is that of the matrix over the cosine of its left and right eigenvectors, and
-    at most what it could be of the worst matrix of this size. `continuum` says whether a zero eigenvalue was
-    found to be that of a line of steady states.
+    at most what it could be of the worst matrix of this size. Where one is zero, Newton's method from either
+    side shows whether the state is one of a continuum.
     """
     jacobian = fixed.rates.jacobian(root.state)
     matrix = fixed.reduced(jacobian)
-    values, left, right = eig(matrix, left=True, right=True)
+    results: Any = eig(matrix, left=True, right=True)
+    values, left, right = results
     size, norm = len(matrix), np.linalg.norm(matrix, 2)
     off = size * np.finfo(float).eps * norm + _jacobian_error(fixed, root, jacobian)
     cosines = abs(np.sum(left.conj() * right, axis=0))
@@ -60,14 +84,12 @@ def stability_of(fixed: Fixed, root: Root, continuum: bool | None = None) -> Sta
         first_order = off / cosines
     errors = np.minimum(first_order, (2 * norm + off) ** (1 - 1 / size) * off ** (1 / size))
     order = np.lexsort((values.imag, -values.real))
-    values, errors = values[order], errors[order]
-    return Stability(values, errors, _kind(values, errors, continuum))
+    stability = Stability(values[order], errors[order])
+    return stability._replace(continuum=bool(stability.zeros.any()) and _has_neighbours(fixed, root))
 
 
-def is_continuum(fixed: Fixed, root: Root, stability: Stability) -> bool:
-    """Whether there are other steady states next to this one, at the same totals: Newton's method finds them."""
-    if not stability.zeros.any():
-        return False
+def _has_neighbours(fixed: Fixed, root: Root) -> bool:
+    """Whether Newton's method finds other steady states next to a root at which the Jacobian is singular."""
     _, _, rows = np.linalg.svd(fixed.reduced(fixed.rates.jacobian(root.state)))
     push = fixed.free @ rows[-1]
     distance = 1e-3 / fixed.relative(push, root.state)
@@ -83,14 +105,6 @@ def _rests_near(fixed: Fixed, root: Root, push: np.ndarray) -> bool:
     )
 
 
-def with_continuum(fixed: Fixed, root: Root) -> tuple[Stability, bool]:
-    """The stability of a root, and whether it is one of a continuum."""
-    stability = stability_of(fixed, root)
-    continuum = is_continuum(fixed, root, stability)
-    kind = _kind(stability.eigenvalues, stability.errors, continuum)
-    return stability._replace(kind=kind), continuum
-
-
 def _jacobian_error(fixed: Fixed, root: Root, jacobian: np.ndarray) -> float:
     """How much the reduced Jacobian may be off because the root is."""
     total = 0.0
@@ -101,18 +115,3 @@ def _jacobian_error(fixed: Fixed, root: Root, jacobian: np.ndarray) -> float:
         change = fixed.reduced(fixed.rates.jacobian(moved) - jacobian) / step
         total += float(np.linalg.norm(change, 2)) * error
     return total
-
-
-def _kind(values: np.ndarray, errors: np.ndarray, continuum: bool | None) -> str:
-    grows, decays = values.real > errors, values.real < -errors
-    turns, zero = abs(values.imag) > errors, abs(values) <= errors
-    if zero.any():
-        which = "unstable" if grows.any() else "stable" if continuum and (decays | zero).all() else "degenerate"
-        return f"{which}, one of a continuum" if continuum else which
-    if grows.any() and decays.any():
-        return "saddle-focus" if turns.any() else "saddle"
-    if not grows.any() and not decays.any():
-        return "centre"
-    if not (grows | decays).all():
-        return "unstable" if grows.any() else "undecided: imaginary eigenvalues"
-    return f"{'unstable' if grows.any() else 'stable'} {'spiral' if turns.any() else 'node'}"

@@ -1,4 +1,4 @@
-"""The steady states of a simulation: the one that it reaches, those that a search finds, and all about each."""
+"""The steady states of a simulation: the one that it reaches, and those that a search finds."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from simkit.steady_states.newton import Fixed, Root
 from simkit.steady_states.rates import Rates
 from simkit.steady_states.search import Ranges, checked_search, searched
 from simkit.steady_states.settling import Rest, settle
-from simkit.steady_states.stability import Stability, with_continuum
+from simkit.steady_states.stability import Stability, stability_of
 from simkit.suggestions import did_you_mean, shown
 
 SHOWN = 6  # variables in a message
@@ -36,7 +36,6 @@ class SteadyState:
 
     root: Root
     stability: Stability
-    continuum: bool
     reached: bool
     observed: np.ndarray
     observed_error: np.ndarray
@@ -108,7 +107,7 @@ def find_steady_states(
         if search:
             seed = experiment_of(simulation).ensemble.seed
             inside, converged, outside = searched(fixed, search, ranges or {}, seed, roots)
-            notes += _search_notes(search, converged, 0 if rest.continuum else outside)
+            notes += _search_notes(search, converged, 0 if _is_in_continuum(rest) else outside)
             roots += _of_one_continuum(fixed, sorted(inside, key=lambda each: tuple(each.state)), rest)
         if not roots:
             raise NumericalError(_none_text(fixed, rest, search))
@@ -133,11 +132,15 @@ def _roots(fixed: Fixed, rest: Rest) -> tuple[list[Root], list[str]]:
     return [], [note]
 
 
+def _is_in_continuum(rest: Rest) -> bool:
+    return rest.stability is not None and rest.stability.continuum
+
+
 def _of_one_continuum(fixed: Fixed, roots: list[Root], rest: Rest) -> list[Root]:
     """The roots, of those in a continuum one only, and none where the model reaches such a one."""
-    result, continuum = [], rest.continuum
+    result, continuum = [], _is_in_continuum(rest)
     for root in roots:
-        is_in_one = with_continuum(fixed, root)[1]
+        is_in_one = stability_of(fixed, root).continuum
         if not (is_in_one and continuum):
             result.append(root)
         continuum = continuum or is_in_one
@@ -147,10 +150,7 @@ def _of_one_continuum(fixed: Fixed, roots: list[Root], rest: Rest) -> list[Root]
 def _described(fixed: Fixed, root: Root, rest: Rest | None, names: tuple[str, ...]) -> SteadyState:
     """All about a root; `rest` where it is reached."""
     rates = fixed.rates
-    if rest is not None and rest.stability is not None:
-        stability, continuum = rest.stability, rest.continuum
-    else:
-        stability, continuum = with_continuum(fixed, root)
+    stability = (rest and rest.stability) or stability_of(fixed, root)
     observed = np.asarray([*rates.observed(root.state).values()])
     slopes, _ = rates.observed_slopes((), root.state)
     off = abs(slopes) @ root.error + 4 * np.finfo(float).eps * abs(observed)
@@ -158,7 +158,7 @@ def _described(fixed: Fixed, root: Root, rest: Rest | None, names: tuple[str, ..
     values, errors = np.full(shape, np.nan), np.full(shape, np.nan)
     if names and not stability.zeros.any():
         values, errors = derivatives_of(fixed, root, names)
-    return SteadyState(root, stability, continuum, rest is not None, observed, off, values, errors)
+    return SteadyState(root, stability, rest is not None, observed, off, values, errors)
 
 
 def _targets(simulation: Simulation, wrt: Sequence[str]) -> dict[str, str]:
@@ -205,11 +205,11 @@ def _notes(
         notes.append(f"initial values differ between paths; the start is their medians or first row: {start}")
     if isinstance(model_of(rates.problem), AbstractJumpDiffusion):
         notes.append("the jumps of the model are left out: this is where its drift vanishes")
-    lines = [str(number) for number, state in enumerate(states, 1) if state.continuum]
+    lines = [str(number) for number, state in enumerate(states, 1) if state.stability.continuum]
     if lines:
         notes.append(
-            f"steady state {', '.join(lines)} is one of a continuum: which one is reached depends on all initial "
-            "values, not on conserved totals alone"
+            f"steady state {', '.join(lines)} is one of a continuum: which one is reached depends on all "
+            "initial values, not on conserved totals alone"
         )
     if differentiated and any(state.stability.zeros.any() for state in states):
         notes.append(
@@ -254,6 +254,6 @@ def _none_text(fixed: Fixed, rest: Rest, search: int) -> str:
         text += f"; the best point is {values}, with {left}"
     further = "search in other ranges (--from NAME=LOW:HIGH)" if search else "search (--search 100)"
     return (
-        f"{text}. The model had not come to rest by t = {rest.time:.4g} after its start. Begin elsewhere (--set "
-        f"initial.{fixed.rates.names[0]}=NUMBER), {further}, or see by `simkit run` where it goes"
+        f"{text}. The model had not come to rest by t = {rest.time:.4g} after its start. Begin elsewhere "
+        f"(--set initial.{fixed.rates.names[0]}=NUMBER), {further}, or see by `simkit run` where it goes"
     )

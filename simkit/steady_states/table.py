@@ -173,7 +173,9 @@ def _reached(content: dict[str, Any], unit: str) -> list[str]:
     if not time:
         return ["the model begins in steady state 1"]
     after = f"{time:.3g}{'' if unit == 'time' else f' {unit}'}"
-    return [f"the model reaches steady state 1 from its initial values, to within 10 % after a time of {after}"]
+    return [
+        f"the model reaches steady state 1 from its initial values, to within 10 % after a time of {after}"
+    ]
 
 
 def _totals(content: dict[str, Any]) -> list[str]:
