@@ -25,7 +25,7 @@ def conserved_totals(rates: Rates) -> np.ndarray:
         changes = [each.change for each in model.reactions.values()]
         matrix = [[Fraction(change.get(name, 0)) for name in rates.names] for change in changes]
         return _without_minus(np.asarray(_null_space(matrix), float).reshape(-1, len(rates.names)))
-    return _without_minus(_sampled(rates))
+    return sampled_totals(rates)
 
 
 def total_text(weights: np.ndarray, names: tuple[str, ...]) -> str:
@@ -62,7 +62,7 @@ def _null_space(rows: list[list[Fraction]]) -> list[list[Fraction]]:
     return basis
 
 
-def _sampled(rates: Rates) -> np.ndarray:
+def sampled_totals(rates: Rates) -> np.ndarray:
     """Conserved totals from rates of change at random states; those that fail at fresh ones are left out."""
     generator, size = np.random.default_rng(0), len(rates.names)
     columns = _directions(rates, generator, 4 * size + 8)
@@ -80,7 +80,7 @@ def _sampled(rates: Rates) -> np.ndarray:
     weights = np.asarray([_as_fractions(row) for row in _reduced(left[:, rank:].T / typical)])
     fresh = _directions(rates, generator, 4 * size + 8)
     kept = [row for row in weights if _is_kept(row, fresh)]
-    return np.asarray(kept).reshape(-1, size)
+    return _without_minus(np.asarray(kept).reshape(-1, size))
 
 
 def _directions(rates: Rates, generator: np.random.Generator, count: int) -> np.ndarray:

@@ -85,11 +85,9 @@ class Rates:
         return dict(zip(self.observables, np.asarray(self._observed({}, y)).tolist(), strict=True))
 
     def observed_slopes(self, names: Sequence[str], y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The derivatives of observables in the state, and in targets by name."""
-        values = {name: jnp.float64(self.simulation.targets[name]) for name in names}
-        by_state, by_target = jax.jacfwd(self._observed, (1, 0))(values, jnp.asarray(y))
-        columns = [np.asarray(by_target[name]) for name in names]
-        return np.asarray(by_state), np.stack(columns, 1) if columns else np.zeros((len(self.observables), 0))
+        """The derivatives of observables in the state, and in targets by name, a column each."""
+        by_state, by_target = self._observed_slopes(tuple(names), y)
+        return np.asarray(by_state), np.asarray(by_target)
 
     @functools.cached_property
     def observables(self) -> tuple[str, ...]:
@@ -127,9 +125,24 @@ class Rates:
                 start = jnp.stack([_number(run.initial[name]) for name in self.names])
                 return _stacked(run.problem, self.time, y), start
 
-            return jax.jacfwd(moved)(jnp.asarray([float(self.simulation.targets[name]) for name in names]))
+            return jax.jacfwd(moved)(self._targets(names))
 
         return slopes
+
+    @functools.cached_property
+    def _observed_slopes(self):
+        @functools.partial(jax.jit, static_argnums=0)
+        def slopes(names, y):
+            def of(y, values):
+                return self._observed(dict(zip(names, values, strict=True)), y)
+
+            return jax.jacfwd(of, (0, 1))(y, self._targets(names))
+
+        return slopes
+
+    def _targets(self, names: Sequence[str]) -> jax.Array:
+        """The values of targets."""
+        return jnp.asarray([float(self.simulation.targets[name]) for name in names], jnp.float64)
 
     def _observed(self, values: Mapping[str, Any], y: Any) -> jax.Array:
         return self._values(self.observables, values, self.time, y)
@@ -170,7 +183,8 @@ class Rates:
             raise InputError(
                 f"curves: {names} of the model changes with time, so that there is no steady state; {REMEDY}"
             )
-        if reads(lambda t: _stacked(self.problem, t, self.start), jnp.float64(self.time)):
+        state = _state(self.problem, self.start)
+        if reads(lambda t: self.problem.drift(t, state), jnp.float64(self.time)):
             raise InputError(
                 f"model: its equations depend on the time t, so that there is no steady state; {REMEDY}"
             )

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eig
+from scipy.linalg import eig, matrix_balance
 
 from simkit.steady_states.newton import Fixed, Root
 
@@ -74,11 +74,11 @@ def stability_of(fixed: Fixed, root: Root) -> Stability:
     side shows whether the state is one of a continuum.
     """
     jacobian = fixed.rates.jacobian(root.state)
-    matrix = fixed.reduced(jacobian)
+    matrix, scales = matrix_balance(fixed.reduced(jacobian), permute=False, separate=True)
     results: Any = eig(matrix, left=True, right=True)
     values, left, right = results
     size, norm = len(matrix), np.linalg.norm(matrix, 2)
-    off = size * np.finfo(float).eps * norm + _jacobian_error(fixed, root, jacobian)
+    off = size * np.finfo(float).eps * norm + _jacobian_error(fixed, root, jacobian, scales[0])
     cosines = abs(np.sum(left.conj() * right, axis=0))
     with np.errstate(divide="ignore"):
         first_order = off / cosines
@@ -105,13 +105,13 @@ def _rests_near(fixed: Fixed, root: Root, push: np.ndarray) -> bool:
     )
 
 
-def _jacobian_error(fixed: Fixed, root: Root, jacobian: np.ndarray) -> float:
-    """How much the reduced Jacobian may be off because the root is."""
+def _jacobian_error(fixed: Fixed, root: Root, jacobian: np.ndarray, scales: np.ndarray) -> float:
+    """How much the reduced Jacobian, with its rows and columns in `scales`, may be off because the root is."""
     total = 0.0
     for i, error in enumerate(root.error):
         step = STEP * max(abs(root.state[i]), fixed.scale[i])
         moved = root.state.copy()
         moved[i] += step
         change = fixed.reduced(fixed.rates.jacobian(moved) - jacobian) / step
-        total += float(np.linalg.norm(change, 2)) * error
+        total += float(np.linalg.norm(change * scales / scales[:, None], 2)) * error
     return total

@@ -168,11 +168,12 @@ def _targets(simulation: Simulation, wrt: Sequence[str]) -> dict[str, str]:
     if not labels:
         prefix = "model."
         labels = [name.removeprefix(prefix) for name in simulation.targets if name.startswith(prefix)]
+    known = list(dict.fromkeys(name.split(".", 1)[-1] for name in simulation.targets))
     targets = {}
     for label in labels:
         name = full_name(label, simulation.targets)
         if name is None:
-            raise InputError(f"wrt: unknown name {shown(label)}{did_you_mean(label, simulation.targets)}")
+            raise InputError(f"wrt: unknown name {shown(label)}{did_you_mean(label, known)}")
         targets[label] = name
     return targets
 
