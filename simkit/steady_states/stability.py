@@ -106,7 +106,7 @@ def _rests_near(fixed: Fixed, root: Root, push: np.ndarray) -> bool:
 
 
 def _jacobian_error(fixed: Fixed, root: Root, jacobian: np.ndarray, scales: np.ndarray) -> float:
-    """How much the reduced Jacobian, with its rows and columns in `scales`, may be off because the root is."""
+    """How far the reduced Jacobian, with rows and columns in `scales`, may be off because the root is."""
     total = 0.0
     for i, error in enumerate(root.error):
         step = STEP * max(abs(root.state[i]), fixed.scale[i])

@@ -141,6 +141,14 @@ def test_the_start_decides_which_state_is_reached():
     assert (state["kind"], state["stable"]) == ("unstable node", False)
 
 
+@pytest.mark.parametrize("start", [1.052, 1.06, 1.075, 1.09])
+def test_a_stable_state_nearby_is_not_the_one_reached_from_beyond_its_basin(start):
+    """Where 1.05 is unstable, between 1 and 2."""
+    (state,) = states_of(ode({"x": "-(x - 1)*(x - 1.05)*(x - 2)"}, {"x": start}))
+    assert state["reached"]
+    assert_within_errors(state, {"x": 2.0})
+
+
 def test_a_weakly_damped_pendulum_rests_below():
     (state,) = states_of(ode({"x": "v", "v": "-sin(x) - 0.1*v"}, {"x": 1.0, "v": 0.0}))
     assert state["reached"]

@@ -13,11 +13,7 @@ PARTICLES = {"system": {"particles": 4, "density": 0.5}, "potential": "LennardJo
 NO_DRIFT = {"sde": {"x": {"drift": 0.0, "noise": {"W": 1.0}}}}
 
 REFUSED = {
-    "time": (
-        ode({"x": "-x", "y": "cos(t) - y"}, {"x": 1.0, "y": 0.0}),
-        {},
-        "model: the rate of change of y depends",
-    ),
+    "time": (ode({"x": "cos(t) - x"}, {"x": 0.0}), {}, "model: its equations depend on the time t"),
     "curve": (ode({"x": "k - x"}, {"x": 0.0}) | CURVES, {}, "curves: k of the model changes with time"),
     "event": (ode({"x": "-x"}, {"x": 1.0}) | DOSES, {}, "events: change the state at given times"),
     "particles": (PARTICLES, {}, "system: this does not work for molecular dynamics"),
