@@ -77,7 +77,7 @@ def sampled_totals(rates: Rates) -> np.ndarray:
         return np.eye(size)
     left, values, _ = np.linalg.svd(scaled[:, lengths > 0] / lengths[lengths > 0])
     rank = int(np.sum(values > SMALL * values[0]))
-    weights = np.asarray([_as_fractions(row) for row in _reduced(left[:, rank:].T / typical)])
+    weights = np.asarray([_as_fractions(row, typical) for row in _reduced(left[:, rank:].T / typical)])
     fresh = _directions(rates, generator, 4 * size + 8)
     kept = [row for row in weights if _is_kept(row, fresh)]
     return _without_minus(np.asarray(kept).reshape(-1, size))
@@ -117,9 +117,12 @@ def _reduced(rows: np.ndarray) -> np.ndarray:
     return rows
 
 
-def _as_fractions(row: np.ndarray) -> np.ndarray:
+def _as_fractions(row: np.ndarray, typical: np.ndarray) -> np.ndarray:
+    """A row with fractions for what rounding has made of them; weights of sizes that differ stay."""
+    terms = abs(row) * typical
+    row = np.where(terms <= SMALL * terms.max(), 0.0, row)
     near = np.asarray([float(Fraction(x).limit_denominator(LARGEST)) for x in row])
-    return np.where(abs(row - near) <= SMALL * abs(row).max(), near, row)
+    return np.where(abs(row - near) <= SMALL * abs(row), near, row)
 
 
 def _without_minus(weights: np.ndarray) -> np.ndarray:

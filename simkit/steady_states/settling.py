@@ -90,12 +90,12 @@ def _rest_at(fixed: Fixed, y: np.ndarray, time: float, step: float, largest: np.
         return None
     stability = stability_of(fixed, root)
     arrived = bool(np.all(abs(root.state - y) <= root.error)) and not stability.grows
-    if resting or arrived or (stability.stable and _flows_to(fixed, root, y)):
+    if resting or arrived or (stability.stable and flows_to(fixed, root, y)):
         return Rest(root, stability, time, y)
     return None
 
 
-def _flows_to(fixed: Fixed, root: Root, y: np.ndarray) -> bool:
+def flows_to(fixed: Fixed, root: Root, y: np.ndarray) -> bool:
     r"""Whether states as near to a stable root as `y` flow to it, by a function of Lyapunov's.
 
     $V = z^T P z$ with $J^T P + P J = -1$ falls along the linearised flow. Where it falls at random states

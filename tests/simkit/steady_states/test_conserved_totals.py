@@ -1,5 +1,6 @@
 """Conserved totals: found, kept, and no zero eigenvalues of them."""
 
+import itertools
 import math
 
 import jax
@@ -85,6 +86,36 @@ def test_stiff_rates_hide_no_total_and_invent_none():
     with jax.enable_x64(True):
         np.testing.assert_array_equal(conserved_totals(rates_of("Robertson")), [[1, 1, 1]])
         assert len(conserved_totals(rates_of("HodgkinHuxley"))) == 0
+
+
+def test_units_that_differ_hide_no_total():
+    drifts = {"A": "-A + 1e-12*B", "B": "1e12*A - B"}
+    dataset = simkit.steady(ode(drifts, {"A": 3.0, "B": 0.0}))
+    np.testing.assert_allclose(dataset["weight"].values, [[1, 1e-12]], rtol=1e-9)
+    np.testing.assert_allclose(dataset["value"].values, [[1.5, 1.5e12]], rtol=1e-12)
+
+
+def test_starts_of_a_search_are_moved_to_the_totals():
+    states = states_of(ISOMERS, search=5, ranges={"A": (100, 200), "B": (0, 50)})
+    assert len(states) == 1
+    assert_within_errors(states[0], {"A": 2.2, "B": 8.8})
+
+
+def test_totals_are_sums_without_minus_signs_where_they_can_be():
+    network = {
+        "bind": {"equation": "S + E -> ES", "rate": 1.0},
+        "free": {"equation": "ES -> S + E", "rate": 1.0},
+        "make": {"equation": "ES -> P + E", "rate": 1.0},
+    }
+    spec = {"model": {"reactions": network}, "initial": dict.fromkeys(("S", "E", "ES", "P"), 3)}
+    for names in itertools.permutations(spec["initial"]):
+        ordered = {"wait": {"equation": f"{' + '.join(names)} -> {' + '.join(names)}", "rate": 0.0}}
+        model = {"reactions": ordered | network}
+        rates = Rates(simkit.load(spec | {"model": model, "time": {"t1": 1.0}}))
+        assert rates.names == names
+        weights = conserved_totals(rates)
+        assert np.linalg.matrix_rank(weights) == 2
+        assert (weights >= 0).all(), (names, weights)
 
 
 def test_totals_that_are_nearly_kept_are_not_conserved():

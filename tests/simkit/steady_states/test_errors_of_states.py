@@ -11,6 +11,7 @@ from steady_examples import LORENZ, assert_within_errors, numbers, ode, states_o
 
 from simkit.steady_states.newton import Fixed
 from simkit.steady_states.search import searched
+from simkit.steady_states.settling import flows_to
 from simkit.steady_states.stability import Stability, stability_of
 
 SIZES = st.integers(1, 6)
@@ -166,6 +167,29 @@ def test_a_search_is_the_same_for_the_same_seed():
 
     assert found(1) == found(1) != found(2)
     np.testing.assert_allclose(np.sort(found(3)), np.pi * np.arange(-2, 2), atol=1e-12)
+
+
+class Cubic(Linear):
+    """-(y - 1) (y - 1.05) (y - 2), stable at 1 and 2."""
+
+    def __init__(self):
+        super().__init__(np.ones((1, 1)), np.zeros(1))
+
+    def __call__(self, y):
+        return -(y - 1) * (y - 1.05) * (y - 2)
+
+    each = __call__
+
+    def jacobian(self, y):
+        return -((y - 1) * (y - 1.05) + (y - 1) * (y - 2) + (y - 1.05) * (y - 2))[:, None]
+
+
+@pytest.mark.parametrize(("state", "flows"), [(1.03, True), (0.99, True), (1.07, False), (1.3, False)])
+def test_a_state_flows_to_a_root_only_within_its_basin(state, flows):
+    fixed = Fixed(Cubic(), np.zeros((0, 1)), np.asarray([1.0]))
+    root = fixed.root_from(np.asarray([0.999]))
+    np.testing.assert_allclose(root.state, 1.0, rtol=1e-14)
+    assert flows_to(fixed, root, np.asarray([state])) == flows
 
 
 class Sine(Linear):
