@@ -21,5 +21,6 @@ from .results.storage import read_dataset as read_dataset
 from .results.storage import write_dataset as write_dataset
 from .schema import experiment_schema as experiment_schema
 from .schema import particle_schema as particle_schema
+from .steady_states.experiments import steady as steady
 from .studies.experiments import uncertainty as uncertainty
 from .version import __version__ as __version__

@@ -133,6 +133,10 @@ def _whole(dataset: "xr.Dataset") -> "Figure":
         from simkit.studies.plot import plot_study as plot
     elif kind == "sensitivity":
         from simkit.derivatives.plot import plot_sensitivities as plot
+    elif kind == "steady":
+        raise InputError(
+            "steady states have no picture: draw their `value` along `root` by xarray or matplotlib"
+        )
     elif kind == "particles":
         from simkit.md.plots.plot import plot_particles as plot
     else:

@@ -18,6 +18,7 @@ from simkit.version import __version__
 COMMANDS = [
     "run",
     "sensitivity",
+    "steady",
     "uncertainty",
     "check",
     "catalogue",

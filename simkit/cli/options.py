@@ -59,6 +59,9 @@ DerivativesOut = Annotated[
         help="Write a dataset (.zarr, .nc) or a table (.csv), and a picture next to it.",
     ),
 ]
+DataOut = Annotated[
+    Path | None, typer.Option("--out", metavar="PATH", help="Write a dataset (.zarr, .nc) or a table (.csv).")
+]
 NoPlot = Annotated[bool, typer.Option("--no-plot", help="Write no picture next to the dataset.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing dataset and picture.")]
 Threads = Annotated[

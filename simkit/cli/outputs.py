@@ -19,6 +19,17 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
+UNUSED_OUTPUT = (
+    "note: nothing is written: output: {} is for the dataset of `simkit run`, and --out PATH writes the {}"
+)
+
+
+def note_unused(output: Path | None, out: Path | None, quiet: bool, results: str) -> None:
+    """Say that a command does not write to the `output:` of the file."""
+    if out is None and output is not None and not quiet:
+        print(UNUSED_OUTPUT.format(output, results), file=sys.stderr)
+
+
 def check_picture(path: Path, overwrite: bool) -> None:
     """Raise when the picture is there already and may not be replaced."""
     if path.exists() and not overwrite:

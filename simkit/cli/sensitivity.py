@@ -17,16 +17,11 @@ from simkit.cli.options import (
     Threads,
     with_threads,
 )
-from simkit.cli.outputs import Outputs
+from simkit.cli.outputs import Outputs, note_unused
 from simkit.cli.prepare import prepare
 from simkit.cli.typer_app import app
 from simkit.config.option import Option
 from simkit.progress import progress_bar
-
-UNUSED_OUTPUT = (
-    "note: nothing is written: output: {} is for the dataset of `simkit run`, and --out PATH writes the "
-    "derivatives"
-)
 
 
 @app.command()
@@ -66,9 +61,7 @@ def sensitivity(
         loaded = load_each(experiment, given, variant)
         warn(() if quiet else loaded.remarks)
         loaded.check_target(out)
-        unused = loaded.output
-        if out is None and unused is not None and not quiet:
-            typer.echo(UNUSED_OUTPUT.format(unused), err=True)
+        note_unused(loaded.output, out, quiet, "derivatives")
         outputs = Outputs.checked(out, no_plot, overwrite, quiet, as_json)
         outputs.import_meanwhile("simkit.derivatives.table")
         with outputs.claimed(loaded.files(out)):

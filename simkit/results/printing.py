@@ -10,7 +10,7 @@ from rich.measure import Measurement
 from rich.table import Table
 
 LEFT = ("", "unit", "paths", "variant", "parameter", "of the output", "note")
-LEFT += ("with respect to", "estimator", "because")
+LEFT += ("with respect to", "estimator", "because", "steady state")
 FOLDED, FOLDED_WIDTH = ("unit", "note", "because"), 5
 WIDEST = 10_000  # where there is no terminal, nothing is folded
 

@@ -42,7 +42,8 @@ def _lines(dataset: xr.Dataset) -> Iterator[Line]:
     if kind == "uncertainty":
         yield from _of_study(dataset)
         return
-    of = {"sensitivity": _of_sensitivities, "particles": _of_particles}.get(str(kind), _of_run)
+    kinds = {"sensitivity": _of_sensitivities, "particles": _of_particles, "steady": _of_steady_states}
+    of = kinds.get(str(kind), _of_run)
     for name, one in each_variant(dataset).items():
         for line in of(one):
             yield ({"variant": name} if name else {}) | line
@@ -119,6 +120,26 @@ def _of_sensitivities(dataset: xr.Dataset) -> Iterator[Line]:
             for i, wrt in enumerate(dataset[along].values):
                 own = {key: figure.isel({along: i}) for key, figure in figures.items()}
                 yield from _at_times(dataset, {"quantity": name, "figure": kind, "wrt": str(wrt)}, own)
+
+
+def _of_steady_states(dataset: xr.Dataset) -> Iterator[Line]:
+    """A line for each value of each steady state, each derivative of it, and each part of an eigenvalue."""
+    for root in dataset["root"].values:
+        one = dataset.sel(root=root)
+        line: Line = {"root": int(root), "kind": str(one["kind"].values), "reached": bool(one["reached"])}
+        for name in one["quantity"].values:
+            own = one.sel(quantity=name)
+            at = line | {"quantity": str(name), "unit": str(own["quantity_unit"].values)}
+            figures = {"value": float(own["value"]), "error": float(own["value_error"])}
+            yield at | {"figure": "value", "wrt": ""} | figures
+            for wrt in one["parameter"].values if "parameter" in one.dims else ():
+                figure, error = (float(own[f"derivative{end}"].sel(parameter=wrt)) for end in ("", "_error"))
+                yield at | {"figure": "derivative", "wrt": str(wrt), "value": figure, "error": error}
+        for part in ("real", "imag"):
+            pairs = zip(one[f"eigenvalue_{part}"].values, one["eigenvalue_error"].values, strict=True)
+            for number, (figure, error) in enumerate(pairs, 1):
+                at = line | {"quantity": f"eigenvalue {number}", "unit": one["eigenvalue_real"].units}
+                yield at | {"figure": part, "wrt": "", "value": float(figure), "error": float(error)}
 
 
 def _at_times(dataset: xr.Dataset, line: Line, figures: dict[str, xr.DataArray]) -> Iterator[Line]:

@@ -21,7 +21,12 @@ FRAMES = "trajectory"  # the kind of a dataset of positions along a run
 GIVE_A_DATASET = "give one that `simkit run` wrote, under `output`"
 ZARR_ATTRIBUTES = ("zarr.json", ".zattrs")
 NETCDF_BEGINS = (b"\x89HDF", b"CDF")
-CONTENTS = {"particles": "molecular dynamics", "sensitivity": "derivatives", "uncertainty": "a study"}
+CONTENTS = {
+    "particles": "molecular dynamics",
+    "sensitivity": "derivatives",
+    "steady": "steady states",
+    "uncertainty": "a study",
+}
 
 
 def contents(dataset: "xr.Dataset") -> str:

@@ -33,7 +33,7 @@ ROOMS = {
             "experiments",
             "md",
         ],
-        *["derivatives", "engines", "studies", "diagnostics", "transforms"],
+        *["derivatives", "engines", "studies", "steady_states", "diagnostics", "transforms"],
         ("api", "pictures", "schema"),
         "cli",
     ],

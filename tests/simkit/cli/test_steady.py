@@ -1,0 +1,148 @@
+"""`simkit steady`: what it prints, writes and ends with."""
+
+import csv
+import json
+
+import pytest
+import xarray as xr
+from command import files_in, simkit_command
+
+import simkit
+
+WELL = """\
+model:
+  sde: {x: {drift: a*x - x**3, noise: {W: 0.3}}}
+  parameters: {a: 1.0}
+initial: {x: 0.1}
+time: {t1: 1.0, steps: 10}
+ensemble: {seed: 4}
+variants: {left: {initial.x: -0.1}, right: {model.parameters.a: 4.0}}
+output: well.zarr
+"""
+ISOMERS = """\
+model:
+  reactions: {there: {equation: A -> B, rate: k}, back: {equation: B -> A, rate: 0.5}}
+  parameters: {k: 2.0}
+initial: {A: 10, B: 1}
+time: {t1: 1.0, unit: h}
+"""
+NONE = """\
+model: {ode: {x: 1 + x**2}}
+initial: {x: 0.5}
+time: {t1: 1.0, steps: 10}
+"""
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, text in (("well", WELL), ("isomers", ISOMERS), ("none", NONE)):
+        (tmp_path / f"{name}.yaml").write_text(text)
+    return tmp_path
+
+
+def steady(*arguments: str, **options):
+    return simkit_command("steady", *arguments, **options)
+
+
+def test_the_table_has_values_with_errors_stability_and_totals():
+    result = steady("isomers.yaml", "--derivatives")
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0] == "InlineNetwork: steady state of the rate equation; ± is the estimated error"
+    (row,) = (line for line in lines if "1: stable node" in line)
+    name, value, rate, eigenvalue, time = (cell.strip() for cell in row.strip("│").split("│")[1:])
+    assert (name, rate) == ("A", "0")
+    assert float(value.split(" ± ")[0]) == pytest.approx(2.2, abs=1e-14)
+    assert 0 < float(value.split(" ± ")[1]) < 1e-13
+    assert float(eigenvalue.split(" ± ")[0]) == pytest.approx(-2.5)
+    assert float(time.split(" ± ")[0]) == pytest.approx(0.4)
+    (row,) = (line for line in lines if "│ 1 " in line and "A" in line)
+    assert float(row.split("│")[4].split(" ± ")[0]) == pytest.approx(-11 * 0.5 / 2.5**2)
+    assert "InlineNetwork: steady state of the rate equation, derivatives; ± is the estimated error" in lines
+    assert "conserved, as at the start: A + B = 11; eigenvalues are those at the same totals" in lines
+    assert any(line.startswith("the model reaches steady state 1 from its") for line in lines)
+    assert lines[-2].endswith(" h")
+
+
+def test_json_and_python_have_the_same_figures(files):
+    printed = json.loads(steady("isomers.yaml", "--json", "--wrt", "k").stdout)
+    dataset = simkit.steady(files / "isomers.yaml", "k")
+    (state,) = printed["steady_states"]
+    assert state["values"]["B"]["value"] == float(dataset["value"].sel(root=1, quantity="B"))
+    own = state["values"]["B"]["derivatives"]["k"]
+    assert own["derivative"] == float(dataset["derivative"].sel(root=1, quantity="B", parameter="k"))
+    assert state["eigenvalues"][0]["real"] == float(dataset["eigenvalue_real"][0, 0])
+    assert (state["kind"], state["stable"], state["reached"]) == ("stable node", True, True)
+    assert printed["conserved"] == {"A + B": 11.0}
+    assert (printed["output"], printed["picture"]) == (None, None)
+
+
+def test_variants_are_searched_side_by_side_and_written(files):
+    result = steady("well.yaml", "--search", "12", "--from", "x=-3:3", "--out", "found.zarr")
+    assert result.exit_code == 0, result.output
+    assert "InlineSDE, left: fixed point of the drift" in result.stdout
+    assert result.stderr == "wrote found.zarr\n"
+    assert files_in(files) == {"found.zarr", "isomers.yaml", "none.yaml", "well.yaml"}
+    with xr.open_zarr(files / "found.zarr") as dataset:
+        values = dataset["value"].sel(quantity="x").values
+        for row, ends in zip(values, ([-1, 0, 1], [2, -2, 0]), strict=True):
+            assert row.tolist() == pytest.approx(ends, abs=1e-12)
+    refused = steady("well.yaml", "--out", "found.zarr")
+    assert refused.exit_code == 4
+    assert "found.zarr: exists already" in refused.stderr
+
+
+def test_one_variant_from_standard_input_as_a_table(files):
+    result = steady(
+        "-", "--variant", "left", "--out", "found.csv", "-q", "--set", "model.parameters.a=9", input=WELL
+    )
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+    with open(files / "found.csv") as file:
+        (value, *rest) = csv.DictReader(file)
+    assert (value["variant"], value["quantity"], value["figure"]) == ("left", "x", "value")
+    assert float(value["value"]) == pytest.approx(-3)
+    assert [row["figure"] for row in rest] == ["real", "imag"]
+
+
+def test_the_output_of_the_file_is_not_written():
+    result = steady("well.yaml", "--variant", "left")
+    assert result.exit_code == 0
+    assert result.stderr.startswith(
+        "note: nothing is written: output: well.zarr is for the dataset of `simkit"
+    )
+
+
+def test_no_steady_state_is_exit_code_3():
+    result = steady("none.yaml", "--json")
+    assert result.exit_code == 3
+    error = json.loads(result.stdout)["error"]
+    assert error["kind"] == "NumericalError"
+    assert error["message"].startswith("no steady state was found; the best point is x = ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("none.yaml", "--from", "x=a:2"), "--from 'x=a:2': expected NAME=LOW:HIGH, as in --from x=0:2"),
+        (("none.yaml", "--from", "x=0:2"), "range of x: is for a search; give the number of starts too"),
+        (("none.yaml", "--search", "5", "--wrt", "q"), "wrt: unknown name 'q'"),
+        (
+            ("none.yaml", "--set", "model.ode.x=sin(t)"),
+            "none.yaml:1:8: model: its equations depend on",
+        ),
+    ],
+)
+def test_bad_input_is_exit_code_2_and_writes_nothing(files, arguments, message):
+    before = files_in(files)
+    result = steady(*arguments, "--out", "found.zarr")
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert files_in(files) == before
+
+
+def test_a_picture_is_refused_with_what_to_do(files):
+    assert steady("isomers.yaml", "--out", "found.nc", "-q").exit_code == 0
+    result = simkit_command("plot", "found.nc")
+    assert result.exit_code == 2
+    assert "steady states have no picture: draw their `value` along `root`" in result.stderr

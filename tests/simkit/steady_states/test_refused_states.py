@@ -1,0 +1,90 @@
+"""What has no steady state is refused, or fails, with a remedy."""
+
+import pytest
+from simkit_physics import Merton
+from steady_examples import DOUBLE_WELL, ISOMERS, LORENZ, TIME, ode
+
+import simkit
+from simkit import InputError, NumericalError
+
+CURVES = {"curves": {"k": {"times": [0, 2], "values": [1.0, 5.0]}}}
+DOSES = {"events": {"dose": {"at": 0.5, "set": {"x": "x + 1"}}}}
+PARTICLES = {"system": {"particles": 4, "density": 0.5}, "potential": "LennardJones"}
+NO_DRIFT = {"sde": {"x": {"drift": 0.0, "noise": {"W": 1.0}}}}
+
+REFUSED = {
+    "time": (ode({"x": "cos(t) - x"}, {"x": 0.0}), {}, "model: its equations depend on the time t"),
+    "curve": (ode({"x": "k - x"}, {"x": 0.0}) | CURVES, {}, "curves: k of the model changes with time"),
+    "event": (ode({"x": "-x"}, {"x": 1.0}) | DOSES, {}, "events: change the state at given times"),
+    "particles": (PARTICLES, {}, "system: this does not work for molecular dynamics"),
+    "no drift": ({"model": NO_DRIFT, "initial": {"x": 0.0}, "time": TIME}, {}, "model: its rates of change"),
+    "wrt": (LORENZ, {"wrt": ["rhu"]}, "wrt: unknown name 'rhu'; did you mean 'rho'"),
+    "search": (LORENZ, {"search": -1}, "search: must be a number of starts from 0 to 1,000,000, got -1"),
+    "range": (LORENZ, {"search": 3, "ranges": {"q": (0, 1)}}, "range of q: there is no variable 'q'"),
+    "order": (LORENZ, {"search": 3, "ranges": {"x": (1, 0)}}, "range of x: must be two numbers"),
+    "no search": (LORENZ, {"ranges": {"x": (0, 1)}}, "range of x: is for a search"),
+    "at": (LORENZ, {"at": float("nan")}, "at: must be a time, got nan"),
+    "beyond": (
+        ode({"x": "k - x"}, {"x": 0.0}) | CURVES,
+        {"at": 1.5},
+        "time: curves are known for t = 0 to 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_refusal_names_the_place_and_the_remedy(case):
+    source, settings, message = REFUSED[case]
+    with pytest.raises(InputError) as error:
+        simkit.steady(source, **settings)
+    assert str(error.value).startswith(message)
+    if case in ("time", "curve", "event"):
+        assert "give --at TIME (in Python at=TIME)" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("drift", "best"), [("1 + x**2", "dx/dt = 1"), ("1.0 + 0*x", "x = 0.5, with dx/dt = 1")]
+)
+def test_where_there_is_none_the_best_point_is_named(drift, best):
+    with pytest.raises(NumericalError) as error:
+        simkit.steady(ode({"x": drift}, {"x": 0.5}))
+    assert str(error.value).startswith("no steady state was found; the best point is x = ")
+    assert best in str(error.value)
+    assert "Begin elsewhere (--set initial.x=NUMBER), search (--search 100)" in str(error.value)
+
+
+def test_a_start_without_rates_is_named():
+    with pytest.raises(NumericalError, match="the rate of change of x is not finite at the initial values"):
+        simkit.steady(ode({"x": "1/x"}, {"x": 0.0}))
+
+
+def test_negative_concentrations_are_named():
+    states = simkit.steady(
+        {
+            "model": {"reactions": {"r": {"equation": "X -> 0", "propensity": "(X - 1)*(X + 2)"}}},
+            "initial": {"X": 3},
+            "time": {"t1": 1.0},
+        },
+        search=20,
+        ranges={"X": (-5, 5)},
+    )
+    assert states["in_range"].values[:, 0].tolist() == [True, False]
+    assert "! X = -2" in states.attrs["notes"]
+    assert "in state 2 is below 0, the least that it may be" in states.attrs["notes"]
+
+
+@pytest.mark.more
+def test_notes_say_what_is_shown_and_what_is_not():
+    random = DOUBLE_WELL | {"initial": {"x": {"normal": [0.4, 0.1]}}, "observe": {"top": "max(x)"}}
+    dataset = simkit.steady(random)
+    assert dataset.attrs["what"] == "fixed point of the drift"
+    notes = dataset.attrs["notes"].splitlines()
+    assert notes == [
+        "initial values differ between paths; the start is their medians or first row: x = 0.4",
+        "not shown: top, which the state alone does not determine",
+    ]
+    merton = {"type": "Merton", **Merton.example}
+    dataset = simkit.steady({"model": merton, "initial": Merton.example_initial, "time": TIME})
+    assert "the jumps of the model are left out" in dataset.attrs["notes"]
+    assert dataset.attrs["what"] == "fixed point of the drift (Itô)"
+    assert simkit.steady(ISOMERS).attrs["what"] == "steady state of the rate equation"
