@@ -4,7 +4,7 @@ MOLECULES = "Molecular dynamics: particles"
 SYSTEMS = "Molecular dynamics: systems"
 THEMES = {  # package: theme: its modules, relative to the package, in order; the longest that fits counts
     "simkit": {
-        "Run experiments": ("api", "experiments", "studies.experiments", "md.single_point"),
+        "Run experiments": ("api", "experiments", "studies.experiments", "steady_states", "md.single_point"),
         "Results and pictures": ("results", "pictures"),
         "Look inside": ("diagnostics",),
         "Closed forms": ("closed_forms",),

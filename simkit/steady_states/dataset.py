@@ -104,6 +104,7 @@ def _attributes(simulation: Simulation, found: SteadyStates) -> dict[str, Any]:
         "simkit_format": FORMAT,
         "simkit_kind": KIND,
         "model": type(model).__name__,
+        "state_variables": " ".join(model.State._fields),
         "what": f"fixed point of the drift{calculus}" if model.stochastic else what,
         "time_unit": simulation.time_unit,
         "at": found.rates.time,

@@ -10,6 +10,7 @@ from rich.table import Table
 from simkit.derivatives.summary import elasticity
 from simkit.results.number_text import finite_or_none, with_error
 from simkit.results.printing import laid_out, printed
+from simkit.results.titles import run_title
 from simkit.results.variants import each_variant, variant_names
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
     for variant, one in each_variant(dataset).items():
         content = summary(one)
         states = content["steady_states"]
-        heading = f"{content['model']}{f', {variant}' if variant else ''}: {content['what']}"
+        heading = f"{run_title(one)}{f', {variant}' if variant else ''}: {content['what']}"
         closings = [*_reached(content, one.attrs["time_unit"]), *_totals(content), *content["notes"]]
         if not any("derivatives" in each for each in states[0]["values"].values()):
             _print(output, heading, state_table, states, closings)
