@@ -49,7 +49,7 @@ def test_the_table_has_values_with_errors_stability_and_totals():
     result = steady("isomers.yaml", "--derivatives")
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
-    assert lines[0] == "InlineNetwork: steady state of the rate equation; ± is the estimated error"
+    assert lines[0] == "Reactions of A, B: steady state of the rate equation; ± is the estimated error"
     (row,) = (line for line in lines if "1: stable node" in line)
     name, value, rate, eigenvalue, time = (cell.strip() for cell in row.strip("│").split("│")[1:])
     assert (name, rate) == ("A", "0")
@@ -59,7 +59,9 @@ def test_the_table_has_values_with_errors_stability_and_totals():
     assert float(time.split(" ± ")[0]) == pytest.approx(0.4)
     (row,) = (line for line in lines if "│ 1 " in line and "A" in line)
     assert float(row.split("│")[4].split(" ± ")[0]) == pytest.approx(-11 * 0.5 / 2.5**2)
-    assert "InlineNetwork: steady state of the rate equation, derivatives; ± is the estimated error" in lines
+    assert (
+        "Reactions of A, B: steady state of the rate equation, derivatives; ± is the estimated error" in lines
+    )
     assert "conserved, as at the start: A + B = 11; eigenvalues are those at the same totals" in lines
     assert any(line.startswith("the model reaches steady state 1 from its") for line in lines)
     assert lines[-2].endswith(" h")
@@ -81,7 +83,7 @@ def test_json_and_python_have_the_same_figures(files):
 def test_variants_are_searched_side_by_side_and_written(files):
     result = steady("well.yaml", "--search", "12", "--from", "x=-3:3", "--out", "found.zarr")
     assert result.exit_code == 0, result.output
-    assert "InlineSDE, left: fixed point of the drift" in result.stdout
+    assert "Stochastic equations of x, left: fixed point of the drift" in result.stdout
     assert result.stderr == "wrote found.zarr\n"
     assert files_in(files) == {"found.zarr", "isomers.yaml", "none.yaml", "well.yaml"}
     with xr.open_zarr(files / "found.zarr") as dataset:

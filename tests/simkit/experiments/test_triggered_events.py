@@ -195,6 +195,20 @@ def test_a_condition_allows_an_event_at_given_times(way):
 
 
 @pytest.mark.more
+def test_a_condition_sees_the_state_right_after_a_triggered_event():
+    """It holds for far less than the time between two points of a step."""
+    kicked = {
+        "model": {"ode": {"x": 1.0, "y": "-1e9*(y > 0.5)"}},
+        "initial": {"x": 0.0, "y": 0.0},
+        "time": {"t1": 2.0, "rtol": 1e-6, "atol": 1e-6},
+        "precision": "float64",
+        "events": {"kick": {"when": "x > 0.75", "set": {"y": 1}}},
+        "observe": {"seen": "hitting_time(y > 0.999)"},
+    }
+    assert float(simkit.run(kicked)["seen_mean"]) == pytest.approx(0.75, abs=1e-9)
+
+
+@pytest.mark.more
 def test_a_ball_that_comes_to_rest_ends_the_run():
     with pytest.raises(NumericalError, match="max_steps"):
         simkit.run(BALL | {"time": BALL["time"] | {"t1": 10.0, "max_steps": 2000}})
