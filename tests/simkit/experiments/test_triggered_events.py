@@ -202,10 +202,12 @@ def test_a_condition_sees_the_state_right_after_a_triggered_event():
         "initial": {"x": 0.0, "y": 0.0},
         "time": {"t1": 2.0, "rtol": 1e-6, "atol": 1e-6},
         "precision": "float64",
-        "events": {"kick": {"when": "x > 0.75", "set": {"y": 1}}},
-        "observe": {"seen": "hitting_time(y > 0.999)"},
+        "events": {"kick": {"when": "x > 0.75", "set": {"y": 1, "x": -10}}},
+        "observe": {"seen": "hitting_time(y > 0.999)", "never": "hitting_time(x > 0.8)"},
     }
-    assert float(simkit.run(kicked)["seen_mean"]) == pytest.approx(0.75, abs=1e-9)
+    result = simkit.run(kicked)
+    assert float(result["seen_mean"]) == pytest.approx(0.75, abs=1e-9)
+    assert float(result["never_mean"]) == 2  # where the step would have gone without the event
 
 
 @pytest.mark.more
