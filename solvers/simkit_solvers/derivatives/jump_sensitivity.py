@@ -192,7 +192,7 @@ def weak_derivative(
             "event fits; use DirectMethod, or girsanov"
         )
     _refuse_schedule("weak_derivative", network, "girsanov or finite_difference with coupling='noise'")
-    check_rates(network)
+    check_rates(network, type(method))
     dtype = jnp.result_type(grid.t0, grid.span)
     tangents = tuple(as_tangent(network, each.problem, dtype) for each in directions)
     run = integrate_jumps(network, method, y0, grid, JumpNoise.of(key, path), observer)
@@ -201,7 +201,7 @@ def weak_derivative(
     branch = _Branch.of(key, path, grid)
     run_until = integrate_jumps(network, method, y0, branch.until(grid), JumpNoise.of(key, path), States())
     here = jax.tree.map(lambda x: x[-1], run_until.counts)
-    there, weights = _one_event_more(network, tangents, branch.start, here, branch.level)
+    there, weights = _one_event_more(network, tangents, branch.start + branch.time, here, branch.level)
     pair, watch = CoupledNetwork(network, network), ObservedPair(observer, observer)
     runs = jax.vmap(
         lambda y: integrate_jumps(

@@ -129,7 +129,7 @@ def coupled_leaps(
     There are no more pieces than the steps that all paths may take. Scores are as of `girsanov`, with lengths
     of leaps held. Raises `ValueError` as `integrate_jumps` does.
     """
-    check_rates(network)
+    check_rates(network, type(method))
     network, observer, t0, span = in_precision((network, observer, grid.t0, grid.span), jnp.float64)
     start, span = jnp.asarray(t0, jnp.float64), jnp.asarray(span, jnp.float64)
     factors = jnp.asarray(factors, jnp.float64)

@@ -52,7 +52,9 @@ class JumpPath(NamedTuple):
 
     def with_draw(self, jumps: Jumps, method: AbstractJumpMethod) -> "JumpPath":
         """The path with the random numbers of what comes next."""
-        return self._replace(drawn=method.draw(jumps, self.y, self.state, self.index(method)))
+        return self._replace(
+            drawn=method.draw(jumps.at(self.elapsed), self.y, self.state, self.index(method))
+        )
 
     def scores_at(self, jumps: Jumps, time: jax.Array) -> tuple[jax.Array, ...]:
         """The scores at a saved `time`, which lies before the end of what is proposed.
@@ -89,18 +91,19 @@ def after_proposal(
     status = _status(jumps, path, ahead, full, end > time)
     goes = status == RUNNING
     accepted = goes & ahead.accepted
+    counted = accepted & ahead.counted
     # A leap that is refused was drawn all the same, and what is drawn next depends on it.
     gained = score_gained(jumps, path.y, ahead.fired, ahead.tau)
     watched = path.watched
     if isinstance(watched, Watched):
         before = before_its_end(jumps, path.y, ahead.inside) if ahead.inside else path.y
-        watched = tree_where(accepted, shown(jumps, watched, end, before, y), watched)
+        watched = tree_where(counted, shown(jumps, watched, end, before, y), watched)
     after = path._replace(
         y=tree_where(accepted, y, path.y),
         elapsed=jnp.where(accepted, end, path.elapsed),
         lost=tuple(jnp.where(accepted, step - (end - path.elapsed), lost) for lost in path.lost),
         state=tree_where(goes, ahead.state, path.state),
-        steps=path.steps + accepted.astype(jnp.int32),
+        steps=path.steps + counted.astype(jnp.int32),
         status=status,
         scores=tuple(jnp.where(goes, s + g, s) for s, g in zip(path.scores, gained, strict=True)),
         ahead=method.keep(jumps, ahead),
