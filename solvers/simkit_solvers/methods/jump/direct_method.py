@@ -19,7 +19,8 @@ from simkit_solvers.methods.solver_info import SolverInfo
 from simkit_solvers.random.generator import block
 from simkit_solvers.random.variates import below_one, exponential
 
-SHORTEST = 64  # roundings of the clock: a window as short as this is not halved again
+SHORTER, LONGER = 0.7, 2.0  # the next window, after a candidate of none and after none at all
+SHORTEST = 64  # roundings of the clock: below that the search for a window with a bound ends
 
 
 class Windows(NamedTuple):
@@ -35,8 +36,8 @@ class DirectMethod(AbstractExactMethod):
 
     Where rates change continuously with time, a bound $B \ge a_0$ holds over a window of time, by interval
     arithmetic. A candidate after $\tau = E / B$ is of reaction j with probability $a_j(t + \tau) / B$, and of
-    none with what is left of 1. If it is beyond the window, none came before its end. The next window is
-    half as long after a candidate of none, twice as long after a window without any.
+    none with what is left of 1. If it is beyond the window, none came before its end. Windows are as long
+    as it takes for both to be rare: shorter after a candidate of none, longer after a window without any.
 
     Exact. One call of the generator an event or candidate: E from 31 random bits, the reaction from 24 in
     float32 and 31 in float64, so a reaction rarer among the events than that is not resolved.
@@ -67,7 +68,7 @@ class DirectMethod(AbstractExactMethod):
             return proposal(jumps, drawn, ())
         rejected, without = (drawn.number == number for number in _no_events(jumps))
         length = jnp.minimum(state.length, jumps.span)
-        length = jnp.where(rejected, 0.5 * length, jnp.where(without, 2 * length, length))
+        length = jnp.where(rejected, SHORTER * length, jnp.where(without, LONGER * length, length))
         empty = rejected | without
         after = Windows(length, state.empty + empty.astype(jnp.int32))
         return proposal(jumps, drawn, after)._replace(counted=~empty)
