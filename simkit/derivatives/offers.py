@@ -23,7 +23,7 @@ from simkit.derivatives.smoothness import (
     why_path_jumps,
     why_value_jumps,
 )
-from simkit.derivatives.validity import ONE_NETWORK, moves_drift_alone, moves_payment_alone
+from simkit.derivatives.validity import ONE_NETWORK, VARYING, moves_drift_alone, moves_payment_alone
 from simkit.errors import InputError
 
 PAYMENT = "moves what is paid, not when"
@@ -137,7 +137,8 @@ def _of_counts(run: DifferentiatedRun, quantity: str, target: int) -> tuple[Sele
     refusal = COUPLED.fits(run, quantity, (target,), why)
     if refusal == ONE_NETWORK:
         why = f"counts jump with the rates, and {refusal}"
-        refusal = f"{run.targets[target].label} is in what is observed"
+        scored = SCORE.fits(run, quantity, (target,), why)
+        refusal = scored if scored == VARYING else f"{run.targets[target].label} is in what is observed"
     elif isinstance(refusal, str):
         estimators, why = (WEAK,), f"{refusal}: one event more"
     results = [each.fits(run, quantity, (target,), why) for each in estimators]

@@ -4,6 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from simkit_solvers.derivatives.smoothing import Smoothing
+from simkit_solvers.methods.jump.jump_method import varies
 from simkit_solvers.methods.registry import info_of
 from simkit_solvers.problems.directions import NoDensityError, Release
 from simkit_solvers.problems.schedule import schedule_of
@@ -24,6 +25,7 @@ from simkit.observe.observable import Observable
 
 MOVES_ROWS = "{} moves the times of the rows"
 ONE_NETWORK = "copies need one network"
+VARYING = "rates change between events, and a score takes them as constant"
 AT_RANGE_END = "{} = {:g} may be the end of its range"
 
 
@@ -108,6 +110,8 @@ def release_interval(run: DifferentiatedRun, quantity: str, target: int, kinks: 
     simulation, label = run.simulation, run.targets[target].label
     observable, functionals = run.observable(quantity), run.functionals(quantity)
     if simulation.stepping.whole:
+        if varies(simulation.problem):
+            return VARYING
         if run.moves_functionals(quantity, target):
             return f"{label} is in what is observed along the path"
         return MOVES_ROWS.format(label) if run.moves_times(target) else 0

@@ -126,7 +126,7 @@ class UnboundedError(ValueError):
 def bounds(function: Callable[[jax.Array], PyTree], argument: Interval) -> Any:
     """What `function` gives while its argument is anywhere in an interval: a tree of an `Interval` each.
 
-    An interval contains every value that is a number, as it is computed; ends are NaN where nothing is known.
+    An interval contains every finite value, as it is computed; ends are NaN where nothing is known.
     As the argument's interval shrinks to a number they approach the value, unless the function jumps there.
     Raises `UnboundedError` for a function with an operation that is not known.
     """

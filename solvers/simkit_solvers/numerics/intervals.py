@@ -1,7 +1,7 @@
 r"""Interval arithmetic: for each operation of jax the least and the largest value on given intervals.
 
 Ends are moved outwards by `ULPS` units of the last place, more than the operations of XLA are off. An interval
-contains every value that is a number: the square root of $[-1, 4]$ is $[0, 2]$. An end that is NaN is unknown.
+contains every finite value: the square root of $[-1, 4]$ is $[0, 2]$. An end that is NaN is unknown.
 Reference: Moore, Kearfott & Cloud (2009), Introduction to interval analysis, doi:10.1137/1.9780898717716.
 """
 
