@@ -71,7 +71,10 @@ class DirectMethod(AbstractExactMethod):
         length = jnp.where(rejected, SHORTER * length, jnp.where(without, LONGER * length, length))
         empty = rejected | without
         after = Windows(length, state.empty + empty.astype(jnp.int32))
-        return proposal(jumps, drawn, after)._replace(counted=~empty)
+        ahead = proposal(jumps, drawn, after)
+        unbounded = drawn.number == -float(NO_BOUND)
+        status = jnp.where(unbounded, jnp.int32(NO_BOUND), ahead.status)
+        return ahead._replace(counted=~empty, status=status)
 
     def rejected(self, state: PyTree) -> jax.Array:
         return state.empty if isinstance(state, Windows) else jnp.int32(0)

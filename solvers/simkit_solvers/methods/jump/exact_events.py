@@ -54,7 +54,7 @@ def event(jumps: Jumps, y: PyTree, a: tuple, tau: jax.Array, which: jax.Array) -
 
 def proposal(jumps: Jumps, drawn: NextEvent, state: PyTree) -> Proposal:
     """The event as a proposal, after which the method carries `state`."""
-    bad = (drawn.number < 0) & (drawn.number != -float(BAD_COUNT))
+    bad = drawn.number == -float(BAD_PROPENSITY)
     return Proposal(
         drawn.tau,
         _change(jumps.network, drawn.number),
@@ -63,7 +63,7 @@ def proposal(jumps: Jumps, drawn: NextEvent, state: PyTree) -> Proposal:
         jnp.bool_(True),
         drawn.number != -float(BAD_COUNT),
         state,
-        jnp.where(bad, (-drawn.number).astype(jnp.int32), jnp.int32(RUNNING)),
+        jnp.where(bad, jnp.int32(BAD_PROPENSITY), jnp.int32(RUNNING)),
     )
 
 

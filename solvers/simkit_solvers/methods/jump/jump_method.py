@@ -200,7 +200,8 @@ def check_rates(network: AbstractReactionNetwork, method: type) -> None:
 
 def _piece(network: AbstractReactionNetwork) -> tuple[Any, Any]:
     """A network over a time without nodes, and a state of it."""
-    piece: Any = as_solved(between(network, 0.0, 1.0))
+    with jax.numpy_dtype_promotion("standard"):  # of whatever precision its own numbers are
+        piece: Any = as_solved(between(network, 0.0, 1.0))
     return piece, piece.State(*(jnp.ones(()) for _ in piece.State._fields))
 
 
