@@ -1,7 +1,7 @@
 r"""Interval arithmetic: for each operation of jax the least and the largest value on given intervals.
 
-Ends are moved outwards by `ULPS` units of the last place, more than the operations of XLA are off. An interval
-contains every finite value: the square root of $[-1, 4]$ is $[0, 2]$. An end that is NaN is unknown.
+Ends are moved outwards by `ULPS` units of the last place, more than the operations of XLA are off. An
+interval contains every finite value: the square root of $[-1, 4]$ is $[0, 2]$. An end that is NaN is unknown.
 Reference: Moore, Kearfott & Cloud (2009), Introduction to interval analysis, doi:10.1137/1.9780898717716.
 """
 
@@ -19,7 +19,7 @@ TURN = 2 * math.pi
 
 
 class Interval(NamedTuple):
-    """The least and the largest value of an array, element by element; of booleans, whether all and any hold."""
+    """The least and the largest value of each element; of a condition, whether it always and ever holds."""
 
     low: jax.Array
     high: jax.Array
@@ -31,7 +31,7 @@ def point(x: jax.Array) -> Interval:
 
 
 def widened(x: Interval, size: float = 0.0) -> Interval:
-    """An interval with its ends moved outwards, by what rounding may lose of numbers of a `size` or larger."""
+    """An interval with its ends moved outwards by what rounding may lose, of numbers of a `size` at least."""
     if not jnp.issubdtype(x.low.dtype, jnp.floating):
         return x
     unit = ULPS * float(jnp.finfo(x.low.dtype).eps)

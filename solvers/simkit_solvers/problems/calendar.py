@@ -142,7 +142,7 @@ class Stops(NamedTuple):
     rows: jax.Array
 
     def around(self, span: Scalar) -> tuple[jax.Array, jax.Array]:
-        """For each stop the times of the last node or event before it, and of the next, which it may be itself.
+        """For each stop the times of the last node or event before it, and of the next, itself included.
 
         They are 0 and `span` where there is none.
         """

@@ -39,7 +39,7 @@ class AbstractTimeFunction(eqx.Module):
 
     @abc.abstractmethod
     def between(self, t0: Scalar, t1: Scalar) -> "Scalar | AbstractTimeFunction":
-        """This function from `t0` to `t1`, with no node between them, without a search; or a number, as above."""
+        """This function from `t0` to `t1`, between which there is no node; a number if it is constant."""
 
     @abc.abstractmethod
     def prepared(self) -> "AbstractTimeFunction":

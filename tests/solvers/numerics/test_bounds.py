@@ -1,4 +1,4 @@
-"""Bounds of traced functions: of random expressions, of what models are written with, and of what is unknown."""
+"""Bounds of traced functions: random expressions, what models are written with, and what is unknown."""
 
 import jax
 import jax.numpy as jnp
@@ -94,7 +94,7 @@ def test_a_bound_shrinks_with_its_interval(tree, low):
     """At first order, up to rounding."""
     widths = []
     for width in (1e-4, 1e-6):
-        least, most, values = bound_and_values(tree, low, width, "float64")
+        least, most, _ = bound_and_values(tree, low, width, "float64")
         size = max(1.0, abs(least), abs(most))
         if not np.isfinite(size) or size > 1e6:
             return

@@ -42,9 +42,9 @@ class DirectMethod(AbstractExactMethod):
     Exact. One call of the generator an event or candidate: E from 31 random bits, the reaction from 24 in
     float32 and 31 in float64, so a reaction rarer among the events than that is not resolved.
     References: Gillespie (1977), Exact stochastic simulation of coupled chemical reactions,
-    doi:10.1021/j100540a008; Lewis & Shedler (1979), Simulation of nonhomogeneous Poisson processes by thinning,
-    doi:10.1002/nav.3800260304; Voliotis, Thomas, Grima & Bowsher (2016), Stochastic simulation of biomolecular
-    networks in dynamic environments, doi:10.1371/journal.pcbi.1004923.
+    doi:10.1021/j100540a008; Lewis & Shedler (1979), Simulation of nonhomogeneous Poisson processes by
+    thinning, doi:10.1002/nav.3800260304; Voliotis, Thomas, Grima & Bowsher (2016), Stochastic simulation of
+    biomolecular networks in dynamic environments, doi:10.1371/journal.pcbi.1004923.
     """
 
     follows_time: ClassVar[bool] = True

@@ -16,7 +16,8 @@ from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 from simkit_solvers.problems.schedule import as_solved, between, model_of
 from simkit_solvers.random.generator import Stream, Words, stream_key
 
-RUNNING, WAITING, BAD_PROPENSITY, BAD_COUNT, TOO_MANY_STEPS, BAD_EVENT, NO_RATIO, MOVED_EVENT, NO_BOUND = range(9)
+RUNNING, WAITING, BAD_PROPENSITY, BAD_COUNT, TOO_MANY_STEPS, BAD_EVENT = range(6)
+NO_RATIO, MOVED_EVENT, NO_BOUND = range(6, 9)
 LARGEST_COUNT = 2_000_000_000  # the bits of integers above 2 139 095 039 are those of NaN, which may change
 REASONS = {
     BAD_PROPENSITY: "a propensity is negative or not finite",
@@ -115,7 +116,7 @@ class Jumps(NamedTuple):
         return self.network.propensities(self.t0 + self.now if self.varying else self.t0, real)
 
     def largest_propensities(self, y: PyTree, until: jax.Array) -> tuple:
-        """What no propensity of the counts exceeds from now to a time since `t0`, NaN where that is unknown."""
+        """What no propensity of the counts exceeds from now to a time since `t0`; NaN if it is not known."""
         real = jax.tree.map(lambda x: x.astype(self.span.dtype), y)
         time = widened(Interval(self.t0 + self.now, self.t0 + until))
         return tuple(a.high for a in bounds(lambda t: self.network.propensities(t, real), time))
@@ -124,8 +125,8 @@ class Jumps(NamedTuple):
 class AbstractJumpMethod(eqx.Module):
     """How the next event of a network is drawn.
 
-    `exact` methods sample the jump process itself; where it `follows_time`, rates may change continuously between
-    events.
+    `exact` methods sample the jump process itself. Where one `follows_time`, rates may change continuously
+    between events.
     """
 
     exact: eqx.AbstractClassVar[bool]
@@ -177,10 +178,11 @@ def varies(network: AbstractReactionNetwork) -> bool:
 
 
 def check_rates(network: AbstractReactionNetwork, method: type) -> None:
-    """Raise `ValueError` when rates change with time between events in a way that a jump method cannot follow."""
+    """Raise `ValueError` when rates change between events in a way that a jump method cannot follow."""
     if not varies(network):
         return
-    name, others = type(model_of(network)).__name__, "a solver for stochastic equations, such as EulerMaruyama"
+    name = type(model_of(network)).__name__
+    others = "a solver for stochastic equations, such as EulerMaruyama"
     if not method.follows_time:
         raise ValueError(
             f"{name}: a rate changes continuously with time, and {method.__name__} takes rates as constant "
@@ -188,13 +190,17 @@ def check_rates(network: AbstractReactionNetwork, method: type) -> None:
             f"interpolation: previous, which changes at its times only, or use {others}"
         )
     piece, y = _piece(network)
+
+    def bounded(t):
+        return bounds(lambda t: piece.propensities(t, y), Interval(t, t))
+
     try:
         with jax.numpy_dtype_promotion("standard"):
-            jax.eval_shape(lambda t: bounds(lambda t: piece.propensities(t, y), Interval(t, t)), jnp.zeros(()))
+            jax.eval_shape(bounded, jnp.zeros(()))
     except UnboundedError as error:
         raise ValueError(
-            f"{name}: a rate depends on t by the operation {error!s}, for which {method.__name__} has no bound "
-            f"over a time; write it by other functions, as a curve, or use {others}"
+            f"{name}: a rate depends on t by the operation {error}, for which {method.__name__} has no bound "
+            f"over a time; write it with other functions or as a curve, or use {others}"
         ) from error
 
 
