@@ -1,5 +1,7 @@
 """Where an estimator of a derivative is valid: what it needs of a run, and why it would be wrong."""
 
+from typing import cast
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,6 +9,7 @@ from simkit_solvers.derivatives.smoothing import Smoothing
 from simkit_solvers.methods.jump.jump_method import varies
 from simkit_solvers.methods.registry import info_of
 from simkit_solvers.problems.directions import NoDensityError, Release
+from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 from simkit_solvers.problems.schedule import schedule_of
 
 from simkit.derivatives.derivative_program import like
@@ -110,7 +113,7 @@ def release_interval(run: DifferentiatedRun, quantity: str, target: int, kinks: 
     simulation, label = run.simulation, run.targets[target].label
     observable, functionals = run.observable(quantity), run.functionals(quantity)
     if simulation.stepping.whole:
-        if varies(simulation.problem):
+        if varies(cast(AbstractReactionNetwork, simulation.problem)):
             return VARYING
         if run.moves_functionals(quantity, target):
             return f"{label} is in what is observed along the path"

@@ -41,7 +41,9 @@ class TimeExpression(AbstractTimeFunction):
         return self._with_each(lambda curve: curve.between(t0, t1))
 
     def _with_each(self, change: Callable[[AbstractTimeFunction], Any]):
-        curves = {n: change(c) if isinstance(c, AbstractTimeFunction) else c for n, c in self.curves.items()}
+        curves: dict[str, Any] = {
+            n: change(c) if isinstance(c, AbstractTimeFunction) else c for n, c in self.curves.items()
+        }
         changes = any(isinstance(c, AbstractTimeFunction) for c in curves.values())
         if changes or "t" in self.expression.names:
             return TimeExpression(self.constants, curves, self.expression)

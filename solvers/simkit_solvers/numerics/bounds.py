@@ -135,6 +135,10 @@ def bounds(function: Callable[[jax.Array], PyTree], argument: Interval) -> Any:
     return jax.tree.unflatten(jax.tree.structure(shapes), [_interval(each) for each in values])
 
 
+def _dtype(atom: Any) -> Any:
+    return atom.aval.dtype
+
+
 def _interval(x: Any) -> Interval:
     return x if isinstance(x, Interval) else point(jnp.asarray(x))
 
@@ -144,7 +148,7 @@ def _values(jaxpr: Jaxpr, consts: Sequence, given: Sequence) -> list:
     env: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *given), strict=True))
 
     def read(atom):
-        return jnp.asarray(atom.val, atom.aval.dtype) if isinstance(atom, Literal) else env[atom]
+        return jnp.asarray(atom.val, _dtype(atom)) if isinstance(atom, Literal) else env[atom]
 
     for eqn in jaxpr.eqns:
         env.update(zip(eqn.outvars, _outputs(eqn, [read(atom) for atom in eqn.invars]), strict=True))
@@ -167,14 +171,14 @@ def _outputs(eqn: JaxprEqn, given: list) -> Sequence:
         return _by_ends(eqn, [[end, *given[1:]] for end in given[0]])
     if name == "convert_element_type":
         return _converted(eqn, given)
-    if name in LOGIC and any(x.aval.dtype != bool for x in eqn.invars):
+    if name in LOGIC and any(_dtype(x) != bool for x in eqn.invars):
         raise UnboundedError(f"{name} of whole numbers")
     if name in MOVES or name in SUMS:
         moved = _by_ends(eqn, [list(each) for each in zip(*map(_interval, given), strict=True)])
         return [_widened_sum(eqn, given[0], moved[0])] if name in SUMS else moved
     if name not in RULES:
         raise UnboundedError(name)
-    whole = not all(jnp.issubdtype(x.aval.dtype, jnp.floating) for x in eqn.invars)
+    whole = not all(jnp.issubdtype(_dtype(x), jnp.floating) for x in eqn.invars)
     if whole and name not in LOGIC + COMPARISONS:
         raise UnboundedError(f"{name} of whole numbers")
     known = {"y": parameters["y"]} if name == "integer_pow" else {}
