@@ -86,6 +86,7 @@ def girsanov(
     of $f$ and $Z$ over an ensemble (`likelihood_ratio`). Of `TauLeaping` it is the derivative of what the
     method computes with the lengths of its leaps as they are. The path is the one without directions, bit
     for bit. A path at which no likelihood ratio exists, since a rate of zero changes, ends with a `status`.
+    Raises `ValueError` for rates that change continuously with time.
     References: those of `jump_scores`.
     """
     run = integrate_jumps(

@@ -171,7 +171,7 @@ def _outputs(eqn: JaxprEqn, given: list) -> Sequence:
         return _by_ends(eqn, [[end, *given[1:]] for end in given[0]])
     if name == "convert_element_type":
         return _converted(eqn, given)
-    if name in LOGIC and any(_dtype(x) != bool for x in eqn.invars):
+    if name in LOGIC and any(_dtype(x) != jnp.bool_ for x in eqn.invars):
         raise UnboundedError(f"{name} of whole numbers")
     if name in MOVES or name in SUMS:
         moved = _by_ends(eqn, [list(each) for each in zip(*map(_interval, given), strict=True)])
