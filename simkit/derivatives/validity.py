@@ -1,11 +1,15 @@
 """Where an estimator of a derivative is valid: what it needs of a run, and why it would be wrong."""
 
+from typing import cast
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from simkit_solvers.derivatives.smoothing import Smoothing
+from simkit_solvers.methods.jump.jump_method import varies
 from simkit_solvers.methods.registry import info_of
 from simkit_solvers.problems.directions import NoDensityError, Release
+from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 from simkit_solvers.problems.schedule import schedule_of
 
 from simkit.derivatives.derivative_program import like
@@ -24,6 +28,7 @@ from simkit.observe.observable import Observable
 
 MOVES_ROWS = "{} moves the times of the rows"
 ONE_NETWORK = "copies need one network"
+VARYING = "rates change between events, and a score takes them as constant"
 AT_RANGE_END = "{} = {:g} may be the end of its range"
 
 
@@ -111,6 +116,8 @@ def release_interval(run: DifferentiatedRun, quantity: str, target: int, kinks: 
     if schedule is not None and schedule.triggered:
         return "a condition decides when an event happens"
     if simulation.stepping.whole:
+        if varies(cast(AbstractReactionNetwork, simulation.problem)):
+            return VARYING
         if run.moves_functionals(quantity, target):
             return f"{label} is in what is observed along the path"
         return MOVES_ROWS.format(label) if run.moves_times(target) else 0

@@ -195,8 +195,10 @@ class _Assembly:
     def seen(self) -> Seen:
         """When a run sees its paths."""
         if self.jumps:
-            moving = {name for name, curve in self.curves.items() if curve.interpolation != "previous"}
-            return Seen("events", self.ends, moving=frozenset({"t", *moving}))
+            moving = {"t", *(name for name, c in self.curves.items() if c.interpolation != "previous")}
+            parameters = {} if self.plan is None else self.plan.expressions
+            moving |= {name for name, text in parameters.items() if text.names & moving}
+            return Seen("events", self.ends, moving=frozenset(moving))
         if not self.adaptive:
             return Seen("steps", self.ends, self.steps)
         save = self.experiment.save

@@ -1,5 +1,6 @@
 """Expressions of time, and events written as expressions, for scheduled problems."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -34,8 +35,14 @@ class TimeExpression(AbstractTimeFunction):
         return jnp.asarray(self.expression({**self.constants, **curves, "t": t}), dtype)
 
     def within(self, t0, t1):
+        return self._with_each(lambda curve: curve.within(t0, t1))
+
+    def between(self, t0, t1):
+        return self._with_each(lambda curve: curve.between(t0, t1))
+
+    def _with_each(self, change: Callable[[AbstractTimeFunction], Any]):
         curves: dict[str, Any] = {
-            n: c.within(t0, t1) if isinstance(c, AbstractTimeFunction) else c for n, c in self.curves.items()
+            n: change(c) if isinstance(c, AbstractTimeFunction) else c for n, c in self.curves.items()
         }
         changes = any(isinstance(c, AbstractTimeFunction) for c in curves.values())
         if changes or "t" in self.expression.names:

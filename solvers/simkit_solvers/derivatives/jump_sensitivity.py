@@ -86,6 +86,7 @@ def girsanov(
     of $f$ and $Z$ over an ensemble (`likelihood_ratio`). Of `TauLeaping` it is the derivative of what the
     method computes with the lengths of its leaps as they are. The path is the one without directions, bit
     for bit. A path at which no likelihood ratio exists, since a rate of zero changes, ends with a `status`.
+    Raises `ValueError` for rates that change continuously with time.
     References: those of `jump_scores`.
 
     >>> from simkit_physics import ImmigrationDeath
@@ -226,7 +227,7 @@ def weak_derivative(
             "event fits; use DirectMethod, or girsanov"
         )
     _refuse_schedule("weak_derivative", network, "girsanov or finite_difference with coupling='noise'")
-    check_rates(network)
+    check_rates(network, type(method))
     dtype = jnp.result_type(grid.t0, grid.span)
     tangents = tuple(as_tangent(network, each.problem, dtype) for each in directions)
     run = integrate_jumps(network, method, y0, grid, JumpNoise.of(key, path), observer)
@@ -235,7 +236,7 @@ def weak_derivative(
     branch = _Branch.of(key, path, grid)
     run_until = integrate_jumps(network, method, y0, branch.until(grid), JumpNoise.of(key, path), States())
     here = jax.tree.map(lambda x: x[-1], run_until.counts)
-    there, weights = _one_event_more(network, tangents, branch.start, here, branch.level)
+    there, weights = _one_event_more(network, tangents, branch.start + branch.time, here, branch.level)
     pair, watch = CoupledNetwork(network, network), ObservedPair(observer, observer)
     runs = jax.vmap(
         lambda y: integrate_jumps(

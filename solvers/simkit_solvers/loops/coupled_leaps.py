@@ -140,7 +140,7 @@ def coupled_leaps(
     >>> run.ends["X"].shape
     (2,)
     """
-    check_rates(network)
+    check_rates(network, type(method))
     network, observer, t0, span = in_precision((network, observer, grid.t0, grid.span), jnp.float64)
     start, span = jnp.asarray(t0, jnp.float64), jnp.asarray(span, jnp.float64)
     factors = jnp.asarray(factors, jnp.float64)

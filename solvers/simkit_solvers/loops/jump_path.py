@@ -54,7 +54,9 @@ class JumpPath(NamedTuple):
 
     def with_draw(self, jumps: Jumps, method: AbstractJumpMethod) -> "JumpPath":
         """The path with the random numbers of what comes next."""
-        return self._replace(drawn=method.draw(jumps, self.y, self.state, self.index(method)))
+        return self._replace(
+            drawn=method.draw(jumps.at(self.elapsed), self.y, self.state, self.index(method))
+        )
 
     def scores_at(self, jumps: Jumps, time: jax.Array) -> tuple[jax.Array, ...]:
         """The scores at a saved `time`, which lies before the end of what is proposed.
@@ -94,6 +96,7 @@ def after_proposal(
     status = jnp.where(spoilt, jnp.int32(BAD_EVENT), status)
     goes = status == RUNNING
     accepted = goes & ahead.accepted
+    counted = accepted & ahead.counted
     # A leap that is refused was drawn all the same, and what is drawn next depends on it.
     gained = score_gained(jumps, path.y, ahead.fired, ahead.tau)
     watched = path.watched
@@ -102,13 +105,13 @@ def after_proposal(
         seen = shown(jumps, watched, end, before, reacted)
         if y is not reacted:
             seen = shown(jumps, seen, end, reacted, y)
-        watched = tree_where(accepted, seen, watched)
+        watched = tree_where(counted, seen, watched)
     after = path._replace(
         y=tree_where(accepted, y, path.y),
         elapsed=jnp.where(accepted | spoilt, end, path.elapsed),
         lost=tuple(jnp.where(accepted, step - (end - path.elapsed), lost) for lost in path.lost),
         state=tree_where(goes, ahead.state, path.state),
-        steps=path.steps + accepted.astype(jnp.int32),
+        steps=path.steps + counted.astype(jnp.int32),
         status=status,
         scores=tuple(jnp.where(goes, s + g, s) for s, g in zip(path.scores, gained, strict=True)),
         ahead=method.keep(jumps, ahead),

@@ -20,18 +20,18 @@ from simkit_solvers.methods.jump.jump_method import (
 )
 from simkit_solvers.numerics.tree_where import tree_where
 from simkit_solvers.problems.calendar import ROW
-from simkit_solvers.problems.schedule import as_solved, just_after, schedule_of, within
+from simkit_solvers.problems.schedule import as_solved, between, just_after, schedule_of
 
 
 def over(jumps: Jumps, begin: jax.Array, end: jax.Array) -> Jumps:
-    """The process with its rates between two times since `t0`."""
+    """The process with its rates between two times since `t0`, with no node between them."""
 
     def piece(network):
-        return as_solved(within(network, jumps.t0 + begin, jumps.t0 + end))
+        return as_solved(between(network, jumps.t0 + begin, jumps.t0 + end))
 
     directions = pushed(piece, jumps.network, jumps.directions)
-    seen = within(jumps.network, jumps.t0 + begin, jumps.t0 + end)
-    return jumps._replace(network=piece(jumps.network), directions=directions, seen=seen)
+    seen = between(jumps.network, jumps.t0 + begin, jumps.t0 + end)
+    return jumps._replace(network=piece(jumps.network), directions=directions, seen=seen, end=end)
 
 
 def after_stop(

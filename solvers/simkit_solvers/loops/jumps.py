@@ -28,6 +28,7 @@ from simkit_solvers.methods.jump.jump_method import (
     Jumps,
     Underway,
     check_rates,
+    varies,
 )
 from simkit_solvers.numerics.packing import packing
 from simkit_solvers.numerics.platforms import while_loop
@@ -36,7 +37,7 @@ from simkit_solvers.numerics.tangents import as_tangent, differentiable, in_prec
 from simkit_solvers.problems.calendar import stops_of
 from simkit_solvers.problems.observe import AbstractObserver, with_stops
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
-from simkit_solvers.problems.schedule import just_after, schedule_of
+from simkit_solvers.problems.schedule import just_after, model_of, schedule_of
 
 
 class JumpRun(NamedTuple):
@@ -87,14 +88,14 @@ def integrate_jumps(
 
     Rates of a scheduled network may jump at given times, and its events change the counts: the path stops
     there, and what would have come next is drawn again, which is exact since the process has no memory. A
-    leap ends there after its part. Raises `ValueError` for rates that depend on time in another way: between
-    events they are treated as constant.
+    leap ends there after its part. Raises `ValueError` for rates that change continuously, unless the method
+    follows them, as `DirectMethod` does.
 
     `directions` are tangents of the network, pytrees of its structure such as the network itself with a 1 in
     place of one parameter and 0 for the others. For each the path carries its score, see `jump_scores`; the
     path itself is the same. With `begin`, a time since `t0`, nothing happens before; rows there have `y0`.
-    Raises `ValueError` for a tangent of another structure, and for `begin` with a scheduled network or an
-    observer that has to see the whole path.
+    Raises `ValueError` for a tangent of another structure, for directions where rates change continuously,
+    and for `begin` with a scheduled network or an observer that has to see the whole path.
 
     An event whose condition decides when it happens is checked after every reaction; for exact methods only.
 
@@ -110,8 +111,14 @@ def integrate_jumps(
     >>> run.counts.X.shape, int(run.counts.X[0])
     ((5,), 0)
     """
-    check_rates(network)
+    check_rates(network, type(method))
     _check_triggered(network, method, directions)
+    varying = varies(network)
+    if varying and directions:
+        raise ValueError(
+            f"{type(model_of(network)).__name__}: a rate changes continuously with time, and scores are of "
+            "rates that are constant between events; use finite_difference"
+        )
     watch = None if observer.stops is None else observer
     if begin is not None:
         _check_begin(network, watch)
@@ -122,7 +129,7 @@ def integrate_jumps(
 
     def run(network, method, grid, directions, begin, watch, y0, noise):
         start, span = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.span, dtype)
-        jumps = Jumps(network, noise, start, span, directions, watch, network)
+        jumps = Jumps(network, noise, start, span, directions, watch, network, varying)
         return _rows(jumps, method, y0, grid, begin)
 
     def refuse(*_):
@@ -226,14 +233,14 @@ class _JumpLoop(NamedTuple):
         return (path, sampled), (y, path.scores_at(jumps, time), path.accumulators())
 
     def through_stop(self, jumps: Jumps, carry: tuple, stop: tuple) -> tuple:
-        """Advances the path to a stop and through its events; also carries the time of the last stop."""
-        (path, sampled), last = carry
-        time, which = stop
-        during = over(jumps, last, time)
+        """Advances the path to a stop and through its events, given the nodes and events around that."""
+        path, sampled = carry
+        time, which, last, following = stop
+        during = over(jumps, last, following)
         path = path.with_draw(during, self.method)
         (path, sampled), (y, scores, _) = self.until(during, (path, sampled), time)
         path, y = after_stop(jumps, self.method, during, path, y, scores, time, which)
-        return ((path, sampled), time), (y, scores, path.accumulators())
+        return (path, sampled), (y, scores, path.accumulators())
 
 
 def _start(jumps: Jumps, method: AbstractJumpMethod, y0, at: Scalar | None, stopping: bool) -> JumpPath:
@@ -275,7 +282,9 @@ def _rows(jumps: Jumps, method: AbstractJumpMethod, y0, grid: JumpGrid, at: Scal
     if jumps.directions:
         moved = schedule_moves(jumps.directions)
         path = path._replace(status=jnp.where(moved, MOVED_EVENT, path.status))
-    stops, begin = stops_of(schedule, jumps.t0, times), ((path, sampled), zero)
+    stops = stops_of(schedule, jumps.t0, times)
     through = functools.partial(loop.through_stop, jumps)
-    ((path, _), _), seen = jax.lax.scan(through, begin, (stops.times, stops.which))
+    (path, _), seen = jax.lax.scan(
+        through, (path, sampled), (stops.times, stops.which, *stops.around(jumps.span))
+    )
     return *jax.tree.map(lambda x: x[stops.rows[saved]], seen), path

@@ -115,7 +115,7 @@ def _check_network(info: SolverInfo, problem: AbstractODE) -> None:
         raise ValueError(
             f"solver {info.name} is for reaction networks, and {_name(problem)} is not one; use {other}"
         )
-    check_rates(problem)
+    check_rates(problem, info.cls)
 
 
 def _check_ordinary(info: SolverInfo, problem: AbstractODE, y0: PyTree | None) -> None:

@@ -203,6 +203,10 @@ class Schedule(eqx.Module):
 
         return self._with_each(lambda function: function.within(t0, t1))
 
+    def between(self, t0: Scalar, t1: Scalar) -> "Schedule":
+        """The schedule from `t0` to `t1`, with no node between them."""
+        return self._with_each(lambda function: function.between(t0, t1))
+
     def prepared(self) -> "Schedule":
         """This schedule, with everything that does not depend on time computed once."""
         return self._with_each(lambda function: function.prepared())
@@ -254,6 +258,16 @@ class Stops(NamedTuple):
     times: jax.Array
     which: jax.Array
     rows: jax.Array
+
+    def around(self, span: Scalar) -> tuple[jax.Array, jax.Array]:
+        """For each stop the times of the last node or event before it, and of the next, itself included.
+
+        They are 0 and `span` where there is none.
+        """
+        changes = self.which != ROW
+        last = jax.lax.cummax(jnp.where(changes, self.times, 0.0))
+        following = jax.lax.cummin(jnp.where(changes, self.times, span), reverse=True)
+        return jnp.concatenate([jnp.zeros_like(last[:1]), last[:-1]]), following
 
 
 def stops_of(schedule: Schedule, start: Scalar, times: Float[Array, " times"]) -> Stops:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from simkit_solvers.numerics.scalar import Scalar
 
@@ -42,6 +42,10 @@ class AbstractTimeFunction(eqx.Module):
         A solver's stage at the end of a step then sees the value before a jump there, and the clock's
         rounding does not decide on which side of a node a step lies.
         """
+
+    @abc.abstractmethod
+    def between(self, t0: Scalar, t1: Scalar) -> "Scalar | AbstractTimeFunction":
+        """This function from `t0` to `t1`, between which there is no node; a number if it is constant."""
 
     @abc.abstractmethod
     def prepared(self) -> "AbstractTimeFunction":
@@ -103,25 +107,29 @@ class Curve(AbstractTimeFunction):
     def within(self, t0: Scalar, t1: Scalar) -> "Scalar | AbstractTimeFunction":
         return self.prepared().within(t0, t1)
 
+    def between(self, t0: Scalar, t1: Scalar) -> "Scalar | AbstractTimeFunction":
+        return self.prepared().between(t0, t1)
+
     def prepared(self) -> AbstractTimeFunction:
         times, values = jnp.asarray(self.times), jnp.asarray(self.values)
         if self.interpolation == "previous":
-            return _Pieces(times, (values,))
+            return _Pieces(times, values, ())
         h = jnp.diff(times)
         slope = jnp.diff(values) / h
         if self.interpolation == "linear":
-            return _Pieces(times, (values[:-1], slope))
+            return _Pieces(times, values, (slope,))
         ends = _monotone_slopes(h, slope)
         left, right = ends[:-1], ends[1:]
-        cubic = (values[:-1], left, (3 * slope - 2 * left - right) / h, (left + right - 2 * slope) / (h * h))
-        return _Pieces(times, cubic)
+        cubic = (left, (3 * slope - 2 * left - right) / h, (left + right - 2 * slope) / (h * h))
+        return _Pieces(times, values, cubic)
 
 
 class _Pieces(AbstractTimeFunction):
-    """Polynomials of the time since each node, by their coefficients, the constant ones first."""
+    """Polynomials of the time since each node: the values there, and the higher coefficients in order."""
 
     times: jax.Array
-    coefficients: tuple[jax.Array, ...]
+    values: jax.Array
+    higher: tuple[jax.Array, ...]
 
     @property
     def nodes(self) -> tuple[jax.Array | np.ndarray, ...]:
@@ -131,28 +139,75 @@ class _Pieces(AbstractTimeFunction):
         return self.value(t, t)
 
     def within(self, t0: Scalar, t1: Scalar) -> "Scalar | AbstractTimeFunction":
-        if len(self.coefficients) == 1:
+        if not self.higher:
             return self(0.5 * (t0 + t1))
         return _PiecesWithin(self, t0, t1)
+
+    def between(self, t0: Scalar, t1: Scalar) -> "Scalar | AbstractTimeFunction":
+        middle = 0.5 * (t0 + t1)
+        if not self.higher:
+            return self(middle)
+        times, values, i = self._piece(middle)
+        begin = jnp.where(middle < times[0], values[0], jnp.where(middle < times[-1], values[i], values[-1]))
+        inside = (middle >= times[0]) & (middle < times[-1])
+        return _Piece(self, i, begin, jnp.where(inside, values[i + 1], begin))
 
     def prepared(self) -> AbstractTimeFunction:
         return self
 
     def value(self, t: Scalar, seen_from: Scalar) -> Float[Array, ""]:
         """The value at `t` of the piece in which another time lies."""
-        dtype = jnp.result_type(t)
-        times = jnp.asarray(self.times, dtype)
-        method = "compare_all" if len(times) <= FEW_NODES else "scan_unrolled"
-        i = jnp.searchsorted(times, seen_from, side="right", method=method) - 1
-        i = jnp.clip(i, 0, len(self.coefficients[0]) - 1)
-        *rest, value = (jnp.asarray(each, dtype)[i] for each in self.coefficients)
-        if rest:
+        times, _, i = self._piece(seen_from)
+        if self.higher:
             # Not jnp.clip, whose slope at an end is a half: implicit methods differentiate by the time.
             t = jnp.where(t < times[0], times[0], jnp.where(t > times[-1], times[-1], t))
-            s = t - times[i]
-            for coefficient in reversed(rest):
-                value = coefficient + s * value
+        return self.polynomial(t, i)
+
+    def polynomial(self, t: Scalar, i: Int[Array, ""]) -> Float[Array, ""]:
+        """The polynomial of piece `i`, in it or not."""
+        dtype = jnp.result_type(t)
+        first, *rest = (jnp.asarray(each, dtype)[i] for each in (self.values, *self.higher))
+        if not rest:
+            return first
+        *rest, value = first, *rest
+        s = t - jnp.asarray(self.times, dtype)[i]
+        for coefficient in reversed(rest):
+            value = coefficient + s * value
         return value
+
+    def _piece(self, t: Scalar) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Nodes and values in the precision of a time, and the number of the piece in which it lies."""
+        times, values = (jnp.asarray(each, jnp.result_type(t)) for each in (self.times, self.values))
+        method = "compare_all" if len(times) <= FEW_NODES else "scan_unrolled"
+        i = jnp.searchsorted(times, t, side="right", method=method) - 1
+        pieces = len(times) - 1 if self.higher else len(times)
+        return times, values, jnp.clip(i, 0, pieces - 1)
+
+
+class _Piece(AbstractTimeFunction):
+    """Piece `i` alone, which is monotone: rounding does not take it beyond its values at the ends."""
+
+    pieces: _Pieces
+    i: jax.Array
+    begin: jax.Array
+    end: jax.Array
+
+    @property
+    def nodes(self) -> tuple[jax.Array | np.ndarray, ...]:
+        return self.pieces.nodes
+
+    def __call__(self, t: Scalar) -> Float[Array, ""]:
+        value = self.pieces.polynomial(t, self.i)
+        return jnp.clip(value, jnp.minimum(self.begin, self.end), jnp.maximum(self.begin, self.end))
+
+    def within(self, t0: Scalar, t1: Scalar) -> "Scalar | AbstractTimeFunction":
+        return self.pieces.within(t0, t1)
+
+    def between(self, t0: Scalar, t1: Scalar) -> "Scalar | AbstractTimeFunction":
+        return self.pieces.between(t0, t1)
+
+    def prepared(self) -> AbstractTimeFunction:
+        return self
 
 
 class _PiecesWithin(AbstractTimeFunction):
@@ -173,6 +228,9 @@ class _PiecesWithin(AbstractTimeFunction):
 
     def within(self, t0: Scalar, t1: Scalar) -> "Scalar | AbstractTimeFunction":
         return self.pieces.within(t0, t1)
+
+    def between(self, t0: Scalar, t1: Scalar) -> "Scalar | AbstractTimeFunction":
+        return self.pieces.between(t0, t1)
 
     def prepared(self) -> AbstractTimeFunction:
         return self

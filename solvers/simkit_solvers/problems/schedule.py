@@ -174,6 +174,13 @@ def within(problem: AbstractODE, t0: Scalar, t1: Scalar) -> AbstractODE:
     return _rebuilt(problem, lambda original: within(original, t0, t1))
 
 
+def between(problem: AbstractODE, t0: Scalar, t1: Scalar) -> AbstractODE:
+    """The problem from `t0` to `t1`, with no node between them."""
+    if isinstance(problem, Scheduled):
+        return dataclasses.replace(problem, schedule=problem.schedule.between(t0, t1))
+    return _rebuilt(problem, lambda original: between(original, t0, t1))
+
+
 def prepared(problem: AbstractODE) -> AbstractODE:
     """The problem for a loop over many times: what does not depend on time is computed once."""
     if isinstance(problem, Scheduled):

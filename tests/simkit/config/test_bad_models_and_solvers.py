@@ -183,8 +183,9 @@ def test_a_solver_that_is_recommended_runs(solver, message):
         load(text % other)
 
 
-def test_a_rate_in_time_leads_to_a_curve():
+def test_a_rate_in_time_leads_to_the_direct_method_or_a_curve():
     reactions = "{make: {equation: 0 -> X, rate: 10*(1 + sin(t))}}"
-    text = f"model: {{reactions: {reactions}}}\ninitial: {{X: 0}}\nsolver: DirectMethod\ntime: {{t1: 1}}\n"
-    with pytest.raises(InputError, match=r"a rate depends on t, .* a curve with interpolation: previous"):
-        load(text)
+    text = f"model: {{reactions: {reactions}}}\ninitial: {{X: 0}}\nsolver: %s\ntime: {{t1: 1}}\n"
+    with pytest.raises(InputError, match=r"use DirectMethod, .* a curve with interpolation: previous"):
+        load(text % "NextReaction")
+    load(text % "DirectMethod")

@@ -317,9 +317,11 @@ def test_what_solvers_do_not_take():
         "initial": {"X": 5},
         "time": {"t1": 3.0},
     }
+    load(network)
+    leaping = network | {"solver": "TauLeaping"}
     with pytest.raises(InputError, match=r"a rate changes continuously.*interpolation: previous"):
-        load(network)
-    load(network | {"curves": {"a": network["curves"]["a"] | {"interpolation": "previous"}}})
+        load(leaping)
+    load(leaping | {"curves": {"a": network["curves"]["a"] | {"interpolation": "previous"}}})
     particle = {
         "curves": {"hot": {"times": [0, 1], "values": [1, 2]}},
         "model": {"type": "DoubleWellLangevin", "gamma": 1, "u": "hot", "a": 1, "b": 1},

@@ -209,7 +209,7 @@ BAD_INPUT = [
     (["model", "reactions", "infection", "rate"], "beta*S", r"infection.rate: depends on S, .*propensity"),
     (["model", "reactions", "infection", "rate"], "-beta", r"infection.rate: must be at least 0, got -0.4"),
     (["model", "reactions", "infection", "rate"], "bta", r"infection.rate: .*'bta'.*did you mean 'beta'"),
-    (["model", "reactions", "infection", "rate"], "beta*t", r"solver.*: .*a rate depends on t"),
+    (["model", "reactions", "infection", "rate"], "beta*atan2(t, 1)", r"solver.*: .*a rate depends on t by"),
     (["model", "reactions", "recovery", "equation"], "I -> exp", r"recovery.equation: 'exp' is a function"),
     (["model", "reactions", "2"], {"equation": "I -> S", "rate": 1}, r"reactions.2: '2' is not a name"),
     (["model", "reactions", "back"], {"equation": "I -> S", "rte": 1}, r"back.rte: unknown key.*'rate'"),

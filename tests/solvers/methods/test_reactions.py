@@ -357,19 +357,10 @@ def test_why_a_path_ends_early(method, start, level, slope, status):
     assert np.asarray(run.rows["X"])[0, 0] == start
 
 
-class Seasonal(AbstractReactionNetwork):
-    State = ImmigrationDeath.State
-    reactions: ClassVar = {"arrive": reaction("0 -> X")}
-
-    def rates(self, t, y):
-        return (1.0 + jnp.sin(t),)
-
-
-def test_rates_that_depend_on_time_are_refused():
-    with pytest.raises(ValueError, match=r"^Seasonal: a rate depends on t, .*a curve .*, or use .*Maruyama$"):
-        check_rates(Seasonal())
+def test_constant_rates_are_those_of_any_method():
     for model in (Repressilator, SIR, Tangled):
-        check_rates(model(**dict.fromkeys(parameters_of(model), 1.0)))
+        for method in METHODS:
+            check_rates(model(**dict.fromkeys(parameters_of(model), 1.0)), type(make_solver(method)))
 
 
 @pytest.mark.parametrize("mode", ["forward", "reverse"])

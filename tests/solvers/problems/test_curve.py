@@ -44,3 +44,20 @@ def test_a_long_curve_is_found_by_halving():
     t = np.linspace(0, times[-1] - 1e-9, 333)
     result = jax.vmap(Curve(times, times**2, "linear"))(jnp.asarray(t))
     np.testing.assert_allclose(result, np.interp(t, times, times**2), rtol=1e-13)
+
+
+@pytest.mark.parametrize("interpolation", ["linear", "previous", "cubic"])
+def test_a_curve_between_its_nodes_is_the_curve(interpolation):
+    """And constant outside; rounding takes it nowhere beyond its neighbouring values, such as below 0."""
+    times, values = np.array([0.0, 0.7, 1.1, 3.0]), np.array([0.0, 0.3, 0.0, 7.0])
+    curve = Curve(times, values, interpolation)
+    for t0, t1 in ((-1.0, 0.0), (0.0, 0.7), (0.7, 1.1), (1.1, 3.0), (3.0, 5.0)):
+        piece = curve.between(jnp.asarray(t0), jnp.asarray(t1))
+        t = jnp.linspace(t0 + 1e-9, t1 - 1e-9, 33)
+        inside = jax.vmap(lambda t, piece=piece: piece(t) if callable(piece) else piece)(t)
+        np.testing.assert_allclose(inside, jax.vmap(curve)(t), atol=1e-14)
+    single = Curve(times.astype("float32"), values.astype("float32"), interpolation)
+    piece = single.between(jnp.float32(0.7), jnp.float32(1.1))
+    if callable(piece):
+        ends = jnp.nextafter(jnp.float32(1.1), jnp.float32(2) * jnp.arange(2, dtype="float32"))
+        assert (np.asarray(jax.vmap(piece)(ends)) >= 0).all()

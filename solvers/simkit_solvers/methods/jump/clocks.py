@@ -1,7 +1,7 @@
 """Reactions with a clock each: the common part of the next reaction methods."""
 
 import abc
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -33,6 +33,8 @@ class AbstractClockMethod(AbstractExactMethod):
     and that one is wound again.
     """
 
+    follows_time: ClassVar[bool] = False
+
     @abc.abstractmethod
     def fresh(
         self, jumps: Jumps, clocks: Clocks, which: Float[Array, ""], index: UInt32[Array, ""]
@@ -58,6 +60,9 @@ class AbstractClockMethod(AbstractExactMethod):
         )
         wound = tuple(n + rings[j].astype(n.dtype) for j, n in enumerate(state.wound))
         return proposal(jumps, drawn, Clocks(left, wound))
+
+    def rejected(self, state: PyTree) -> jax.Array:
+        return jnp.int32(0)
 
     def interrupted(self, jumps: Jumps, y: PyTree, state: PyTree, after: jax.Array) -> PyTree:
         return state._replace(left=self._run_on(jumps, y, state, after))

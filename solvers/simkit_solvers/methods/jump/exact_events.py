@@ -31,12 +31,9 @@ class NextEvent(NamedTuple):
 
 
 class AbstractExactMethod(AbstractJumpMethod):
-    """A method that proposes single events, none of which is rejected or sampled inside."""
+    """A method that proposes single events, none of which is sampled inside."""
 
     exact: ClassVar[bool] = True
-
-    def rejected(self, state: PyTree) -> jax.Array:
-        return jnp.int32(0)
 
     def start_sampling(self, jumps: Jumps, y: PyTree) -> PyTree:
         return ()

@@ -8,13 +8,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree, UInt32
 
+from simkit_solvers.numerics.bounds import UnboundedError, bounds
+from simkit_solvers.numerics.intervals import Interval, widened
 from simkit_solvers.numerics.traced import reads
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
-from simkit_solvers.problems.schedule import ScheduledNetwork, as_solved, within
+from simkit_solvers.problems.schedule import as_solved, between, model_of
 from simkit_solvers.random.generator import Stream, Words, stream_key
 
-RUNNING, WAITING, BAD_PROPENSITY, BAD_COUNT, TOO_MANY_STEPS, BAD_EVENT, NO_RATIO, MOVED_EVENT = range(8)
+RUNNING, WAITING, BAD_PROPENSITY, BAD_COUNT, TOO_MANY_STEPS, BAD_EVENT = range(6)
+NO_RATIO, MOVED_EVENT, NO_BOUND = range(6, 9)
 LARGEST_COUNT = 2_000_000_000  # the bits of integers above 2 139 095 039 are those of NaN, which may change
 REASONS = {
     BAD_PROPENSITY: "a propensity is negative or not finite",
@@ -26,6 +29,7 @@ REASONS = {
     "here and have no likelihood ratio; use weak derivatives or finite differences",
     MOVED_EVENT: "the parameter moves the time of an event, or the counts that it sets, which a likelihood "
     "ratio does not see; use finite differences",
+    NO_BOUND: "a propensity that changes with time has no finite bound, however short the time",
 }
 
 
@@ -51,7 +55,7 @@ class Proposal(NamedTuple):
 
     `fired` counts the events of each reaction in it, `inside` those of them that may lie anywhere in a leap.
     It is `sound` if no count leaves 0 … `LARGEST_COUNT`. `state` is the method's own after it, `status` one
-    of the reasons why a path cannot go on, or `RUNNING`.
+    of the reasons why a path cannot go on, or `RUNNING`. If it is not `counted`, only time passes.
     """
 
     tau: jax.Array
@@ -62,6 +66,7 @@ class Proposal(NamedTuple):
     sound: jax.Array
     state: Any
     status: jax.Array
+    counted: jax.Array | bool = True
 
 
 class Leap(NamedTuple):
@@ -91,7 +96,8 @@ class Jumps(NamedTuple):
     """What a method reads in addition to the counts: the network, the noise, and the length of the run.
 
     `directions` are tangents of the network in which the loop accumulates scores. `observer` is one that has
-    to see the path between saved times, with `seen`, the network with its schedule.
+    to see the path between saved times, with `seen`, the network with its schedule. Where rates are `varying`
+    between events they are those at the time `now`, and have no node before `end`, both since `t0`.
     """
 
     network: AbstractReactionNetwork
@@ -101,15 +107,31 @@ class Jumps(NamedTuple):
     directions: tuple = ()
     observer: AbstractObserver | None = None
     seen: Any = None
+    varying: bool = False
+    now: Any = 0.0
+    end: Any = None
+
+    def at(self, time: jax.Array) -> "Jumps":
+        """With the rates at a time since `t0`."""
+        return self._replace(now=time)
 
     def propensities(self, y: PyTree) -> tuple:
         """The propensities of counts, in the precision of the run."""
         real = jax.tree.map(lambda x: x.astype(self.span.dtype), y)
-        return self.network.propensities(self.t0, real)
+        return self.network.propensities(self.t0 + self.now if self.varying else self.t0, real)
+
+    def largest_propensities(self, y: PyTree, until: jax.Array) -> tuple:
+        """What no propensity of the counts exceeds from now to a time since `t0`; NaN if it is not known."""
+        real = jax.tree.map(lambda x: x.astype(self.span.dtype), y)
+        time = widened(Interval(self.t0 + self.now, self.t0 + until))
+        return tuple(a.high for a in bounds(lambda t: self.network.propensities(t, real), time))
 
 
 class AbstractJumpMethod(eqx.Module):
-    """How the next event of a network is drawn. `exact` methods sample the jump process itself.
+    """How the next event of a network is drawn.
+
+    `exact` methods sample the jump process itself. Where one `follows_time`, rates may change continuously
+    between events.
 
     >>> from simkit_solvers import AbstractJumpMethod, DirectMethod, TauLeaping
     >>> issubclass(DirectMethod, AbstractJumpMethod), DirectMethod().exact, TauLeaping().exact
@@ -117,6 +139,7 @@ class AbstractJumpMethod(eqx.Module):
     """
 
     exact: eqx.AbstractClassVar[bool]
+    follows_time: eqx.AbstractClassVar[bool]
 
     @abc.abstractmethod
     def init(self, jumps: Jumps, y: PyTree) -> Any:
@@ -157,23 +180,44 @@ class AbstractJumpMethod(eqx.Module):
         """The counts at a saved `time` before a proposal is complete, and what is carried to the next one."""
 
 
-def check_rates(network: AbstractReactionNetwork) -> None:
-    """Raise `ValueError` when rates depend on time, which jump methods take as constant between events."""
-    piece: Any = as_solved(within(network, 0.0, 1.0))
-    if isinstance(piece, ScheduledNetwork):
+def varies(network: AbstractReactionNetwork) -> bool:
+    """Whether propensities change with time between the nodes of a network's schedule."""
+    piece, y = _piece(network)
+    return reads(lambda t: piece.propensities(t, y), jnp.zeros(()))
+
+
+def check_rates(network: AbstractReactionNetwork, method: type) -> None:
+    """Raise `ValueError` when rates change between events in a way that a jump method cannot follow."""
+    if not varies(network):
+        return
+    name = type(model_of(network)).__name__
+    others = "a solver for stochastic equations, such as EulerMaruyama"
+    if not method.follows_time:
         raise ValueError(
-            f"{type(piece.original).__name__}: a rate changes continuously, and the jump methods take it "
-            "as constant between events; use interpolation: previous, or a solver for stochastic equations, "
-            "such as EulerMaruyama"
+            f"{name}: a rate changes continuously with time, and {method.__name__} takes rates as constant "
+            "between events; use DirectMethod, which is exact, make what depends on t a curve with "
+            f"interpolation: previous, which changes at its times only, or use {others}"
         )
-    network = piece
-    y = network.State(*(jnp.ones(()) for _ in network.State._fields))
-    if reads(lambda t: network.rates(t, y), jnp.zeros(())):
+    piece, y = _piece(network)
+
+    def bounded(t):
+        return bounds(lambda t: piece.propensities(t, y), Interval(t, t))
+
+    try:
+        with jax.numpy_dtype_promotion("standard"):
+            jax.eval_shape(bounded, jnp.zeros(()))
+    except UnboundedError as error:
         raise ValueError(
-            f"{type(network).__name__}: a rate depends on t, and the jump methods take rates as constant "
-            "between events; make what depends on t a curve with interpolation: previous, which changes at "
-            "its times only, or use a solver for stochastic equations, such as EulerMaruyama"
-        )
+            f"{name}: a rate depends on t by the operation {error}, for which {method.__name__} has no bound "
+            f"over a time; write it with other functions or as a curve, or use {others}"
+        ) from error
+
+
+def _piece(network: AbstractReactionNetwork) -> tuple[Any, Any]:
+    """A network over a time without nodes, and a state of it."""
+    with jax.numpy_dtype_promotion("standard"):  # of whatever precision its own numbers are
+        piece: Any = as_solved(between(network, 0.0, 1.0))
+    return piece, piece.State(*(jnp.ones(()) for _ in piece.State._fields))
 
 
 def sound(y: PyTree) -> jax.Array:

@@ -87,6 +87,7 @@ class TauLeaping(AbstractJumpMethod):
     """
 
     exact: ClassVar[bool] = False
+    follows_time: ClassVar[bool] = False
 
     epsilon: float = eqx.field(static=True, default=0.03)
     critical: int = eqx.field(static=True, default=10)
