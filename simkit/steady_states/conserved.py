@@ -85,7 +85,7 @@ def sampled_totals(rates: Rates) -> np.ndarray:
 
 
 def _directions(rates: Rates, generator: np.random.Generator, count: int) -> np.ndarray:
-    """Rates of change, none of them huge, at random states, half of them of positive variables, a column each."""
+    """Rates of change, none of them huge, at random states near and far, a column each."""
     start = rates.start
     scale = np.where(start != 0, abs(start), abs(start).max() or 1.0)
     columns = []
