@@ -25,7 +25,7 @@ from simkit_solvers.loops.compensated import AbstractCompensatedStep, compensate
 from simkit_solvers.loops.first_hold import rows_along
 from simkit_solvers.loops.step import stepper_for
 from simkit_solvers.loops.stepper import AbstractStepper
-from simkit_solvers.loops.tree_intervals import Interval
+from simkit_solvers.loops.tree_intervals import TreeInterval
 from simkit_solvers.methods.solver_check import check_adaptive_sde
 from simkit_solvers.methods.switched import Solver
 from simkit_solvers.numerics.scopes import STEPS
@@ -46,7 +46,7 @@ class _State(NamedTuple):
 
     y: Any
     lost: Any
-    interval: Interval
+    interval: TreeInterval
     accepted: jax.Array
     rejected: jax.Array
     failed: jax.Array
@@ -70,7 +70,7 @@ class _Run(NamedTuple):
         normals = self.tree.root(components, areas, interval)
         return jax.tree.map(lambda z: z.astype(self.start.dtype), normals)
 
-    def first_half(self, interval: Interval) -> tuple[jax.Array, jax.Array]:
+    def first_half(self, interval: TreeInterval) -> tuple[jax.Array, jax.Array]:
         """The time at which the first half of an interval begins, and the length of the half."""
         dtype = self.start.dtype
         count = (jnp.uint32(1) << interval.level).astype(dtype)
@@ -174,7 +174,7 @@ def _loop(run: _Run, y0: PyTree, levels: int, differentiated: bool):
         trials = state.accepted + state.rejected
         return (state.interval.coarse < intervals) & ~state.failed & (trials < grid.max_steps)
 
-    interval = Interval.first(run.root(jnp.uint32(0)), levels)
+    interval = TreeInterval.first(run.root(jnp.uint32(0)), levels)
     rows = [jnp.zeros((grid.rows, *y.shape), dtype).at[0].set(y) for y in jax.tree.leaves(y0)]
     end = eqxi.while_loop(
         unfinished,
@@ -229,8 +229,8 @@ def _after_trial(run: _Run, levels: int, safe_start, state: _State) -> _State:
 
 
 def _next(
-    run: _Run, interval: Interval, halves: tuple[Draw, Draw], error, levels: int
-) -> tuple[Interval, jax.Array]:
+    run: _Run, interval: TreeInterval, halves: tuple[Draw, Draw], error, levels: int
+) -> tuple[TreeInterval, jax.Array]:
     """The interval to try after a trial with an error, and whether that follows a whole coarse one."""
     accept, dtype = error <= 1, run.start.dtype
     after, done = interval.after()

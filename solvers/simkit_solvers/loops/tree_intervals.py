@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from simkit_solvers.random.draws import Draw
 
 
-class Interval(NamedTuple):
+class TreeInterval(NamedTuple):
     """Number `index` of the $2^{level}$ equal parts of coarse interval number `coarse`, with its normals.
 
     `pending` are the normals of the right halves that wait, one at most at each level.
@@ -21,12 +21,14 @@ class Interval(NamedTuple):
     pending: Draw
 
     @staticmethod
-    def first(whole: Draw, levels: int) -> "Interval":
+    def first(whole: Draw, levels: int) -> "TreeInterval":
         """The first coarse interval, on a tree of `levels` levels."""
         zero = jnp.uint32(0)
-        return Interval(zero, zero, zero, whole, jax.tree.map(lambda z: jnp.zeros(levels, z.dtype), whole))
+        return TreeInterval(
+            zero, zero, zero, whole, jax.tree.map(lambda z: jnp.zeros(levels, z.dtype), whole)
+        )
 
-    def after(self) -> tuple["Interval", jax.Array]:
+    def after(self) -> tuple["TreeInterval", jax.Array]:
         """The interval after an accepted one, and whether it is the next coarse one, whose normals it lacks.
 
         To the right of number i on level l begins number $(i + 1)/2^k$ on level $l - k$, for the largest k
@@ -39,9 +41,9 @@ class Interval(NamedTuple):
         whole = jax.tree.map(lambda slots: _slot(slots, level), self.pending)
         coarse = self.coarse + done.astype(jnp.uint32)
         index = jnp.where(done, jnp.uint32(0), index)
-        return Interval(coarse, level, index, whole, self.pending), done
+        return TreeInterval(coarse, level, index, whole, self.pending), done
 
-    def left_half(self, left: Draw, right: Draw) -> "Interval":
+    def left_half(self, left: Draw, right: Draw) -> "TreeInterval":
         """The interval's left half, given the normals of both; the right one waits."""
         level = self.level + jnp.uint32(1)
 
@@ -49,7 +51,7 @@ class Interval(NamedTuple):
             return jnp.where(_at(slots, level), z, slots)
 
         pending = jax.tree.map(keep, self.pending, right)
-        return Interval(self.coarse, level, self.index * jnp.uint32(2), left, pending)
+        return TreeInterval(self.coarse, level, self.index * jnp.uint32(2), left, pending)
 
 
 def _at(slots, level):
