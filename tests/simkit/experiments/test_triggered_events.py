@@ -110,6 +110,12 @@ def test_counts_are_harvested_whenever_they_reach_a_number(solver):
     assert float(result["low_min"]) == 0
 
 
+def test_observers_see_the_counts_after_an_event_when_it_happens():
+    times = {"full": "hitting_time(X >= 20)", "empty": "hitting_time(X < 5)"}
+    result = simkit.run(HARVEST | {"initial": {"X": 10}, "observe": times})
+    assert float(result["empty_mean"]) == float(result["full_mean"])
+
+
 def test_counts_do_not_depend_on_chunks():
     ways = [{"chunk": 256}, {"chunk": 4096, "devices": 2}]
     means = [simkit.run(HARVEST | {"ensemble": HARVEST["ensemble"] | way})["X_mean"].values for way in ways]
@@ -152,6 +158,19 @@ def test_a_condition_has_to_become_true():
     rows = simkit.run(run)["n_path"].values[0]
     assert rows[-1] == 1
     assert rows[73] == 0
+
+
+@pytest.mark.more
+@pytest.mark.parametrize(("start", "count"), [(0.0, 1), (1.5, 0)])
+def test_a_condition_that_goes_on_holding_triggers_once_along_adaptive_steps(start, count):
+    counted = {
+        "model": {"ode": {"x": 1.0, "n": 0.0}},
+        "initial": {"x": start, "n": 0.0},
+        "time": {"t1": 4.0, "rtol": 1e-6, "atol": 1e-6},
+        "save": {"points": 3},
+        "events": {"count": {"when": "x > 1", "set": {"n": "n + 1"}}},
+    }
+    assert float(simkit.run(counted)["n_mean"][-1]) == count
 
 
 @pytest.mark.more
