@@ -138,7 +138,7 @@ class _Pieces(AbstractTimeFunction):
         times, values, i = self._piece(middle)
         begin = jnp.where(middle < times[0], values[0], jnp.where(middle < times[-1], values[i], values[-1]))
         inside = (middle >= times[0]) & (middle < times[-1])
-        return _Piece(self, i, begin, jnp.where(inside, values[i + 1], begin))
+        return _MonotonePiece(self, i, begin, jnp.where(inside, values[i + 1], begin))
 
     def prepared(self) -> AbstractTimeFunction:
         return self
@@ -172,7 +172,7 @@ class _Pieces(AbstractTimeFunction):
         return times, values, jnp.clip(i, 0, pieces - 1)
 
 
-class _Piece(AbstractTimeFunction):
+class _MonotonePiece(AbstractTimeFunction):
     """Piece `i` alone, which is monotone: rounding does not take it beyond its values at the ends."""
 
     pieces: _Pieces
