@@ -14,7 +14,7 @@ from jax.extend.core import Jaxpr, JaxprEqn, Literal
 from jaxtyping import PyTree
 
 from simkit_solvers.numerics.intervals import (
-    Interval,
+    Enclosure,
     absolute,
     add,
     at_most,
@@ -55,7 +55,7 @@ CALLS = {  # operations that are functions of their own, and the parameter that 
     "checkpoint": "jaxpr",
     "remat2": "jaxpr",
 }
-RULES: dict[str, Callable[..., Interval]] = {
+RULES: dict[str, Callable[..., Enclosure]] = {
     "abs": absolute,
     "neg": negative,
     "add": add,
@@ -102,8 +102,8 @@ RULES: dict[str, Callable[..., Interval]] = {
     "ge": lambda x, y: at_most(y, x),
     "eq": equal,
     "ne": lambda x, y: negation(equal(x, y)),
-    "and": lambda x, y: Interval(x.low & y.low, x.high & y.high),
-    "or": lambda x, y: Interval(x.low | y.low, x.high | y.high),
+    "and": lambda x, y: Enclosure(x.low & y.low, x.high & y.high),
+    "or": lambda x, y: Enclosure(x.low | y.low, x.high | y.high),
     "not": negation,
     "select_n": select,
 }
@@ -123,8 +123,8 @@ class UnboundedError(ValueError):
     """A function has an operation that interval arithmetic does not know; the message is its name."""
 
 
-def bounds(function: Callable[[jax.Array], PyTree], argument: Interval) -> Any:
-    """What `function` gives while its argument is anywhere in an interval: a tree of an `Interval` each.
+def bounds(function: Callable[[jax.Array], PyTree], argument: Enclosure) -> Any:
+    """What `function` gives while its argument is anywhere in an interval: a tree of an `Enclosure` each.
 
     An interval contains every finite value, as it is computed; ends are NaN where nothing is known.
     As the argument's interval shrinks to a number they approach the value, unless the function jumps there.
@@ -139,12 +139,12 @@ def _dtype(atom: Any) -> Any:
     return atom.aval.dtype
 
 
-def _interval(x: Any) -> Interval:
-    return x if isinstance(x, Interval) else point(jnp.asarray(x))
+def _interval(x: Any) -> Enclosure:
+    return x if isinstance(x, Enclosure) else point(jnp.asarray(x))
 
 
 def _values(jaxpr: Jaxpr, consts: Sequence, given: Sequence) -> list:
-    """The outputs for given inputs: an `Interval` where they depend on one, else an array."""
+    """The outputs for given inputs: an `Enclosure` where they depend on one, else an array."""
     env: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *given), strict=True))
 
     def read(atom):
@@ -157,7 +157,7 @@ def _values(jaxpr: Jaxpr, consts: Sequence, given: Sequence) -> list:
 
 def _outputs(eqn: JaxprEqn, given: list) -> Sequence:
     name, parameters = eqn.primitive.name, eqn.params
-    if not any(isinstance(x, Interval) for x in given):
+    if not any(isinstance(x, Enclosure) for x in given):
         return _bound(eqn, given)
     if name in CALLS:
         inner = parameters[CALLS[name]]
@@ -167,7 +167,7 @@ def _outputs(eqn: JaxprEqn, given: list) -> Sequence:
         index, *rest = given
         cases = [map(_interval, _values(each.jaxpr, each.consts, rest)) for each in parameters["branches"]]
         return [select(_interval(index), *each) for each in zip(*cases, strict=True)]
-    if name in FIRST_MOVES and not any(isinstance(x, Interval) for x in given[1:]):
+    if name in FIRST_MOVES and not any(isinstance(x, Enclosure) for x in given[1:]):
         return _by_ends(eqn, [[end, *given[1:]] for end in given[0]])
     if name == "convert_element_type":
         return _converted(eqn, given)
@@ -190,12 +190,12 @@ def _bound(eqn: JaxprEqn, given: list) -> Sequence:
     return results if eqn.primitive.multiple_results else [results]
 
 
-def _by_ends(eqn: JaxprEqn, ends: list[list]) -> list[Interval]:
+def _by_ends(eqn: JaxprEqn, ends: list[list]) -> list[Enclosure]:
     """The operation at both ends."""
-    return [Interval(low, high) for low, high in zip(*(_bound(eqn, each) for each in ends), strict=True)]
+    return [Enclosure(low, high) for low, high in zip(*(_bound(eqn, each) for each in ends), strict=True)]
 
 
-def _converted(eqn: JaxprEqn, given: list) -> list[Interval]:
+def _converted(eqn: JaxprEqn, given: list) -> list[Enclosure]:
     """Numbers of another type: from real ones to whole ones, NaN would be lost."""
     before, after = given[0].low.dtype, eqn.params["new_dtype"]
     if jnp.issubdtype(before, jnp.floating) and not jnp.issubdtype(after, jnp.floating):
@@ -203,10 +203,10 @@ def _converted(eqn: JaxprEqn, given: list) -> list[Interval]:
     return [widened(each) for each in _by_ends(eqn, [[end] for end in given[0]])]
 
 
-def _widened_sum(eqn: JaxprEqn, terms: Interval, total: Interval) -> Interval:
+def _widened_sum(eqn: JaxprEqn, terms: Enclosure, total: Enclosure) -> Enclosure:
     """A sum with what rounding loses, however its terms are added."""
     if not jnp.issubdtype(total.low.dtype, jnp.floating):
         return total
     [size] = _bound(eqn, [absolute(terms).high])
     loss = size * (terms.low.size * float(jnp.finfo(size.dtype).eps))
-    return widened(Interval(total.low - loss, total.high + loss))
+    return widened(Enclosure(total.low - loss, total.high + loss))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from jax import lax
 from simkit_solvers.numerics.intervals import (
-    Interval,
+    Enclosure,
     absolute,
     add,
     at_most,
@@ -62,7 +62,7 @@ def intervals(seed, dtype):
     low, high = low.astype(dtype), (low + width * rng.choice([0, 1, 1, 1], INTERVALS)).astype(dtype)
     x = low[:, None] + (high - low)[:, None] * np.linspace(0, 1, SAMPLES, dtype=dtype)
     x = np.clip(x, low[:, None], high[:, None])
-    return Interval(jnp.asarray(low), jnp.asarray(high)), jnp.asarray(x)
+    return Enclosure(jnp.asarray(low), jnp.asarray(high)), jnp.asarray(x)
 
 
 def assert_inside(values, bound):
@@ -97,9 +97,9 @@ def test_a_rule_of_two_numbers(name, dtype):
     rng = np.random.default_rng(4)
     ys = jnp.asarray(rng.permuted(np.asarray(ys), axis=1))
     of = absolute(x) if name == "power" else x
-    of = Interval(of.low + 0.5, of.high + 0.5) if name == "power" else of
+    of = Enclosure(of.low + 0.5, of.high + 0.5) if name == "power" else of
     assert_inside(function(xs, ys), rule(of, y))
-    alone = Interval(y.low, y.low)
+    alone = Enclosure(y.low, y.low)
     assert_inside(function(xs, ys[:, :1] * 0 + y.low[:, None]), rule(of, alone))
 
 
@@ -107,7 +107,7 @@ def test_a_power_of_a_negative_number_is_no_larger_than_that_of_its_size():
     x, samples = intervals(5, "float64")
     for exponent in (2.0, 3.0, 1.5):
         y = jnp.full(INTERVALS, exponent)
-        assert_inside(samples**exponent, power(x, Interval(y, y)))
+        assert_inside(samples**exponent, power(x, Enclosure(y, y)))
 
 
 def test_waves_reach_their_extremes_where_they_are():
@@ -116,7 +116,7 @@ def test_waves_reach_their_extremes_where_they_are():
         for rule, top in ((cosine, 0.0), (sine, 0.25)):
             peak = 2 * np.pi * (turns + top)
             before, across = (
-                rule(Interval(jnp.asarray(peak - 0.5), jnp.asarray(peak + end))) for end in (-0.1, 0.1)
+                rule(Enclosure(jnp.asarray(peak - 0.5), jnp.asarray(peak + end))) for end in (-0.1, 0.1)
             )
             assert float(across.high) == 1
             assert float(before.high) == pytest.approx(np.cos(0.1), abs=1e-12)
@@ -124,8 +124,8 @@ def test_waves_reach_their_extremes_where_they_are():
 
 
 def test_comparisons_are_certain_or_not():
-    x = Interval(jnp.asarray([0.0, 0.0, 0.0, jnp.nan]), jnp.asarray([1.0, 1.0, 1.0, jnp.nan]))
-    y = Interval(jnp.asarray([2.0, 1.0, 0.5, 0.0]), jnp.asarray([3.0, 1.0, 0.6, 0.0]))
+    x = Enclosure(jnp.asarray([0.0, 0.0, 0.0, jnp.nan]), jnp.asarray([1.0, 1.0, 1.0, jnp.nan]))
+    y = Enclosure(jnp.asarray([2.0, 1.0, 0.5, 0.0]), jnp.asarray([3.0, 1.0, 0.6, 0.0]))
     assert less(x, y).low.tolist() == [True, False, False, False]
     assert less(x, y).high.tolist() == [True, True, True, True]
     assert at_most(x, y).low.tolist() == [True, True, False, False]
@@ -136,10 +136,10 @@ def test_comparisons_are_certain_or_not():
 
 
 def test_a_choice_that_is_not_certain_has_both_cases():
-    may = Interval(jnp.asarray([False, False, True]), jnp.asarray([False, True, True]))
-    no, yes = (Interval(jnp.full(3, x), jnp.full(3, x + 1)) for x in (0.0, 5.0))
+    may = Enclosure(jnp.asarray([False, False, True]), jnp.asarray([False, True, True]))
+    no, yes = (Enclosure(jnp.full(3, x), jnp.full(3, x + 1)) for x in (0.0, 5.0))
     chosen = select(may, no, yes)
     assert chosen.low.tolist() == [0, 0, 5]
     assert chosen.high.tolist() == [1, 6, 6]
-    moved = clamp(Interval(no.low, no.low), yes, Interval(no.high, no.high))
+    moved = clamp(Enclosure(no.low, no.low), yes, Enclosure(no.high, no.high))
     assert moved.low.tolist() == moved.high.tolist() == [1, 1, 1]

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree, UInt32
 
 from simkit_solvers.numerics.bounds import UnboundedError, bounds
-from simkit_solvers.numerics.intervals import Interval, widened
+from simkit_solvers.numerics.intervals import Enclosure, widened
 from simkit_solvers.numerics.traced import reads
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
@@ -123,7 +123,7 @@ class Jumps(NamedTuple):
     def largest_propensities(self, y: PyTree, until: jax.Array) -> tuple:
         """What no propensity of the counts exceeds from now to a time since `t0`; NaN if it is not known."""
         real = jax.tree.map(lambda x: x.astype(self.span.dtype), y)
-        time = widened(Interval(self.t0 + self.now, self.t0 + until))
+        time = widened(Enclosure(self.t0 + self.now, self.t0 + until))
         return tuple(a.high for a in bounds(lambda t: self.network.propensities(t, real), time))
 
 
@@ -201,7 +201,7 @@ def check_rates(network: AbstractReactionNetwork, method: type) -> None:
     piece, y = _piece(network)
 
     def bounded(t):
-        return bounds(lambda t: piece.propensities(t, y), Interval(t, t))
+        return bounds(lambda t: piece.propensities(t, y), Enclosure(t, t))
 
     try:
         with jax.numpy_dtype_promotion("standard"):
