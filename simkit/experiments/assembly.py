@@ -2,7 +2,6 @@
 
 import dataclasses
 
-from simkit_solvers.methods.registry import info_of
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 
 from simkit.config.diagnostics import Diagnostics, SettingError
@@ -184,9 +183,8 @@ class _Assembly:
                 make_grid = plan_fixed(self.steps, experiment.save)
         if make_grid is not None and self.ends is not None:
             grid = make_grid(*self.ends, constants.values)
-            leaps = self.solver is not None and info_of(self.solver).leaps
             with diagnostics.collecting():
-                refuse_events(self.events, constants, grid, self.stochastic, leaps, self.seen().moving)
+                refuse_events(self.events, constants, grid, self.stochastic, self.solver, self.seen().moving)
             for name, curve in self.curves.items():
                 with diagnostics.collecting():
                     refuse_jumps_inside(name, curve, grid)

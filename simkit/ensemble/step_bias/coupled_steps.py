@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from simkit_solvers.methods.registry import samples_exactly, weak_order
+from simkit_solvers.problems.schedule import schedule_of
 
 from simkit.ensemble.chunk_program import ChunkProgram, quantity_rows
 from simkit.ensemble.chunks import lanes_for, leaf_by_leaf
@@ -32,6 +33,7 @@ BIAS_PATHS = 4096
 MOST_BIAS_PATHS = 2**19  # 4 MB of final values for each quantity
 PART_OF_WORK = 0.1
 QUADRATURE_ORDER = 2.0
+OF_DELAYS = 0.5  # order of what is late by a part of a step
 MOST_LOST = 0.01  # of the paths: more that fail on another grid, and the others are no sample of all
 
 
@@ -113,10 +115,14 @@ def orders(simulation: Simulation) -> dict[str, float]:
 
     Where nothing but the rule of the integral can be wrong, the order is that of the rule. Bridges between
     exact states keep the volatility of their start, which leaves them order 1. Extremes of steps have none.
+    An event that a condition triggers is late by the part of a step in which noise moves on: order 1/2.
     """
     stepping = simulation.stepping
     exact = samples_exactly(simulation.solver, simulation.problem)
     order = 1.0 if exact else stepping.order or weak_order(simulation.solver, simulation.problem)
+    schedule = schedule_of(simulation.problem)
+    if schedule is not None and schedule.triggered and simulation.problem.stochastic:
+        order = min(order, OF_DELAYS)
     state = {*simulation.problem.State._fields}
     by_name = dict.fromkeys(approximate_means(simulation), order)
     for observable in () if stepping.whole else simulation.observed:

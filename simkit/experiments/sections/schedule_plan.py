@@ -9,6 +9,7 @@ import numpy as np
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.grids.jump_grid import JumpGrid
+from simkit_solvers.methods.registry import info_of
 from simkit_solvers.problems.calendar import Event
 from simkit_solvers.problems.curve import AbstractTimeFunction
 from simkit_solvers.problems.problem import AbstractODE, parameters_of
@@ -203,13 +204,12 @@ def refuse_events(
     constants: Constants,
     grid: AnyGrid,
     stochastic: bool,
-    leaps: bool,
+    solver: Any,
     moving: Collection[str],
 ) -> None:
     """Raise `SettingError` for events that a run cannot have, and for times inside a step.
 
-    `leaps` is whether the solver takes many events of a network at a time; `moving` are the names of what
-    changes between two events of a network.
+    `moving` are the names of what changes between two events of a network.
     """
     if not events:
         return
@@ -223,7 +223,7 @@ def refuse_events(
         )
     for event in events:
         if event.triggered and event.when is not None:
-            _refuse_triggered(event.when, ("events", event.name, "when"), grid, stochastic, leaps, moving)
+            _refuse_triggered(event.when, ("events", event.name, "when"), grid, stochastic, solver, moving)
     timed = [time for event in events for time in event.times]
     numbers = [float(time(constants.values)) for _, time in timed]
     wrong = inside_a_step(numbers, _ends(grid), grid.steps, "other times") if timed else None
@@ -232,12 +232,19 @@ def refuse_events(
 
 
 def _refuse_triggered(
-    when: Expression, path: KeyPath, grid: AnyGrid, stochastic: bool, leaps: bool, moving: Collection[str]
+    when: Expression, path: KeyPath, grid: AnyGrid, stochastic: bool, solver: Any, moving: Collection[str]
 ) -> None:
     """Raise `SettingError` where a run does not see when a condition becomes true."""
     dates = "or give the event times at which to check it, such as every: {:g}"
     t0, t1 = _ends(grid)
-    if leaps:
+    info = None if solver is None else info_of(solver)
+    if info is not None and info.exact and isinstance(grid, Grid):
+        raise SettingError(
+            path,
+            f"{info.name} has states at the ends of steps only, and nothing would tell how late an event is; "
+            "use another solver, " + dates.format(float(grid.dt)),
+        )
+    if info is not None and info.leaps:
         raise SettingError(
             path,
             "a condition is checked after each event, and the solver takes many at a time; use DirectMethod, "

@@ -119,6 +119,14 @@ SUMS = ("reduce_sum", "cumsum")
 FIRST_MOVES = ("gather", "dynamic_slice")  # of their first argument, at known places
 
 
+# Operations that are NaN outside their domains, or of zero and infinity.
+PARTIAL = {"log", "log1p", "sqrt", "rsqrt", "asin", "acos", "acosh", "atanh", "pow", "div", "rem"}
+
+
+class MaybeUndefined(Enclosure):
+    """An interval of numbers that may be NaN somewhere, where a comparison with them does not hold."""
+
+
 class UnboundedError(ValueError):
     """A function has an operation that interval arithmetic does not know; the message is its name."""
 
@@ -126,7 +134,8 @@ class UnboundedError(ValueError):
 def bounds(function: Callable[[jax.Array], PyTree], argument: Enclosure) -> Any:
     """What `function` gives while its argument is anywhere in an interval: a tree of an `Enclosure` each.
 
-    An interval contains every finite value, as it is computed; ends are NaN where nothing is known.
+    An interval contains every finite value, as it is computed; ends are NaN where nothing is known. Where a
+    number may be NaN, both ways of a comparison with it count.
     As the argument's interval shrinks to a number they approach the value, unless the function jumps there.
     Raises `UnboundedError` for a function with an operation that is not known.
     """
@@ -151,8 +160,25 @@ def _values(jaxpr: Jaxpr, consts: Sequence, given: Sequence) -> list:
         return jnp.asarray(atom.val, _dtype(atom)) if isinstance(atom, Literal) else env[atom]
 
     for eqn in jaxpr.eqns:
-        env.update(zip(eqn.outvars, _outputs(eqn, [read(atom) for atom in eqn.invars]), strict=True))
+        inputs = [read(atom) for atom in eqn.invars]
+        env.update(
+            zip(eqn.outvars, _undefined_too(eqn.primitive.name, inputs, _outputs(eqn, inputs)), strict=True)
+        )
     return [read(atom) for atom in jaxpr.outvars]
+
+
+def _undefined_too(name: str, given: list, outputs: Sequence) -> Sequence:
+    """The outputs of an operation, marked where they may be NaN; a comparison of such numbers is undecided."""
+    moving = any(isinstance(x, Enclosure) for x in given)
+    if name in CALLS or not moving or not (name in PARTIAL or any(map(_is_marked, (*given, *outputs)))):
+        return outputs
+    if name in COMPARISONS and name != "select_n":
+        return [Enclosure(jnp.zeros_like(each.low), jnp.ones_like(each.high)) for each in outputs]
+    return [MaybeUndefined(*each) if isinstance(each, Enclosure) else each for each in outputs]
+
+
+def _is_marked(x: Any) -> bool:
+    return isinstance(x, MaybeUndefined)
 
 
 def _outputs(eqn: JaxprEqn, given: list) -> Sequence:
@@ -166,7 +192,11 @@ def _outputs(eqn: JaxprEqn, given: list) -> Sequence:
     if name == "cond":
         index, *rest = given
         cases = [map(_interval, _values(each.jaxpr, each.consts, rest)) for each in parameters["branches"]]
-        return [select(_interval(index), *each) for each in zip(*cases, strict=True)]
+        selected = []
+        for each in zip(*cases, strict=True):
+            of_cases = select(_interval(index), *each)
+            selected.append(MaybeUndefined(*of_cases) if any(map(_is_marked, each)) else of_cases)
+        return selected
     if name in FIRST_MOVES and not any(isinstance(x, Enclosure) for x in given[1:]):
         return _by_ends(eqn, [[end, *given[1:]] for end in given[0]])
     if name == "convert_element_type":

@@ -174,21 +174,36 @@ class Schedule(eqx.Module):
         """The state after the events at one time, and whether any has happened.
 
         `due` says of each event whether it has to happen now; `held` whether the conditions of those that are
-        triggered held just before. Events happen in their order, and each sees the state that those before it
-        have left. Where one triggers another before it, that one happens in a further pass.
+        triggered held just before. Those come first whose conditions have become true, then the events at
+        given times, each followed by those that it triggers.
         """
-        triggered, happened = self.triggered, jnp.bool_(False)
-        before = dict(zip(triggered, held, strict=True))
-        if triggered:
+        if self.triggered:
             self, problem, y = _without_derivative((self, problem, y))
-        for _ in range(1 + len(triggered) if len(self.events) > 1 else 1):
-            for i, event in enumerate(self.events):
-                now = due[i]
-                if i in before:
-                    now = now | (event.holds(problem, t, y) & ~before[i])
-                y = event.applied(now, problem, t, y)
-                if i in before:
-                    before[i] = event.holds(problem, t, y)
+        y, happened = self._after_triggered(due, held, problem, t, y)
+        for i, event in enumerate(self.events):
+            if i in self.triggered:
+                continue
+            held = self.conditions(problem, t, y)
+            y = event.applied(due[i], problem, t, y)
+            none = [jnp.bool_(False)] * len(self.events)
+            y, more = self._after_triggered(none, held, problem, t, y)
+            happened = happened | due[i] | more
+        return y, happened
+
+    def _after_triggered(
+        self, due: Sequence, held: Sequence, problem: AbstractODE, t: Scalar, y: PyTree
+    ) -> tuple[PyTree, jax.Array]:
+        """The state after all events whose conditions have become true, and those that they trigger in turn.
+
+        All whose conditions hold at once happen, in their order, whatever those before them have changed.
+        """
+        held, happened = list(held), jnp.bool_(False)
+        for _ in self.triggered:
+            holds = self.conditions(problem, t, y)
+            for place, i in enumerate(self.triggered):
+                now = due[i] | (holds[place] & ~held[place])
+                y = self.events[i].applied(now, problem, t, y)
+                held[place] = jnp.where(now, self.events[i].holds(problem, t, y), holds[place])
                 happened = happened | now
             due = [jnp.bool_(False)] * len(self.events)
         return y, happened

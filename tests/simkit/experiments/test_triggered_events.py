@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import poisson
+from scipy.stats import norm, poisson
 
 import simkit
 from simkit import InputError, NumericalError
@@ -138,6 +138,23 @@ def test_a_stochastic_equation_is_checked_at_the_ends_of_steps():
 
 @pytest.mark.more
 def test_the_step_bias_sees_how_late_an_event_is():
+    """Brownian motion reaches a level with the chance of the reflection principle, and at ends of steps less."""
+    knock = {"knock": {"when": "x > 0.5", "set": {"hit": 1}}}
+    model = {"sde": {"x": {"drift": 0.0, "noise": {"W": 0.4}}, "hit": {"drift": 0.0}}}
+    run = {"model": model, "initial": {"x": 0.0, "hit": 0.0}, "events": knock}
+    run |= {"time": {"t1": 1.0, "steps": 100}, "ensemble": {"paths": 200_000, "seed": 3, "devices": 1}}
+    result = simkit.run(run).isel(time=-1)
+    mean, stderr, bias, bias_stderr = (
+        float(result[f"hit_{part}"]) for part in ("mean", "stderr", "bias", "bias_stderr")
+    )
+    exact = 2 * norm.sf(0.5 / 0.4)
+    error = np.hypot(stderr, bias_stderr)
+    assert mean - exact < -15 * stderr
+    assert abs(mean - bias - exact) < 3 * error < -bias / 2
+
+
+@pytest.mark.more
+def test_the_step_bias_of_an_event_without_noise():
     """Without noise an event is late by up to a step, and the highest value is too high by as much."""
     still = {
         "model": DRIFT["model"] | {"parameters": {"s": 0.0}},
@@ -171,6 +188,46 @@ def test_a_condition_that_goes_on_holding_triggers_once_along_adaptive_steps(sta
         "events": {"count": {"when": "x > 1", "set": {"n": "n + 1"}}},
     }
     assert float(simkit.run(counted)["n_mean"][-1]) == count
+
+
+ENGINES = {
+    "steps": DRIFT | {"model": {"sde": {"x": {"drift": 10.0, "noise": {"W": 0.0}}, "n": {"drift": 0.0}}}},
+    "tolerances": {
+        "model": {"ode": {"x": 10.0, "n": 0.0}},
+        "time": {"t1": 4.0, "rtol": 1e-6, "atol": 1e-6},
+    },
+    "events": {"model": {"reactions": {"x": {"equation": "0 -> x", "rate": 10.0}, "n": "0 -> n"}}},
+}
+ENGINES["events"]["model"]["reactions"]["n"] = {"equation": "0 -> n", "propensity": 0.0}
+ENGINES["events"] |= {"time": {"t1": 4.0}, "ensemble": {"paths": 64, "devices": 1}}
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("engine", ENGINES)
+def test_two_events_with_one_condition_happen_both(engine):
+    events = {
+        "back": {"when": "x >= 7", "set": {"x": 0}},
+        "count": {"when": "x >= 7", "set": {"n": "n + 1"}},
+    }
+    run = ENGINES[engine] | {"initial": {"x": 0, "n": 0}, "save": {"points": 1}, "events": events}
+    run |= {"observe": {"total": "x + 7*n"}}
+    result = simkit.run(run)
+    assert float(result["n_mean"][-1]) >= 4
+    assert abs(float(result["total_mean"]) - 40) < 3  # a Poisson number of mean 40, over 64 paths
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("engine", ENGINES)
+def test_events_at_one_time_are_each_followed_by_those_that_they_trigger(engine):
+    events = {
+        "up": {"at": 2.0, "set": {"x": "x + 1000"}},
+        "down": {"at": 2.0, "set": {"x": "x - 1000"}},
+        "count": {"when": "x > 500", "set": {"n": "n + 1"}},
+    }
+    run = ENGINES[engine] | {"initial": {"x": 0, "n": 0}, "save": {"points": 1}, "events": events}
+    result = simkit.run(run)
+    assert float(result["n_min"][-1]) == float(result["n_max"][-1]) == 1
+    assert float(result["x_max"][-1]) < 200
 
 
 @pytest.mark.more
@@ -231,7 +288,7 @@ def test_a_condition_sees_the_state_right_after_a_triggered_event():
 
 @pytest.mark.more
 def test_a_ball_that_comes_to_rest_ends_the_run():
-    with pytest.raises(NumericalError, match="max_steps"):
+    with pytest.raises(NumericalError, match="ever faster, as bounce may, take a step each"):
         simkit.run(BALL | {"time": BALL["time"] | {"t1": 10.0, "max_steps": 2000}})
 
 
@@ -265,6 +322,13 @@ WRONG = [
 def test_what_is_wrong_with_a_condition_is_said(run, event, message):
     with pytest.raises(InputError, match=message):
         simkit.load(run | {"events": {"bounce": {"set": {"h": 0.0}, **event}}})
+
+
+def test_exact_sampling_between_its_times_triggers_none():
+    prices = {"model": {"type": "GBM", "mu": 0.05, "sigma": 0.2}, "initial": {"S": 100.0}}
+    knock = {"knock": {"when": "S > 120", "set": {"S": 100}}}
+    with pytest.raises(InputError, match=r"nothing would tell how late an event is; .* such as every: 0\.1"):
+        simkit.load(prices | {"solver": "ExactSampling", "time": {"t1": 1.0, "steps": 10}, "events": knock})
 
 
 def test_what_changes_between_events_triggers_none():

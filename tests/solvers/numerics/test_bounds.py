@@ -129,6 +129,29 @@ def test_what_models_are_written_with(name):
         assert bool(jnp.all((bound.low <= values) & (values <= bound.high)))
 
 
+UNDEFINED = {
+    "a logarithm": lambda t: jnp.where(jnp.log(t) < 0, 0.0, 10.0),
+    "not less": lambda t: jnp.where(~(jnp.log(t) < 0), 10.0, 0.0),
+    "a root": lambda t: jnp.where(jnp.sqrt(t) >= -1, 0.0, 10.0),
+    "an angle": lambda t: jnp.where(jnp.arccos(2 * t) >= 0, 0.0, 10.0),
+    "unequal to itself": lambda t: jnp.where(jnp.log(t) != jnp.log(t), 10.0, 0.0),
+    "isnan": lambda t: jnp.where(jnp.isnan(jnp.log(t)), 10.0, 0.0),
+    "a quotient of zeros": lambda t: jnp.where(jnp.maximum(t, 0) / jnp.maximum(t, 0) > 0, 0.0, 10.0),
+    "a power": lambda t: jnp.where(t**0.5 + 1 > 0, 0.0, 10.0),
+    "in a function": lambda t: jax.jit(lambda x: jnp.where(jnp.log(x) < 0, 0.0, 10.0))(t),
+    "of a branch": lambda t: jnp.where(jax.lax.cond(t < 9, jnp.log, jnp.abs, t) < 0, 0.0, 10.0),
+}
+
+
+@pytest.mark.parametrize("name", UNDEFINED)
+def test_a_comparison_with_what_is_not_defined_does_not_hold(name):
+    """Below zero these are NaN, which is not less than anything, nor equal to itself."""
+    function, low, high = UNDEFINED[name], jnp.asarray(-0.9), jnp.asarray(0.4)
+    bound = bounds(function, Enclosure(low, high))
+    for t in jnp.linspace(low, high, 14):
+        assert float(bound.low) <= float(function(t)) <= float(bound.high)
+
+
 def test_what_does_not_depend_on_the_argument_is_not_widened():
     x = jnp.asarray(0.1)
     fixed, both = bounds(lambda t: (jnp.exp(x) * 3, t + x), Enclosure(jnp.asarray(0.0), jnp.asarray(1.0)))
