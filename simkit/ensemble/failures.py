@@ -20,7 +20,7 @@ from simkit.ensemble.stepping import ACCEPTED, REACHED, REJECTED, STATUS
 from simkit.errors import NumericalError
 from simkit.machine.on_each_device import local_devices
 from simkit.observe.observable import waits
-from simkit.observe.time_functions import SetVariables
+from simkit.observe.time_functions import triggered_events
 
 REMEDIES = {
     BAD_PROPENSITY: "Write propensities that are at or above zero for all counts that there may be",
@@ -61,7 +61,8 @@ def failed_paths(simulation: Simulation, ids: np.ndarray) -> NumericalError:
         remedy = UNDEFINED
     if all(failure.observables_only for failure in failures):
         remedy = "The state is finite: write the observable so that it has a value there"
-    if any("max_steps" in failure.reason for failure in failures) and (names := _triggered(simulation)):
+    names = triggered_events(schedule_of(simulation.problem))
+    if names and any("max_steps" in failure.reason for failure in failures):
         remedy = (
             f"Events that come ever faster, as {' and '.join(names)} may, take a step each: let the "
             "condition end that, as in `when: h < 0 and v < -0.01`, or use a larger time.max_steps"
@@ -71,13 +72,6 @@ def failed_paths(simulation: Simulation, ids: np.ndarray) -> NumericalError:
     return NumericalError(
         f"{_texts(failures, more)}. {remedy}{'' if known.keys() - {BAD_PROPENSITY} else DEBUG}"
     )
-
-
-def _triggered(simulation: Simulation) -> list[str]:
-    """The names of the events that a condition triggers."""
-    schedule = schedule_of(simulation.problem)
-    events = [] if schedule is None else [schedule.events[i] for i in schedule.triggered]
-    return [event.change.name for event in events if isinstance(event.change, SetVariables)]
 
 
 def _texts(failures: "list[Failure]", more: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.calendar import AbstractChange, AbstractCondition
+from simkit_solvers.problems.calendar import AbstractChange, AbstractCondition, Schedule
 from simkit_solvers.problems.curve import AbstractTimeFunction
 from simkit_solvers.problems.schedule import parameters_at
 
@@ -66,6 +66,12 @@ class SetVariables(AbstractChange):
     def __call__(self, problem, t, y):
         known = {**self.constants, **parameters_at(problem, t), **y._asdict(), "t": t}
         return y._replace(**{name: jnp.asarray(value(known), t.dtype) for name, value in self.values})
+
+
+def triggered_events(schedule: Schedule | None) -> list[str]:
+    """The names of the events whose conditions decide when they happen."""
+    events = [] if schedule is None else [schedule.events[i] for i in schedule.triggered]
+    return [event.change.name for event in events if isinstance(event.change, SetVariables)]
 
 
 class Condition(AbstractCondition):

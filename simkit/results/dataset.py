@@ -14,7 +14,7 @@ from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.reducers import STATISTICS
 from simkit.ensemble.simulation import EnsembleResult, Simulation
 from simkit.observe.exercise import ExerciseFit
-from simkit.observe.time_functions import SetVariables
+from simkit.observe.time_functions import SetVariables, triggered_events
 from simkit.results.dataset_errors import against_exact, censored, limits, resolution_of_mean, step_bias
 from simkit.results.derived import derived_variables
 from simkit.results.quantity import RunQuantity, quantities
@@ -204,6 +204,7 @@ def _attributes(
     optional = {
         "view": simulation.stepping.view,
         "derived": " ".join(each.name for each in simulation.derived),
+        "triggered_events": " ".join(triggered_events(schedule_of(problem))),
         **_picture_attributes(simulation),
         "bias_left_out": _counts(result.bias_left_out),
         "noticeable_bias": _counts({n: r.steps for n, r in judged.items() if r.kind == "noticeable"}),

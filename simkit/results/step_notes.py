@@ -155,6 +155,11 @@ def _why_unknown(dataset: "xr.Dataset", failed: bool) -> str:
             "the largest or smallest value is one at a step, and those between steps are not seen; compare "
             "with more steps"
         )
+    if "triggered_events" in dataset.attrs and not failed:
+        return (
+            "events that conditions trigger come at other times on other steps, between the dates that are "
+            "monitored; compare with more steps"
+        )
     if "dt" in dataset.attrs:
         return (
             "jumps are not split between halves of a step, and no longer steps meet all dates; use an even "

@@ -73,6 +73,18 @@ def extremes_of_steps(simulation: Simulation) -> tuple[str, ...]:
     return tuple(each.name for each in simulation.observed if ordinary and each.has_extremes_of_steps)
 
 
+def without_step_bias(simulation: Simulation) -> tuple[str, ...]:
+    """The quantities of which other grids say nothing: extremes of steps, and what monitors dates meanwhile.
+
+    Where a condition triggers events at the ends of steps, those of another grid change the path between the
+    dates that a functional monitors: it would miss what the run's own steps see.
+    """
+    schedule = schedule_of(simulation.problem)
+    triggered = schedule is not None and schedule.triggered and simulation.problem.stochastic
+    monitored = [each.name for each in simulation.observed if triggered and each.functionals]
+    return *extremes_of_steps(simulation), *([] if simulation.stepping.whole else monitored)
+
+
 def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | None:
     """How to find the step bias; None where there is nothing to compare with (`levels`)."""
     if simulation.stepping.whole:
@@ -130,7 +142,7 @@ def orders(simulation: Simulation) -> dict[str, float]:
         if observable.name in by_name and own:
             of_states = QUADRATURE_ORDER if not observable.names & state else min(own) if exact else order
             by_name[observable.name] = min(of_states, QUADRATURE_ORDER)
-    unknown = extremes_of_steps(simulation)
+    unknown = without_step_bias(simulation)
     return {name: order for name, order in by_name.items() if name not in unknown}
 
 
@@ -154,7 +166,7 @@ def step_errors(
     if finished.simulation.stepping.is_capped(lambda: finished.steps):
         return StepErrors(dict.fromkeys(bias.orders, UNKNOWN), {}), 0.0
     result = _by_levels(finished, bias, simulate)
-    result.errors.update(dict.fromkeys(extremes_of_steps(finished.simulation), UNKNOWN))
+    result.errors.update(dict.fromkeys(without_step_bias(finished.simulation), UNKNOWN))
     matters = {name: OF_VALUE * _Last.of(name, finished.moments).size for name in bias.orders}
     known = {name: error for name, error in result.errors.items() if name not in result.left_out}
     without = [name for name in bias.orders if name not in known or known[name].says_little(matters[name])]

@@ -8,6 +8,7 @@ from scipy.stats import norm, poisson
 
 import simkit
 from simkit import InputError, NumericalError
+from simkit.results.step_notes import step_notes
 
 BALL = {
     "constants": {"h0": 1.0, "g": 9.81, "kept": 0.8},
@@ -138,7 +139,7 @@ def test_a_stochastic_equation_is_checked_at_the_ends_of_steps():
 
 @pytest.mark.more
 def test_the_step_bias_sees_how_late_an_event_is():
-    """Brownian motion reaches a level with the chance of the reflection principle, and at ends of steps less."""
+    """Brownian motion reaches a level with twice the chance of being above it at the end."""
     knock = {"knock": {"when": "x > 0.5", "set": {"hit": 1}}}
     model = {"sde": {"x": {"drift": 0.0, "noise": {"W": 0.4}}, "hit": {"drift": 0.0}}}
     run = {"model": model, "initial": {"x": 0.0, "hit": 0.0}, "events": knock}
@@ -153,17 +154,25 @@ def test_the_step_bias_sees_how_late_an_event_is():
     assert abs(mean - bias - exact) < 3 * error < -bias / 2
 
 
+def test_what_is_monitored_between_triggered_events_has_no_step_bias():
+    run = DRIFT | RESET | {"observe": {"high": "max(x)", "last": "x"}, "save": {"points": 1}}
+    result = simkit.run(run)
+    assert np.isnan(float(result["high_bias"]))
+    assert np.isfinite(float(result["last_bias"]))
+    assert "other times on other steps" in " ".join(step_notes(result))
+
+
 @pytest.mark.more
 def test_the_step_bias_of_an_event_without_noise():
-    """Without noise an event is late by up to a step, and the highest value is too high by as much."""
+    """It is late by up to a step, and so is the state."""
     still = {
         "model": DRIFT["model"] | {"parameters": {"s": 0.0}},
         "save": {"points": 1},
         "initial": {"x": 0.013},
     }
-    result = simkit.run(DRIFT | RESET | still | {"observe": {"high": "max(x)"}})
-    assert 1 < float(result["high_mean"]) < 1 + 4 / 200
-    assert 0 < abs(float(result["high_bias"])) < 4 * 4 / 200
+    result = simkit.run(DRIFT | RESET | still)
+    assert abs(float(result["x_mean"][-1]) - 0.013) < 4 * 4 / 200
+    assert 0 < abs(float(result["x_bias"])) < 4 * 4 / 200
 
 
 @pytest.mark.more
