@@ -37,9 +37,8 @@ def checked_search(search: int, ranges: Ranges, names: Sequence[str]) -> None:
 def box(fixed: Fixed, ranges: Ranges, known: Sequence[Root] = ()) -> tuple[np.ndarray, np.ndarray]:
     """The least and the largest value of each variable in a search.
 
-    Without a range they are, to both sides of zero, ten times the initial value or that at a steady state
-    known already, whichever is larger, and ten times the largest initial value of others for a variable that
-    begins at zero. What has a least value begins there.
+    Without a range they are, to both sides of zero, ten times the typical size, or the value at a
+    steady state known already, whichever is larger. What has a least value begins there.
     """
     reach = USUAL * np.max([fixed.scale, *(abs(root.state) for root in known)], axis=0)
     low, high = np.maximum(-reach, fixed.rates.least), reach.copy()

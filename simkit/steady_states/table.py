@@ -172,7 +172,7 @@ def _reached(content: dict[str, Any], unit: str) -> list[str]:
     if time is None:
         return []
     if not time:
-        return ["the model begins in steady state 1"]
+        return ["the model begins within 10 % of steady state 1, and stays there"]
     after = f"{time:.3g}{'' if unit == 'time' else f' {unit}'}"
     return [
         f"the model reaches steady state 1 from its initial values, to within 10 % after a time of {after}"

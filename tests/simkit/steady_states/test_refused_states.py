@@ -15,7 +15,11 @@ NO_DRIFT = {"sde": {"x": {"drift": 0.0, "noise": {"W": 1.0}}}}
 REFUSED = {
     "time": (ode({"x": "cos(t) - x"}, {"x": 0.0}), {}, "model: its equations depend on the time t"),
     "curve": (ode({"x": "k - x"}, {"x": 0.0}) | CURVES, {}, "curves: k of the model changes with time"),
-    "event": (ode({"x": "-x"}, {"x": 1.0}) | DOSES, {}, "events: change the state at given times"),
+    "event": (
+        ode({"x": "-x"}, {"x": 1.0}) | DOSES,
+        {},
+        "events: they change the state, so that it may never rest",
+    ),
     "particles": (PARTICLES, {}, "system: this does not work for molecular dynamics"),
     "no drift": ({"model": NO_DRIFT, "initial": {"x": 0.0}, "time": TIME}, {}, "model: its rates of change"),
     "wrt": (LORENZ, {"wrt": ["rhu"]}, "wrt: unknown name 'rhu'; did you mean 'rho'"),
