@@ -1,6 +1,7 @@
 """Starts of Newton's method over a box, and which of the roots found are different."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -24,14 +25,23 @@ def checked_search(search: int, ranges: Ranges, names: Sequence[str]) -> None:
         place = f"range of {name}"
         if name not in names:
             raise InputError(f"{place}: there is no variable {shown(name)}{did_you_mean(name, names)}")
-        if len(ends) != 2 or not all(np.isfinite(ends)) or not ends[0] < ends[1]:
-            got = ":".join(f"{end:g}" for end in ends)
+        if not _is_range(ends):
+            got = ":".join(map(str, ends)) if isinstance(ends, tuple | list) else shown(ends)
             raise InputError(f"{place}: must be two numbers, the lesser first, as in {name}=0:2, got {got}")
     if ranges and not search:
         raise InputError(
             f"range of {next(iter(ranges))}: is for a search; give the number of starts too, as in --search "
             "100 (in Python search=100)"
         )
+
+
+def _is_range(ends: Any) -> bool:
+    """Whether something is two finite numbers, the lesser first."""
+    try:
+        low, high = map(float, ends)
+    except (TypeError, ValueError):
+        return False
+    return bool(np.isfinite([low, high]).all()) and low < high
 
 
 def box(fixed: Fixed, ranges: Ranges, known: Sequence[Root] = ()) -> tuple[np.ndarray, np.ndarray]:

@@ -24,9 +24,9 @@ FOLLOWED = 1e-8  # of the largest value of a variable: smaller ones are lost in 
 class Rest(NamedTuple):
     """Where a model comes to rest, how stable that is, and when.
 
-    From that time on all variables were within 10 % of their values there, or of their initial values if those
-    are larger; where both are nothing, of the largest value that they had. Of a model that did not come to rest `root` is None, and
-    `mean` the mean state over the second half of the steps.
+    From that time on all variables were within 10 % of their values there, or of their initial values if
+    those are larger; where both are nothing, of the largest value that they had. Of a model that did not come
+    to rest `root` is None, and `mean` the mean state over the second half of the steps.
     """
 
     root: Root | None
