@@ -17,6 +17,14 @@ def whole_number(text: str) -> int:
         raise typer.BadParameter(f"must be a whole number, got {shown(text)}") from None
 
 
+def number(text: str) -> float:
+    """The number of an option. Raises `typer.BadParameter`, which the command line reports."""
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"must be a number, got {shown(text)}") from None
+
+
 ExperimentFile = Annotated[
     Path,
     typer.Argument(metavar="EXPERIMENT", help="A YAML file, or - for standard input.", show_default=False),

@@ -104,7 +104,7 @@ class Outputs:
         if not self.quiet:
             from simkit.results.storage import left_out
 
-            print(f"wrote {target}{left_out(target)}", file=sys.stderr)
+            print(f"wrote {target}{left_out(dataset, target)}", file=sys.stderr)
 
     def _draw(self, dataset: "xr.Dataset", picture: Path) -> Path | None:
         """What goes wrong here is a warning: the results are safe on disk."""

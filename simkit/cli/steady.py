@@ -13,6 +13,7 @@ from simkit.cli.options import (
     Overrides,
     Overwrite,
     Quiet,
+    number,
     whole_number,
 )
 from simkit.cli.outputs import Outputs, note_unused
@@ -47,7 +48,7 @@ def steady(
         bool,
         typer.Option(
             "--derivatives",
-            help="Differentiate in the parameters of the file's sensitivity.wrt, or in all of the model.",
+            help="Differentiate with respect to the file's sensitivity.wrt, or all parameters.",
         ),
     ] = False,
     wrt: Annotated[
@@ -63,6 +64,7 @@ def steady(
         float | None,
         typer.Option(
             metavar="TIME",
+            parser=number,
             help="Freeze equations that depend on time at this one, without events.",
             show_default=False,
         ),

@@ -155,11 +155,13 @@ def write_or_rescue(dataset: "xr.Dataset", path: str | os.PathLike, overwrite: b
         raise OutputError(f"{error}; the results are in {other}: move them") from error
 
 
-def left_out(path: Path) -> str:
+def left_out(dataset: "xr.Dataset", path: Path) -> str:
     """What to say of a file that does not hold all of a dataset."""
-    return (
-        " (statistics only; .zarr or .nc holds paths and distributions too)" if path.suffix == ".csv" else ""
-    )
+    if path.suffix != ".csv":
+        return ""
+    if dataset.attrs.get("simkit_kind") == "steady":
+        return " (without rates of change and conserved totals, which .zarr or .nc holds too)"
+    return " (statistics only; .zarr or .nc holds paths and distributions too)"
 
 
 def put_in_place(temporary: Path, path: Path) -> None:

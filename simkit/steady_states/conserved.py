@@ -86,8 +86,7 @@ def sampled_totals(rates: Rates) -> np.ndarray:
 
 def _directions(rates: Rates, generator: np.random.Generator, count: int) -> np.ndarray:
     """Rates of change, none of them huge, at random states near and far, a column each."""
-    start = rates.start
-    scale = np.where(start != 0, abs(start), abs(start).max() or 1.0)
+    start, scale = rates.start, rates.scale
     columns = []
     for i in range(3 * count):
         far = scale * np.exp(2 * generator.standard_normal(len(start)))

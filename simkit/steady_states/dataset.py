@@ -86,7 +86,9 @@ def to_dataset(simulation: Simulation, found: SteadyStates, provenance: Mapping[
     if found.targets:
         dims = ("root", "quantity", "parameter")
         derivative, error = stacked(lambda x: x.derivatives), stacked(lambda x: x.derivatives_error)
-        variables["derivative"] = variable(dims, derivative, None, "derivative of value in a parameter")
+        variables["derivative"] = variable(
+            dims, derivative, None, "derivative of value with respect to a parameter"
+        )
         variables["derivative_error"] = variable(dims, error, None, "estimated error of derivative")
         coordinates["parameter"] = [*found.targets]
         values = [float(simulation.targets[name]) for name in found.targets.values()]

@@ -1,4 +1,4 @@
-r"""Derivatives of a steady state in parameters, by the implicit function theorem, with their errors.
+r"""Derivatives of a steady state, by the implicit function theorem, with their errors.
 
 With the inverse $G$ of the Jacobian where totals stay, $\partial_\theta y^* = \partial_\theta y_0 -
 G\,(J\,\partial_\theta y_0 + \partial_\theta f)$: a start that moves also moves its conserved totals.

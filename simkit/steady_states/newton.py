@@ -35,17 +35,13 @@ class Fixed:
 
     A state is $y_0 + S B z$, with typical sizes S of the variables and orthonormal columns B that no total
     changes along. So the Jacobian has none of the zero eigenvalues that the totals would give it, and every
-    state has the totals of the start up to rounding.
+    state has the totals of the start up to rounding. `scale` are the typical sizes.
     """
 
     rates: Rates
     weights: np.ndarray
     start: np.ndarray
-
-    @functools.cached_property
-    def scale(self) -> np.ndarray:
-        """Typical sizes of the variables."""
-        return np.where(self.start != 0, abs(self.start), abs(self.start).max() or 1.0)
+    scale: np.ndarray
 
     @functools.cached_property
     def free(self) -> np.ndarray:

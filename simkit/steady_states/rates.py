@@ -19,6 +19,7 @@ from simkit.ensemble.initial import fixed_value
 from simkit.ensemble.simulation import Run, Simulation
 from simkit.errors import InputError
 from simkit.observe.observer import Observer
+from simkit.steady_states.sizes import typical_sizes
 
 REMEDY = "give --at TIME (in Python at=TIME) to freeze them at one time"
 
@@ -98,6 +99,12 @@ class Rates:
             if not each.functionals and each.exercise is None and not self._changes(each.name)
         )
 
+    @functools.cached_property
+    def scale(self) -> np.ndarray:
+        """Typical sizes of the variables."""
+        times = np.asarray(self.simulation.grid.times, float)
+        return typical_sizes(self, self.jacobian, self.rounding, self.start, float(times[-1] - times[0]))
+
     @property
     def least(self) -> np.ndarray:
         """The least value that each variable may have, of a species 0; -inf where there is none."""
@@ -175,8 +182,8 @@ class Rates:
             return
         if schedule is not None and schedule.events:
             raise InputError(
-                f"events: change the state at given times, so that it never rests; {REMEDY}, which leaves "
-                "the events out"
+                f"events: they change the state, so that it may never rest; {REMEDY}, which leaves the "
+                "events out"
             )
         if schedule is not None and schedule.parameters:
             names = ", ".join(schedule.parameters)

@@ -1,6 +1,7 @@
 """Starts of Newton's method over a box, and which of the roots found are different."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -24,8 +25,8 @@ def checked_search(search: int, ranges: Ranges, names: Sequence[str]) -> None:
         place = f"range of {name}"
         if name not in names:
             raise InputError(f"{place}: there is no variable {shown(name)}{did_you_mean(name, names)}")
-        if len(ends) != 2 or not all(np.isfinite(ends)) or not ends[0] < ends[1]:
-            got = ":".join(f"{end:g}" for end in ends)
+        if not _is_range(ends):
+            got = ":".join(map(str, ends)) if isinstance(ends, tuple | list) else shown(ends)
             raise InputError(f"{place}: must be two numbers, the lesser first, as in {name}=0:2, got {got}")
     if ranges and not search:
         raise InputError(
@@ -34,12 +35,20 @@ def checked_search(search: int, ranges: Ranges, names: Sequence[str]) -> None:
         )
 
 
+def _is_range(ends: Any) -> bool:
+    """Whether something is two finite numbers, the lesser first."""
+    try:
+        low, high = map(float, ends)
+    except (TypeError, ValueError):
+        return False
+    return bool(np.isfinite([low, high]).all()) and low < high
+
+
 def box(fixed: Fixed, ranges: Ranges, known: Sequence[Root] = ()) -> tuple[np.ndarray, np.ndarray]:
     """The least and the largest value of each variable in a search.
 
-    Without a range they are, to both sides of zero, ten times the initial value or that at a steady state
-    known already, whichever is larger, and ten times the largest initial value of others for a variable that
-    begins at zero. What has a least value begins there.
+    Without a range they are, to both sides of zero, ten times the typical size, or the value at a
+    steady state known already, whichever is larger. What has a least value begins there.
     """
     reach = USUAL * np.max([fixed.scale, *(abs(root.state) for root in known)], axis=0)
     low, high = np.maximum(-reach, fixed.rates.least), reach.copy()

@@ -1,13 +1,14 @@
 """Following a model in time until it rests."""
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.integrate import Radau
 from scipy.linalg import solve_continuous_lyapunov
+from scipy.optimize import brentq
 
 from simkit.steady_states.newton import Fixed, Root
+from simkit.steady_states.sizes import HUGE, advanced
 from simkit.steady_states.stability import Stability, stability_of
 
 STEPS = 3000
@@ -17,14 +18,15 @@ NEAR = 0.1  # distance from a stable root, relative to the variables, from which
 PUSHES = 256
 RESTING = 1e-10  # change over a step that is a good part of all time
 RTOL = 1e-8
-HUGE = 1e100
+FOLLOWED = 1e-8  # of the largest value of a variable: smaller ones are lost in the error of the method
 
 
 class Rest(NamedTuple):
     """Where a model comes to rest, how stable that is, and when.
 
-    From that time on all variables were within 10 %. Of a model that did not come to rest `root` is None, and
-    `mean` the mean state over the second half of the steps.
+    From that time on all variables were within 10 % of their values there, or of their initial values if
+    those are larger; where both are nothing, of the largest value that they had. Of a model that did not come
+    to rest `root` is None, and `mean` the mean state over the second half of the steps.
     """
 
     root: Root | None
@@ -56,25 +58,49 @@ def _followed(fixed: Fixed, rtol: float) -> Rest:
     at_start = fixed.root_from(start)
     if at_start.converged and fixed.relative(at_start.state - start, start) <= 1e-12:
         return Rest(at_start, stability_of(fixed, at_start), 0.0, start)
-    states, times, solver = [start], [0.0], _solver(fixed, rtol)
+    times, curves, solver = [0.0], [], _solver(fixed, rtol)
+    states = [start]
     largest, next_step, next_time = abs(start), 5, np.inf
     for step in range(1, STEPS + 1):
-        if not _advanced(solver) or abs(solver.y).max() > HUGE:
+        if not advanced(solver) or abs(solver.y).max() > HUGE:
             break
         y, largest = solver.y, np.maximum(largest, abs(solver.y))
         states.append(y)
         times.append(solver.t)
+        curves.append(solver.dense_output())
         if step < next_step and solver.t < next_time:
             continue
         next_step, next_time = int(MORE * step) + 5, LATER * solver.t
         rest = _rest_at(fixed, y, solver.t, solver.h_abs, largest)
         if rest is not None and rest.root is not None:
-            far = [fixed.relative(each - rest.root.state, rest.root.state) > NEAR for each in states]
-            return rest._replace(time=times[min(len(far) - far[::-1].index(True), len(times) - 1)])
+            sizes = np.maximum(abs(start), abs(rest.root.state))
+            sizes = np.where(sizes > FOLLOWED * largest, sizes, largest)
+            time = _time_near(rest.root.state, NEAR * sizes, states, times, curves)
+            if time is not None:
+                return rest._replace(time=time)
     half = len(states) // 2
     weights = np.diff(times)[half - 1 :] if half else np.ones(1)
     mean = np.average(states[-len(weights) :], axis=0, weights=weights)
     return Rest(None, None, times[-1], mean)
+
+
+def _time_near(
+    end: np.ndarray, allowed: np.ndarray, states: list[np.ndarray], times: list[float], curves: list[Any]
+) -> float | None:
+    """The time from which on all variables are as near to the end as allowed; None where they are not yet."""
+
+    def beyond(y: np.ndarray) -> float:
+        return float(np.max(abs(y - end) - allowed))
+
+    last = max((i for i, y in enumerate(states) if beyond(y) > 0), default=None)
+    if last is None:
+        return 0.0
+    if last == len(states) - 1:
+        return None
+    curve, ends = curves[last], (times[last], times[last + 1])
+    if not beyond(curve(ends[0])) > 0 >= beyond(curve(ends[1])):  # which rounding alone may bring about
+        return ends[1]
+    return float(brentq(lambda t: beyond(curve(t)), *ends))
 
 
 def _rest_at(fixed: Fixed, y: np.ndarray, time: float, step: float, largest: np.ndarray) -> Rest | None:
@@ -127,14 +153,3 @@ def _solver(fixed: Fixed, rtol: float) -> Radau:
         atol=allowed,
         jac=lambda t, y: rates.jacobian(y),
     )
-
-
-def _advanced(solver: Radau) -> bool:
-    """Whether the solver got one step on, within what numbers can hold."""
-    try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            solver.step()
-    except (ValueError, np.linalg.LinAlgError, OverflowError):  # of a state that is not finite
-        return False
-    return solver.status == "running" and bool(np.isfinite(solver.y).all())

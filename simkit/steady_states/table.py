@@ -100,7 +100,8 @@ def state_table(states: list[dict[str, Any]], unicode: bool = True) -> Table:
             }
             if i < len(eigenvalues):
                 own = eigenvalues[i]
-                row["eigenvalue"] = _figure(own["real"], own["error"])
+                real = 0.0 if math.hypot(own["real"], own["imag"]) <= (own["error"] or 0.0) else own["real"]
+                row["eigenvalue"] = _figure(real, own["error"])
                 row["imaginary part"] = _figure(own["imag"], own["error"]) if own["imag"] else ""
             if i == 0:
                 row["relaxation time"] = _figure(time["value"], time["error"])
@@ -115,7 +116,10 @@ def derivative_table(states: list[dict[str, Any]], unicode: bool = True) -> Tabl
     ends = set()
     for number, state in enumerate(states, 1):
         for name, value in state["values"].items():
-            for i, (label, own) in enumerate(value["derivatives"].items()):
+            known = {
+                label: own for label, own in value["derivatives"].items() if own["derivative"] is not None
+            }
+            for i, (label, own) in enumerate(known.items()):
                 row = {
                     "steady state": "" if i else str(number),
                     "": "" if i else name,
@@ -153,11 +157,17 @@ def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
         states = content["steady_states"]
         heading = f"{run_title(one)}{f', {variant}' if variant else ''}: {content['what']}"
         closings = [*_reached(content, one.attrs["time_unit"]), *_totals(content), *content["notes"]]
-        if not any("derivatives" in each for each in states[0]["values"].values()):
+        if not any(_has_derivatives(state) for state in states):
             _print(output, heading, state_table, states, closings)
         else:
             _print(output, heading, state_table, states, ())
             _print(output, f"{heading}, derivatives", derivative_table, states, closings)
+
+
+def _has_derivatives(state: dict[str, Any]) -> bool:
+    """Whether there are numbers among the derivatives of a state."""
+    all_of = (own for value in state["values"].values() for own in value.get("derivatives", {}).values())
+    return any(own["derivative"] is not None for own in all_of)
 
 
 def _print(
@@ -172,7 +182,7 @@ def _reached(content: dict[str, Any], unit: str) -> list[str]:
     if time is None:
         return []
     if not time:
-        return ["the model begins in steady state 1"]
+        return ["the model begins within 10 % of steady state 1, and stays there"]
     after = f"{time:.3g}{'' if unit == 'time' else f' {unit}'}"
     return [
         f"the model reaches steady state 1 from its initial values, to within 10 % after a time of {after}"

@@ -26,6 +26,16 @@ model:
 initial: {A: 10, B: 1}
 time: {t1: 1.0, unit: h}
 """
+SIR = """\
+model: {type: SIR, beta: 0.3, gamma: 0.1, N: 1000}
+initial: {S: 990, I: 10, R: 0}
+time: {t1: 100}
+"""
+PREDATORS = """\
+model: {ode: {x: x - x*y, y: x*y - y}}
+initial: {x: 2.0, y: 1.0}
+time: {t1: 1.0, steps: 10}
+"""
 NONE = """\
 model: {ode: {x: 1 + x**2}}
 initial: {x: 0.5}
@@ -128,6 +138,7 @@ def test_no_steady_state_is_exit_code_3():
     [
         (("none.yaml", "--from", "x=a:2"), "--from 'x=a:2': expected NAME=LOW:HIGH, as in --from x=0:2"),
         (("none.yaml", "--from", "x=0:2"), "range of x: is for a search; give the number of starts too"),
+        (("none.yaml", "--at", "now"), "must be a number, got 'now'"),
         (("none.yaml", "--search", "5", "--wrt", "q"), "wrt: unknown name 'q'"),
         (
             ("none.yaml", "--set", "model.ode.x=sin(t)"),
@@ -141,6 +152,35 @@ def test_bad_input_is_exit_code_2_and_writes_nothing(files, arguments, message):
     assert result.exit_code == 2
     assert message in result.stderr
     assert files_in(files) == before
+
+
+def test_a_table_file_says_what_it_leaves_out():
+    result = steady("isomers.yaml", "--out", "found.csv")
+    assert result.stderr == (
+        "wrote found.csv (without rates of change and conserved totals, which .zarr or .nc holds too)\n"
+    )
+
+
+@pytest.mark.more
+def test_one_of_a_continuum_has_a_note_in_place_of_derivatives(files):
+    (files / "sir.yaml").write_text(SIR)
+    lines = steady("sir.yaml", "--wrt", "beta").stdout.splitlines()
+    assert not any("with respect to" in line for line in lines)
+    assert any(line.startswith("no derivatives of a state where") for line in lines)
+
+
+@pytest.mark.more
+def test_an_eigenvalue_that_is_zero_within_its_error_prints_as_zero(files):
+    lines = steady("none.yaml", "--set", "model.ode.x=-x**3").stdout.splitlines()
+    (row,) = (line for line in lines if "│ 1: degenerate" in line)
+    assert "(0.0 ± " in row.strip("│").split("│")[-1]
+
+
+@pytest.mark.more
+def test_a_model_that_never_rests_says_for_how_long_it_was_followed(files):
+    (files / "predators.yaml").write_text(PREDATORS)
+    output = steady("predators.yaml").stdout
+    assert "from its initial values the model had not come to rest within a time of " in output
 
 
 def test_a_picture_is_refused_with_what_to_do(files):

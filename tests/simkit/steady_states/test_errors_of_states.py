@@ -60,7 +60,7 @@ def test_a_linear_system_is_solved_to_within_its_error(size, seed):
     matrix = (generator.standard_normal((size, size)) + 3 * np.eye(size)) * units[:, None] / units
     right = generator.standard_normal(size) * units
     start = generator.standard_normal(size) * units
-    root = Fixed(Linear(matrix, right), np.zeros((0, size)), start).root_from(start)
+    root = Fixed(Linear(matrix, right), np.zeros((0, size)), start, abs(start)).root_from(start)
     exact = solved_exactly(matrix, -right)
     assert root.converged
     assert np.all(abs(root.state - exact) <= root.error)
@@ -75,7 +75,7 @@ def test_eigenvalues_are_as_near_to_those_chosen_as_their_errors_say(size, seed,
     matrix = vectors @ np.diag(chosen) @ np.linalg.inv(vectors)
     built = 20 * 2**-52 * np.linalg.cond(vectors) ** 2 * size**2  # rounding of the matrix itself
     start = generator.standard_normal(size)
-    fixed = Fixed(Linear(matrix, -matrix @ start), np.zeros((0, size)), start + 1)
+    fixed = Fixed(Linear(matrix, -matrix @ start), np.zeros((0, size)), start + 1, abs(start + 1))
     stability = stability_of(fixed, fixed.root_from(start + 1))
     off = abs(np.sort(stability.eigenvalues.real) - np.sort(chosen))
     assert np.all(off <= np.max(stability.errors) + built)
@@ -90,7 +90,7 @@ def test_totals_stay_and_their_zeros_are_no_eigenvalues(seed):
     matrix = generator.random((4, 4)) * 10.0 ** generator.integers(-2, 3, (4, 4))
     matrix -= np.diag(matrix.sum(axis=0))
     start = generator.random(4) + 0.1
-    fixed = Fixed(Linear(matrix, np.zeros(4)), np.ones((1, 4)), start)
+    fixed = Fixed(Linear(matrix, np.zeros(4)), np.ones((1, 4)), start, abs(start))
     root = fixed.root_from(start)
     system = np.vstack([matrix[:-1], np.ones(4)])
     exact = np.linalg.solve(system, [0, 0, 0, start.sum()])
@@ -160,7 +160,7 @@ def test_a_search_is_the_same_for_the_same_seed():
     """And stays in its box."""
 
     def found(seed: int) -> list[float]:
-        fixed = Fixed(Sine(), np.zeros((0, 1)), np.asarray([1.0]))
+        fixed = Fixed(Sine(), np.zeros((0, 1)), np.ones(1), np.ones(1))
         roots, converged, _ = searched(fixed, 40, {"y0": (-7.0, 4.0)}, seed)
         assert converged > 30
         return [float(root.state[0]) for root in roots]
@@ -186,7 +186,7 @@ class Cubic(Linear):
 
 @pytest.mark.parametrize(("state", "flows"), [(1.03, True), (0.99, True), (1.07, False), (1.3, False)])
 def test_a_state_flows_to_a_root_only_within_its_basin(state, flows):
-    fixed = Fixed(Cubic(), np.zeros((0, 1)), np.asarray([1.0]))
+    fixed = Fixed(Cubic(), np.zeros((0, 1)), np.ones(1), np.ones(1))
     root = fixed.root_from(np.asarray([0.999]))
     np.testing.assert_allclose(root.state, 1.0, rtol=1e-14)
     assert flows_to(fixed, root, np.asarray([state])) == flows

@@ -9,19 +9,28 @@ from simkit import InputError, NumericalError
 
 CURVES = {"curves": {"k": {"times": [0, 2], "values": [1.0, 5.0]}}}
 DOSES = {"events": {"dose": {"at": 0.5, "set": {"x": "x + 1"}}}}
+WHEN = {
+    "events": {"dose": {"when": "x < 0.5", "set": {"x": "x + 1"}}},
+    "time": {"t1": 1.0, "rtol": 1e-6, "atol": 1e-9},
+}
+CHANGES = "events: they change the state, so that it may never rest"
 PARTICLES = {"system": {"particles": 4, "density": 0.5}, "potential": "LennardJones"}
 NO_DRIFT = {"sde": {"x": {"drift": 0.0, "noise": {"W": 1.0}}}}
+RANGE = "range of x: must be two numbers, the lesser first, as in x=0:2"
 
 REFUSED = {
     "time": (ode({"x": "cos(t) - x"}, {"x": 0.0}), {}, "model: its equations depend on the time t"),
     "curve": (ode({"x": "k - x"}, {"x": 0.0}) | CURVES, {}, "curves: k of the model changes with time"),
-    "event": (ode({"x": "-x"}, {"x": 1.0}) | DOSES, {}, "events: change the state at given times"),
+    "event": (ode({"x": "-x"}, {"x": 1.0}) | DOSES, {}, CHANGES),
+    "event by its condition": (ode({"x": "-x"}, {"x": 1.0}) | WHEN, {}, CHANGES),
     "particles": (PARTICLES, {}, "system: this does not work for molecular dynamics"),
     "no drift": ({"model": NO_DRIFT, "initial": {"x": 0.0}, "time": TIME}, {}, "model: its rates of change"),
     "wrt": (LORENZ, {"wrt": ["rhu"]}, "wrt: unknown name 'rhu'; did you mean 'rho'"),
     "search": (LORENZ, {"search": -1}, "search: must be a number of starts from 0 to 1,000,000, got -1"),
     "range": (LORENZ, {"search": 3, "ranges": {"q": (0, 1)}}, "range of q: there is no variable 'q'"),
     "order": (LORENZ, {"search": 3, "ranges": {"x": (1, 0)}}, "range of x: must be two numbers"),
+    "one end": (LORENZ, {"search": 3, "ranges": {"x": 3}}, f"{RANGE}, got 3"),
+    "text as an end": (LORENZ, {"search": 3, "ranges": {"x": (1, "b")}}, f"{RANGE}, got 1:b"),
     "no search": (LORENZ, {"ranges": {"x": (0, 1)}}, "range of x: is for a search"),
     "at": (LORENZ, {"at": float("nan")}, "at: must be a time, got nan"),
     "beyond": (
@@ -38,7 +47,7 @@ def test_a_refusal_names_the_place_and_the_remedy(case):
     with pytest.raises(InputError) as error:
         simkit.steady(source, **settings)
     assert str(error.value).startswith(message)
-    if case in ("time", "curve", "event"):
+    if case in ("time", "curve") or case.startswith("event"):
         assert "give --at TIME (in Python at=TIME)" in str(error.value)
 
 
