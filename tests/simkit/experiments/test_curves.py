@@ -294,7 +294,7 @@ time: {t1: 2.5, steps: 10}
         ),
         (
             {"curves": {"r": {"times": [0, 1], "values": [1, 2], "interpolation": "spline"}}},
-            "curves.r.interpolation: must be linear or previous or cubic, got 'spline'; did you mean 'cubic'?",
+            "must be linear or previous or cubic, got 'spline'; did you mean 'cubic'?",
         ),
         (
             {"model": {"type": "GBM", "mu": 0, "sigma": "r"}},
