@@ -6,9 +6,10 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
+from typer.core import TyperGroup
 
 from simkit.cli.about_keys import (
     PARTICLES,
@@ -130,6 +131,8 @@ def _about(name: str) -> dict:
     if inside:
         shown = " or ".join(f"`simkit describe {key}`" for key in inside)
         raise InputError(f"nothing is called {name!r} by itself; see {shown}")
+    if name in cast(TyperGroup, typer.main.get_command(app)).commands:
+        raise InputError(f"{name!r} is a command; see `simkit {name} --help`")
     known = [*experiment_keys(), *MODELS, *SOLVERS, *CLOSED_FORMS, *function_summaries()]
     known += [*potentials(), *PARTICLE_METHODS, *QUANTITIES, *function_sections()]
     other = solver_elsewhere(name)

@@ -82,6 +82,8 @@ class PythonData:
 
 
 def _refusal(path: KeyPath, item: Any) -> str:
+    if path in (("model",), ("solver",)) and isinstance(item, type):
+        return _not_a_class(path, item)
     kind = type(item).__name__
     message = f"must be a number, text, list or dict, got a value of type {kind}"
     if path in (("model",), ("solver",)):
@@ -89,6 +91,20 @@ def _refusal(path: KeyPath, item: Any) -> str:
     if hasattr(item, "tolist"):
         return f"{message}; write its .tolist()"
     return message
+
+
+def _not_a_class(path: KeyPath, item: type) -> str:
+    kind = item.__name__
+    by_name = f"{{type: {kind}, ...}}"
+    if path == ("solver",):
+        return f"must not be a class; give its name: {by_name}"
+    solvers = sys.modules.get("simkit_solvers")
+    if solvers is None or not issubclass(item, solvers.AbstractODE):
+        return f"the class {kind} is no model"
+    from simkit_solvers.problems.problem import parameters_of
+
+    values = ", ".join(f"{name}=…" for name in parameters_of(item))
+    return f"must not be a class; give an instance, {kind}({values}), or its name, {by_name}"
 
 
 def _model(item: Any) -> dict[str, Any] | None:

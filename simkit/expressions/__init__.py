@@ -8,4 +8,6 @@ from simkit.expressions.names import check_spelling as check_spelling
 from simkit.expressions.parsing import compile_expression as compile_expression
 from simkit.expressions.python_function import PythonExpression as PythonExpression
 from simkit.expressions.python_function import python_expression as python_expression
+from simkit.expressions.python_function import takes_three as takes_three
+from simkit.expressions.python_function import what_is_wrong as what_is_wrong
 from simkit.expressions.tokens import ExpressionError as ExpressionError

@@ -155,7 +155,7 @@ class _Translation:
         if self.names is not None and name not in self.names:
             if is_function(name) or name in self.closed_forms:
                 fail(node.col_offset, f"{name} is a function; write {name}(…)")
-            known = [*self.names, *NUMBERS]
+            known = [*dict.fromkeys((*self.names, *NUMBERS))]
             hint = did_you_mean(name, known) or f"; known: {', '.join(known[:SHOWN])}, …"
             raise ExpressionError(f"unknown name {shown(name)} {place(node.col_offset)}{hint}")
         return Name(name)

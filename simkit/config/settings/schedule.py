@@ -4,7 +4,17 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from simkit.config.settings.values import ONE_OF, NumberOrExpression, Numbers, Section, Text, Times
+from simkit.config.settings.values import (
+    ONE_OF,
+    NumberOrExpression,
+    Numbers,
+    OneOf,
+    Section,
+    Text,
+    Times,
+)
+
+INTERPOLATION = OneOf((("spline", "cubic"), ("pchip", "cubic"), ("step", "previous")))
 
 
 class CurveSettings(Section):
@@ -28,7 +38,7 @@ class CurveSettings(Section):
     )
     time: Text | None = Field(None, description="With file: the column of the times.", examples=["day"])
     value: Text | None = Field(None, description="With file: the column of the values.", examples=["mm"])
-    interpolation: Annotated[Literal["linear", "previous", "cubic"], ONE_OF] = Field(
+    interpolation: Annotated[Literal["linear", "previous", "cubic"], INTERPOLATION] = Field(
         "linear",
         description="Between the points: lines, the value at the previous point (a step function), or a "
         "smooth cubic that does not overshoot (PCHIP).",

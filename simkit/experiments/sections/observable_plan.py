@@ -23,7 +23,13 @@ from simkit.experiments.sections.functional_plan import (
     with_dates,
 )
 from simkit.experiments.sections.model_plan import ModelPlan
-from simkit.expressions import Expression, check_spelling, python_expression
+from simkit.expressions import (
+    Expression,
+    check_spelling,
+    python_expression,
+    takes_three,
+    what_is_wrong,
+)
 from simkit.observe.observable import Observable
 from simkit.results.result_names import clash
 
@@ -101,13 +107,16 @@ def _of_python(
     """The expression of a function of Python's, which is tried without numbers; `None` where it is wrong."""
     if plan is None or names is None:
         return None
+    if not takes_three(function):
+        diagnostics.add(path, f"{text} must take (state, params, t)")
+        return None
     others = [name for name in dict.fromkeys(names) if name not in (*plan.variables, "t")]
     expression = python_expression(text, function, plan.variables, others)
     number = jax.ShapeDtypeStruct((), jnp.float32)
     try:
         result = jax.eval_shape(expression, dict.fromkeys(names, number))
     except Exception as error:  # the user's own code may raise anything
-        diagnostics.add(path, f"{text} raises {type(error).__name__}: {str(error).splitlines()[0]}")
+        diagnostics.add(path, f"{text} {what_is_wrong(error, plan.variables, others)}")
         return None
     if not isinstance(result, jax.ShapeDtypeStruct):
         kind = type(result).__name__

@@ -54,6 +54,30 @@ def final_percentages(
     return percentages[:bars], edges[::together][: bars + 1]
 
 
+def comparable_percentages(
+    dataset: "xr.Dataset", name: str, boolean: bool, extent: float = 0.0
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Percentages per unit, and bin edges, as the bins of variants differ in width; of equal values `None`.
+
+    Of a boolean, percentages of its two values.
+    """
+    percentages, edges = final_percentages(dataset, name, boolean, extent)
+    if boolean:
+        return percentages, edges
+    if final_variance(dataset, name) == 0 or not np.all(np.isfinite(edges)):
+        return None
+    return percentages / np.diff(edges), edges
+
+
+def comparable_label(each: "Iterable[xr.Dataset]", name: str) -> str:
+    """What they are: of conditions and counts the percentage of each value, of all else a density."""
+    each = list(each)
+    edges = [one[f"{name}_histogram_edge"].values for one in each if final_variance(one, name)]
+    if is_boolean(each, name) or all(map(are_whole, edges)):
+        return "% of paths per value"
+    return "% of paths per unit"
+
+
 def count_of_bins(counts: np.ndarray, edges: np.ndarray) -> int:
     """How many bins to show: of whole numbers the last ones may be empty."""
     return int(np.flatnonzero(counts).max(initial=0)) + 1 if are_whole(edges) else counts.size

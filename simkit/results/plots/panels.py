@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simkit.errors import InputError
-from simkit.results.plots.final_histograms import bars_label, final_percentages, is_boolean
+from simkit.results.plots.final_histograms import (
+    bars_label,
+    comparable_label,
+    comparable_percentages,
+    final_mean,
+    final_percentages,
+    is_boolean,
+)
 from simkit.results.plots.plot_layout import label, time_label
 from simkit.results.plots.saved_rows import FEW, SavedRows
 
@@ -56,6 +63,19 @@ def _distribution(axes: "Axes", dataset: "xr.Dataset", name: str, color: str, te
     percentages, edges = final_percentages(dataset, name, boolean)
     axes.stairs(percentages, edges, fill=True, color=color, alpha=0.45, linewidth=0, label=text)
     axes.set_ylabel(bars_label(edges, boolean, log=False))
+
+
+def _distributions(axes: "Axes", variants: "dict[str, xr.Dataset]", name: str, colors: list[str]) -> None:
+    """Percentages per unit of the value at the end, as bins differ in width; a line where all are equal."""
+    boolean = is_boolean(variants.values(), name)
+    for number, (variant, one) in enumerate(variants.items()):
+        color = colors[number % len(colors)]
+        bars = comparable_percentages(one, name, boolean)
+        if bars is None:
+            axes.axvline(final_mean(one, name), color=color, label=variant)
+        else:
+            axes.stairs(*bars, fill=True, color=color, alpha=0.45, linewidth=0, label=variant)
+    axes.set_ylabel(comparable_label(variants.values(), name))
 
 
 def _density(axes: "Axes", dataset: "xr.Dataset", name: str, color: str, text: str) -> None:
@@ -138,8 +158,11 @@ def draw_panel(
         axes.set_ylabel(label(first, name))
     elif kind in AT_END:
         axes.set_xlabel(label(first, name))
-    for number, (variant, one) in enumerate(variants.items()):
-        PANELS[kind](axes, one, name, colors[number % len(colors)], variant)
+    if kind == "distribution" and len(variants) > 1:
+        _distributions(axes, variants, name, colors)
+    else:
+        for number, (variant, one) in enumerate(variants.items()):
+            PANELS[kind](axes, one, name, colors[number % len(colors)], variant)
     handles, texts = axes.get_legend_handles_labels()
     entries = dict(zip(texts, handles, strict=True))  # bands of variants have the same text
     if entries:

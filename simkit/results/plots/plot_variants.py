@@ -6,11 +6,10 @@ import numpy as np
 
 from simkit.progress import counted
 from simkit.results.plots.final_histograms import (
-    are_whole,
+    comparable_label,
+    comparable_percentages,
     final_ends,
     final_mean,
-    final_percentages,
-    final_variance,
     is_boolean,
     scale_bars,
 )
@@ -41,7 +40,7 @@ def plot_variants(dataset: "xr.Dataset") -> "Figure":
     variants = each_variant(dataset)
     single = int(dataset.attrs["paths"]) == 1
     names = [] if single else [*over_time_names(dataset), *dataset.attrs["observables"].split()]
-    what = {name: _what(variants, name) for name in names}
+    what = {name: comparable_label(variants.values(), name) for name in names}
     alike = len({*what.values()}) == 1
     return arranged(
         dataset,
@@ -91,18 +90,17 @@ def _width(number: int, variants: int) -> float:
 def _outlines(
     axes: "Axes", variants: "dict[str, xr.Dataset]", name: str, orientation: Any, extent: float
 ) -> str | None:
-    """Draw `_what` of each variant as a line around its bins, of equal values none.
+    """Draw the percentages of each variant as a line around its bins, of equal values none.
 
     Returns what follows the label: of a logarithmic axis that it is one, `None` where nothing was drawn.
     """
     boolean = is_boolean(variants.values(), name)
     drawn = []
     for number, one in enumerate(variants.values()):
-        result, edges = final_percentages(one, name, boolean, extent)
-        if not boolean and (final_variance(one, name) == 0 or not np.all(np.isfinite(edges))):
+        bars = comparable_percentages(one, name, boolean, extent)
+        if bars is None:
             continue
-        if not boolean:  # whose bars have a value each; bins of all else differ in width between variants
-            result = result / np.diff(edges)
+        result, edges = bars
         drawn.append(result)
         axes.stairs(result, edges, orientation=orientation, linewidth=1.4, **_style(number))
         fill = {"color": COLOURS[number % len(COLOURS)], "alpha": BAND, "linewidth": 0}
@@ -110,14 +108,6 @@ def _outlines(
     side = "x" if orientation == "horizontal" else "y"
     log = scale_bars(axes, side, drawn, log=False if boolean else None)
     return ("\n(logarithmic)" if log else "") if drawn else None
-
-
-def _what(variants: "dict[str, xr.Dataset]", name: str) -> str:
-    """What outlines show: of conditions and counts the percentage of each value, of all else a density."""
-    edges = [one[f"{name}_histogram_edge"].values for one in variants.values() if final_variance(one, name)]
-    if is_boolean(variants.values(), name) or all(map(are_whole, edges)):
-        return "% of paths per value"
-    return "% of paths per unit"
 
 
 def _sideways(axes: "Axes", variants: "dict[str, xr.Dataset]", name: str, extent: float, text: str) -> None:

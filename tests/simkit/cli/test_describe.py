@@ -229,6 +229,12 @@ def test_describe_suggests_a_name():
     )
 
 
+def test_describe_of_a_command_points_to_its_help():
+    result = simkit_command("describe", "steady")
+    assert (result.exit_code, result.stderr) == (2, "'steady' is a command; see `simkit steady --help`\n")
+    assert simkit_command("steady", "--help").exit_code == 0
+
+
 def test_completion_knows_exactly_the_names_that_describe_knows():
     def complete(words: str) -> set[str]:
         count = str(len(words.split()) - words.endswith("?"))

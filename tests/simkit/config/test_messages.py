@@ -4,6 +4,7 @@ import diffrax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from simkit_physics import GBM
 from simkit_solvers import SOLVERS, make_solver
 from simkit_solvers.methods.registry import ELSEWHERE, solver_elsewhere
 
@@ -161,6 +162,20 @@ CASES = {
             "solver: must be a number, text, list or dict, got a value of type Euler; give it by name: "
             "{type: Euler, ...}"
         ],
+    ),
+    "a solver as its class": (
+        PRICE | {"solver": diffrax.Euler},
+        ["solver: must not be a class; give its name: {type: Euler, ...}"],
+    ),
+    "a model as its class": (
+        PRICE | {"model": GBM},
+        [
+            "model: must not be a class; give an instance, GBM(mu=…, sigma=…), or its name, {type: GBM, ...}",
+        ],
+    ),
+    "a model as a class of another kind": (
+        PRICE | {"model": dict},
+        ["model: the class dict is no model"],
     ),
     "a solver by its name elsewhere": (
         PRICE | {"solver": "LSODA"},

@@ -293,6 +293,10 @@ time: {t1: 2.5, steps: 10}
             "curves.r.interpolation: must be linear or previous or cubic",
         ),
         (
+            {"curves": {"r": {"times": [0, 1], "values": [1, 2], "interpolation": "spline"}}},
+            "must be linear or previous or cubic, got 'spline'; did you mean 'cubic'?",
+        ),
+        (
             {"model": {"type": "GBM", "mu": 0, "sigma": "r"}},
             "model.sigma: must be >= 0, got -0.2 at t = 0.25",
         ),

@@ -264,3 +264,16 @@ def test_names_that_cannot_be_given():
     assert [name for name in ("S", "v_1", "W1", "mu", "x2") if check_name(name)] == []
     refused = ["t", "e", "pi", "exp", "mean", "where", "lambda", "_x", "1x", "a b", "", "σ", "a-b", "None"]
     assert [name for name in refused if not check_name(name)] == []
+
+
+def test_the_known_names_of_a_message_are_each_there_once():
+    """Names of several sections may be the same; so many are shown in part."""
+    names = [
+        *(f"rate{i}" for i in range(6)),
+        *(f"other{i}" for i in range(9)),
+        *(f"rate{i}" for i in range(6)),
+    ]
+    with pytest.raises(ExpressionError, match="unknown name 'Q'") as caught:
+        compile_expression("Q", [*names[:6], *names])
+    known = str(caught.value).partition("known: ")[2].removesuffix(", …").split(", ")
+    assert known == names[:12]

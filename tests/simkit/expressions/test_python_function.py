@@ -1,5 +1,7 @@
 """A function of Python's in the place of an expression gives what the expression gives."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -82,16 +84,27 @@ def test_variants_and_constants_see_it():
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda s, p, t: s.X, r"raises AttributeError: .*'X'"),
-        (lambda s, p, t: p.strike, r"raises AttributeError: .*'strike'"),
-        (lambda s: s.S, r"raises TypeError: .*takes 1 positional argument"),
+        (lambda s, p, t: s.X, r"state has no 'X'; known: S"),
+        (lambda s, p, t: s.mu, r"state has no 'mu'; it is in params: params\.mu"),
+        (lambda s, p, t: p.strike, r"params has no 'strike'; known: mu, sigma, K"),
+        (lambda s, p, t: p.S, r"params has no 'S'; it is in state: state\.S"),
+        (lambda s, p, t: t.later, r"raises AttributeError: .*later"),
+        (lambda s: s.S, r"must take \(state, params, t\)"),
+        (lambda s, p: s.S, r"must take \(state, params, t\)"),
+        (lambda s, p, t: (lambda: s.S)(1), r"raises TypeError: .*takes 0 positional arguments"),
+        (lambda s, p, t: np.log(s.S), r".*use jax\.numpy in place of numpy"),
+        (lambda s, p, t: math.log(s.S), r".*use jax\.numpy in place of math"),
+        (lambda s, p, t: float(s.S), r".*leave out float and int"),
+        (lambda s, p, t: int(s.S), r".*leave out float and int"),
+        (lambda s, p, t: next(iter(())), r"raises StopIteration$"),
         (lambda s, p, t: jnp.stack([s.S, t]), r"must return one real number for one path, got \(2,\)"),
         (
             lambda s, p, t: jax.lax.complex(s.S, s.S),
             r"must return one real .*, got complex64",
         ),
         (lambda s, p, t: None, r"must return one real number for one path, got NoneType"),
-        (lambda s, p, t: 1.0 if s.S > 1 else 0.0, r"raises TracerBoolConversionError: "),
+        (lambda s, p, t: 1.0 if s.S > 1 else 0.0, r".*use jnp\.where in place of if"),
+        (lambda s, p, t: max(s.S, 1.0), r".*use jnp\.where .* jnp\.maximum"),
     ],
 )
 def test_what_is_wrong_is_named_at_its_place(function, message):

@@ -57,6 +57,39 @@ def test_density_and_distribution_at_the_end_sum_to_all_paths_within_the_bins():
     assert panel(dataset, "call").get_ylabel().startswith("% of paths")
 
 
+def wider(dataset, factor):
+    """The dataset with values at the end, and so their bins, so many times as wide."""
+    copy = dataset.copy(deep=True)
+    copy["S_histogram_edge"][:] = 100 + factor * (copy["S_histogram_edge"] - 100)
+    return copy
+
+
+def of_variants(**variants):
+    none = {name: np.zeros(4) for name in ("S", "call", "level")}
+    return combined(variants, dict.fromkeys(variants, none), "")
+
+
+def test_distributions_of_variants_have_areas_that_compare_whatever_their_bins():
+    one = gbm_dataset()
+    inside = 100 * float(one["S_histogram"].sum()) / 2000
+    axes = panel(of_variants(low=one, high=wider(one, 3)), "S", kind="distribution")
+    low, high = (patch.get_data() for patch in axes.patches)
+    for bars in (low, high):
+        assert (bars.values * np.diff(bars.edges)).sum() == pytest.approx(inside)
+    np.testing.assert_allclose(high.values, low.values / 3)
+    assert axes.get_ylabel() == "% of paths per unit"
+
+
+def test_of_a_variant_whose_values_are_equal_there_is_a_line():
+    one = gbm_dataset()
+    none = one.copy(deep=True)
+    none["call_variance"][...] = none["call_mean"][...] = 0.0
+    axes = panel(of_variants(some=one, none=none), "call")
+    assert len(axes.patches) == 1
+    assert list(axes.get_lines()[0].get_xdata()) == [0, 0]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["some", "none"]
+
+
 def test_the_ecdf_passes_through_the_quantiles():
     dataset = gbm_dataset()
     (line,) = panel(dataset, "S", kind="ecdf").get_lines()
