@@ -184,14 +184,7 @@ class _Assembly:
         if make_grid is not None and self.ends is not None:
             grid = make_grid(*self.ends, constants.values)
             with diagnostics.collecting():
-                refuse_events(
-                    self.events,
-                    constants,
-                    grid,
-                    self.stochastic or not self.problem,
-                    self.solver,
-                    self.seen().moving,
-                )
+                refuse_events(self.events, constants, grid, self.problem, self.solver, self.seen().moving)
             for name, curve in self.curves.items():
                 with diagnostics.collecting():
                     refuse_jumps_inside(name, curve, grid)

@@ -100,7 +100,8 @@ def _time_near(
     curve, ends = curves[last], (times[last], times[last + 1])
     if not beyond(curve(ends[0])) > 0 >= beyond(curve(ends[1])):  # which rounding alone may bring about
         return ends[1]
-    return float(brentq(lambda t: beyond(curve(t)), *ends))
+    crossing: Any = brentq(lambda t: beyond(curve(t)), *ends)
+    return float(crossing)
 
 
 def _rest_at(fixed: Fixed, y: np.ndarray, time: float, step: float, largest: np.ndarray) -> Rest | None:

@@ -203,7 +203,7 @@ def refuse_events(
     events: tuple[EventPlan, ...],
     constants: Constants,
     grid: AnyGrid,
-    stochastic: bool,
+    problem: AbstractODE | None,
     solver: Any,
     moving: Collection[str],
 ) -> None:
@@ -213,8 +213,9 @@ def refuse_events(
     """
     if not events:
         return
-    adaptive = isinstance(grid, AdaptiveGrid)
-    if stochastic and adaptive:
+    stochastic = problem is not None and problem.stochastic
+    ordinary = problem is not None and not stochastic
+    if stochastic and isinstance(grid, AdaptiveGrid):
         raise SettingError(
             ("events",),
             "adaptive steps of stochastic equations halve intervals and do not end at given times; give "
@@ -223,7 +224,7 @@ def refuse_events(
         )
     for event in events:
         if event.triggered and event.when is not None:
-            _refuse_triggered(event.when, ("events", event.name, "when"), grid, stochastic, solver, moving)
+            _refuse_triggered(event.when, ("events", event.name, "when"), grid, ordinary, solver, moving)
     timed = [time for event in events for time in event.times]
     numbers = [float(time(constants.values)) for _, time in timed]
     wrong = inside_a_step(numbers, _ends(grid), grid.steps, "other times") if timed else None
@@ -232,7 +233,7 @@ def refuse_events(
 
 
 def _refuse_triggered(
-    when: Expression, path: KeyPath, grid: AnyGrid, stochastic: bool, solver: Any, moving: Collection[str]
+    when: Expression, path: KeyPath, grid: AnyGrid, ordinary: bool, solver: Any, moving: Collection[str]
 ) -> None:
     """Raise `SettingError` where a run does not see when a condition becomes true."""
     dates = "or give the event times at which to check it, such as every: {:g}"
@@ -257,7 +258,7 @@ def _refuse_triggered(
             "checked after them; use counts, constants and curves with interpolation: previous, "
             + dates.format((t1 - t0) / 100),
         )
-    if isinstance(grid, Grid) and not stochastic:
+    if isinstance(grid, Grid) and ordinary:
         raise SettingError(
             path,
             "fixed steps of an ordinary equation do not find when a condition becomes true; use time.rtol "

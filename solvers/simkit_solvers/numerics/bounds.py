@@ -168,7 +168,7 @@ def _values(jaxpr: Jaxpr, consts: Sequence, given: Sequence) -> list:
 
 
 def _undefined_too(name: str, given: list, outputs: Sequence) -> Sequence:
-    """The outputs of an operation, marked where they may be NaN; comparisons of such numbers are undecided."""
+    """The outputs of an operation, marked where they may be NaN; comparisons of those are undecided."""
     moving = any(isinstance(x, Enclosure) for x in given)
     if name in CALLS or not moving or not (name in PARTIAL or any(map(_is_marked, (*given, *outputs)))):
         return outputs
