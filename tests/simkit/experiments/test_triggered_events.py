@@ -240,6 +240,17 @@ def test_events_at_one_time_are_each_followed_by_those_that_they_trigger(engine)
 
 
 @pytest.mark.more
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_curve_that_jumps_may_trigger_an_event(engine):
+    """At 2, when x is about 20."""
+    limit = {"limit": {"times": [0.0, 2.0], "values": [1000.0, 5.0], "interpolation": "previous"}}
+    limit["limit"]["outside"] = "hold"
+    run = ENGINES[engine] | {"initial": {"x": 0, "n": 0}, "save": {"points": 2}, "curves": limit}
+    result = simkit.run(run | {"events": {"over": {"when": "x > limit", "set": {"n": "n + 1"}}}})
+    assert result["n_mean"].values.tolist() == [0.0, 1.0, 1.0]
+
+
+@pytest.mark.more
 def test_an_event_that_triggers_one_above_it_has_it_happen_at_once():
     model = {"sde": {"x": {"drift": 1.0, "noise": {"W": 0.0}}, "y": {"drift": 0.0}, "z": {"drift": 0.0}}}
     events = {
