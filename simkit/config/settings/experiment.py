@@ -64,8 +64,9 @@ class Experiment(Section):
     )
     events: dict[str, EventSettings] = Field(
         default_factory=dict,
-        description="Changes of the state at given times, such as doses, by name. Those at the same time "
-        "happen in the order of the file; a saved row shows the state after them.",
+        description="Changes of the state by name: at given times, such as doses, or when a condition "
+        "becomes true. Those at the same time happen in the order of the file; a saved row shows the state "
+        "after them.",
         examples=[{"dose": {"at": [0, 24, 48], "set": {"A": "A + 100"}}}],
     )
     ensemble: Ensemble = Field(

@@ -69,8 +69,8 @@ class Event(eqx.Module):
     alone it is `triggered`: it happens whenever the condition holds and did not hold before. A condition that
     holds at first, or still holds after the event, has to become false in between.
 
-    `times` is an array `(times,)`; `steps` are the same on a grid of `of` equal steps, where one is known
-    (`on`).
+    `times` is an array `(times,)`. `on` gives the event with `steps`, the numbers of the steps after which it
+    happens on a grid of `of` equal steps.
 
     >>> import numpy as np
     >>> from simkit_solvers import AbstractChange, Event, Grid
