@@ -21,6 +21,7 @@ from simkit_solvers.numerics.intervals import (
     maximum,
     minimum,
     multiply,
+    point,
     power,
     reciprocal,
     remainder,
@@ -143,3 +144,12 @@ def test_a_choice_that_is_not_certain_has_both_cases():
     assert chosen.high.tolist() == [1, 6, 6]
     moved = clamp(Enclosure(no.low, no.low), yes, Enclosure(no.high, no.high))
     assert moved.low.tolist() == moved.high.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize(("low", "high"), [(-1.0, 0.0), (0.0, 1.0), (-1.0, 1.0)])
+def test_a_quotient_by_what_may_be_zero_has_no_finite_bound(low, high):
+    x, y = point(jnp.asarray(2.0)), Enclosure(jnp.asarray(low), jnp.asarray(high))
+    quotient = divide(x, y)
+    for value in (0.7 * low, 0.7 * high, 1e-30 * low, 1e-30 * high):
+        if value:
+            assert float(quotient.low) <= 2 / value <= float(quotient.high)
