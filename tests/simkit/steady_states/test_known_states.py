@@ -7,6 +7,7 @@ import pytest
 from simkit_physics import Schlogl
 from steady_examples import DOUBLE_WELL, LORENZ, TIME, assert_within_errors, numbers, ode, states_of
 
+import simkit
 from simkit.steady_states import settling
 
 
@@ -164,3 +165,17 @@ def test_frozen_time_and_curves():
     curve["model"].pop("parameters")
     (state,) = states_of(curve, at=0.5)
     assert_within_errors(state, {"x": 2.0})
+
+
+def test_the_error_of_an_observable_follows_from_those_of_the_state():
+    """The final size of an epidemic has an error of the run, far above rounding."""
+    sir = {
+        "model": {"type": "SIR", "beta": 0.3, "gamma": 0.1, "N": 1000},
+        "initial": {"S": 995, "I": 5, "R": 0},
+        "solver": "Tsit5",
+        "time": {"t1": 100, "steps": 500},
+        "observe": {"tenfold": "10*S"},
+    }
+    errors = simkit.steady(sir)["value_error"].sel(root=1)
+    assert float(errors.sel(quantity="S")) > 1e-11
+    assert float(errors.sel(quantity="tenfold") / errors.sel(quantity="S")) == pytest.approx(10, rel=1e-2)
