@@ -74,6 +74,7 @@ def lifted(v, grid):
     return integrate(problem, make_solver("Tsit5"), start, grid, None, States())["h"][-1]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("grid", [Grid(0.0, 1 / 64, 64, 64), AdaptiveGrid(0.0, 1.0, Tolerances(1e-6, 1e-6))])
 @pytest.mark.parametrize("derivative", [jax.grad, jax.jacfwd])
 def test_a_derivative_along_a_path_does_not_miss_the_time_of_an_event(grid, derivative):
