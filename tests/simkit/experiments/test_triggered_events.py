@@ -163,19 +163,6 @@ def test_what_is_monitored_between_triggered_events_has_no_step_bias():
 
 
 @pytest.mark.more
-def test_the_step_bias_of_an_event_without_noise():
-    """It is late by up to a step, and so is the state."""
-    still = {
-        "model": DRIFT["model"] | {"parameters": {"s": 0.0}},
-        "save": {"points": 1},
-        "initial": {"x": 0.013},
-    }
-    result = simkit.run(DRIFT | RESET | still)
-    assert abs(float(result["x_mean"][-1]) - 0.013) < 4 * 4 / 200
-    assert 0 < abs(float(result["x_bias"])) < 4 * 4 / 200
-
-
-@pytest.mark.more
 def test_a_condition_has_to_become_true():
     """One that holds at first, or after its event, has to become false before."""
     constant = {"model": {"sde": {"x": {"drift": 1.0}, "n": {"drift": 0.0, "noise": {"W": 0.0}}}}}
