@@ -1,7 +1,7 @@
 """Accumulates the chunks of a run in the order of their paths: statistics, stored paths, final values."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -9,7 +9,23 @@ from simkit.ensemble.chunks import Chunk
 from simkit.ensemble.failures import failed_paths
 from simkit.ensemble.reducers import AbstractReducer
 from simkit.ensemble.simulation import Simulation, StepCounts
+from simkit.ensemble.stepping import happened_names
 from simkit.observe.observable import waits
+
+
+class Total(NamedTuple):
+    """The sum of a count over paths, the sum of its squares, and the largest; all are exact."""
+
+    sum: int = 0
+    squares: int = 0
+    most: int = 0
+
+    def with_more(self, counts: np.ndarray) -> "Total":
+        """The total with the counts of more paths."""
+        most = int(counts.max())
+        whole = counts.astype(np.int64 if most**2 * len(counts) < 2**63 else object)
+        sums = int(whole.sum()), int((whole * whole).sum())
+        return Total(self.sum + sums[0], self.squares + sums[1], max(self.most, most))
 
 
 class Accumulator:
@@ -36,7 +52,7 @@ class Accumulator:
         self._states = {name: reducer.init() for name, reducer in reducers.items()}
         self._stored: dict[str, np.ndarray] = {}
         self._ends: dict[str, list[np.ndarray]] = {}
-        self._totals: dict[str, tuple[int, int]] = {}
+        self._totals: dict[str, Total] = {}
         self.failed = 0
 
     def add_chunk(self, chunk: Chunk, outputs: tuple) -> None:
@@ -55,13 +71,11 @@ class Accumulator:
         self._record_ends(chunk.first, values, lost)
 
     def _count(self, chunk: Chunk, counts, lost: np.ndarray) -> None:
-        waiting = {*map(waits, self._rows)}
+        of_finite = {*map(waits, self._rows), *happened_names(self._simulation.problem)}
         for name, array in counts.items():
             each = np.asarray(array).reshape(-1)
-            each = np.where(lost & (name in waiting), 0, each)[: chunk.count]
-            each = each.astype(np.int64)
-            total, most = self._totals.get(name, (0, 0))
-            self._totals[name] = total + int(each.sum()), max(most, int(each.max()))
+            each = np.where(lost & (name in of_finite), 0, each)[: chunk.count]
+            self._totals[name] = self._totals.get(name, Total()).with_more(each)
 
     def _store(self, first: int, values) -> None:
         paths = min(self._simulation.stored_paths, self._simulation.paths)
@@ -94,13 +108,16 @@ class Accumulator:
 
     def waiting(self) -> dict[str, int]:
         """For each hitting time, how many of the paths that have not failed still wait at the end."""
-        return {name: self._totals[waits(name)][0] for name in self._rows if waits(name) in self._totals}
+        return {name: self._totals[waits(name)].sum for name in self._rows if waits(name) in self._totals}
+
+    def happened(self) -> list[Total]:
+        """How often each event with a condition has happened on the paths that have not failed."""
+        return [self._totals[name] for name in happened_names(self._simulation.problem)]
 
     def step_counts(self, accepted: str, rejected: str) -> StepCounts:
         """Mean and most of the two kinds of steps, by their names."""
-        (some, most), (refused, most_refused) = self._totals[accepted], self._totals[rejected]
-        paths = self._simulation.paths
-        return StepCounts(some / paths, most, refused / paths, most_refused)
+        some, refused, paths = self._totals[accepted], self._totals[rejected], self._simulation.paths
+        return StepCounts(some.sum / paths, some.most, refused.sum / paths, refused.most)
 
 
 def first_paths(array: Any, count: int, rows: slice = slice(None)) -> np.ndarray:

@@ -4,7 +4,7 @@ import dataclasses
 
 from simkit.ensemble.paths import PathProgram
 from simkit.ensemble.simulation import Run, Simulation
-from simkit.ensemble.stepping import ACCEPTED, REJECTED
+from simkit.ensemble.stepping import ACCEPTED, REJECTED, happened_names
 from simkit.observe.observable import waits
 
 
@@ -20,7 +20,8 @@ def quantity_rows(simulation: Simulation) -> dict[str, int]:
 class ChunkProgram:
     """A function of (inputs, ids) that simulates one chunk: its quantities in order, and counts of each path.
 
-    These are the numbers of steps, and whether a hitting time still waits at the end.
+    These are the numbers of steps, how often each event with a condition has happened, and whether a hitting
+    time still waits at the end.
     """
 
     paths: PathProgram
@@ -29,5 +30,6 @@ class ChunkProgram:
     def __call__(self, inputs: Run, ids):
         everything = self.paths(inputs, ids)
         values = tuple(everything[name][-count:] for name, count in self.rows)
-        counted = (ACCEPTED, REJECTED, *(waits(name) for name, _ in self.rows))
+        events = happened_names(self.paths.run.problem)
+        counted = (ACCEPTED, REJECTED, *events, *(waits(name) for name, _ in self.rows))
         return values, {name: everything[name][-1:] for name in counted if name in everything}

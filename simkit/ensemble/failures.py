@@ -16,7 +16,7 @@ from simkit.ensemble.grid_before_failure import culprit, moment
 from simkit.ensemble.paths import path_program
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.simulation import Simulation
-from simkit.ensemble.stepping import ACCEPTED, REACHED, REJECTED, STATUS
+from simkit.ensemble.stepping import ACCEPTED, REACHED, REJECTED, STATUS, happened_names
 from simkit.errors import NumericalError
 from simkit.machine.on_each_device import local_devices
 from simkit.observe.observable import waits
@@ -188,7 +188,7 @@ def replayed(
     ids = path_ids(path, 1, FEWEST_LANES)
     (replay,), _ = compiled(Request(program, (inputs, ids), local_devices(1)))
     rows = replay(inputs, ids)
-    others = {waits(name) for name in simulation.observables}
+    others = {*map(waits, simulation.observables), *happened_names(simulation.problem)}
     return {name: np.array(array)[:, 0, 0] for name, array in rows.items() if name not in others}
 
 

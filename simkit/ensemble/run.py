@@ -160,6 +160,7 @@ def _run(simulation: Simulation, progress: Progress | None, ends: int) -> Ensemb
         exercises=exercises,
         fit_s=fit_s + bound_s,
         waiting=accumulator.waiting(),
+        happened=[(total.sum, total.squares) for total in accumulator.happened()],
         ends={name: values[: min(ends, simulation.paths)] for name, values in final.items()},
     )
 

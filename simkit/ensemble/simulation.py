@@ -188,9 +188,10 @@ class EnsembleResult:
     final values of the first paths, NaN where one failed. `bias` maps quantities at the end to the error that
     steps leave in their means, `variance_bias` to that in their variances, `bias_left_out` to the number of
     paths that have no finite value on other grids, where there are some. `waiting` are by hitting time the
-    paths, of those that have not failed, that wait for it at the end. `steps` is the number of steps of each
-    path, or what adaptive paths took. `exercises` are the policies of early exercise, which took `fit_s`
-    seconds to fit.
+    paths, of those that have not failed, that wait for it at the end; `happened` says how often each event
+    with a condition has happened on these paths, as a sum and a sum of squares. `steps` is the number of
+    steps of each path, or what adaptive paths took. `exercises` are the policies of early exercise, which
+    took `fit_s` seconds to fit.
     """
 
     times: np.ndarray
@@ -211,6 +212,7 @@ class EnsembleResult:
     bias_left_out: dict[str, int] = dataclasses.field(default_factory=dict)
     variance_bias: dict[str, StepError] = dataclasses.field(default_factory=dict)
     waiting: dict[str, int] = dataclasses.field(default_factory=dict)
+    happened: list[tuple[int, int]] = dataclasses.field(default_factory=list)
 
     @property
     def mean_steps(self) -> float:

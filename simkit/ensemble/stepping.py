@@ -16,8 +16,10 @@ from simkit_solvers.loops.adaptive_sde import integrate_adaptive_sde
 from simkit_solvers.loops.compensated import can_compensate
 from simkit_solvers.loops.integrate import integrate
 from simkit_solvers.loops.jumps import integrate_jumps
+from simkit_solvers.loops.path_run import happened_name
 from simkit_solvers.methods.jump.jump_method import REASONS, JumpNoise
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork, view
+from simkit_solvers.problems.schedule import schedule_of
 from simkit_solvers.random.brownian_tree import BrownianTree
 
 from simkit.ensemble.simulation import Run, StepCounts
@@ -28,6 +30,12 @@ if TYPE_CHECKING:
 
 # No names of observables: these hold spaces.
 ACCEPTED, REJECTED, REACHED, STATUS = "accepted steps", "rejected steps", "time reached", "why it ended"
+
+
+def happened_names(problem: Any) -> list[str]:
+    """The names of the counts of events with a condition, in their order."""
+    schedule = schedule_of(problem)
+    return [] if schedule is None else [happened_name(i) for i in range(len(schedule.counted))]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,6 +191,7 @@ class AbstractAdaptiveSteps(AbstractStepping):
     def rows(self, program, inputs, path, memory):
         run = self.integrated(*program.prepared(inputs, path))
         counts = {ACCEPTED: run.accepted, REJECTED: run.rejected, REACHED: run.reached}
+        counts |= {happened_name(i): n for i, n in enumerate(run.happened)}
         return run.rows | {name: x[None] for name, x in counts.items()}
 
     @abc.abstractmethod
@@ -270,6 +279,7 @@ class Events(AbstractStepping):
             for name, x in run.counts._asdict().items()
         }
         ends = {ACCEPTED: run.steps, REJECTED: run.rejected, REACHED: run.reached, STATUS: run.status}
+        ends |= {happened_name(i): n for i, n in enumerate(run.happened)}
         return run.rows | whole | {name: x[None] for name, x in ends.items()}
 
     def attributes(self, steps):

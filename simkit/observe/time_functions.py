@@ -1,6 +1,6 @@
 """Expressions of time, and events written as expressions, for scheduled problems."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import equinox as eqx
@@ -70,8 +70,17 @@ class SetVariables(AbstractChange):
 
 def triggered_events(schedule: Schedule | None) -> list[str]:
     """The names of the events whose conditions decide when they happen."""
-    events = [] if schedule is None else [schedule.events[i] for i in schedule.triggered]
-    return [event.change.name for event in events if isinstance(event.change, SetVariables)]
+    return [] if schedule is None else _names(schedule, schedule.triggered)
+
+
+def counted_events(schedule: Schedule | None) -> list[str]:
+    """The names of the events that have a condition."""
+    return [] if schedule is None else _names(schedule, schedule.counted)
+
+
+def _names(schedule: Schedule, which: Iterable[int]) -> list[str]:
+    changes = [schedule.events[i].change for i in which]
+    return [each.name if isinstance(each, SetVariables) else type(each).__name__ for each in changes]
 
 
 class Condition(AbstractCondition):

@@ -1,5 +1,6 @@
 """The result of an ensemble as a labelled `xarray.Dataset`."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,12 +10,13 @@ import xarray as xr
 from simkit_solvers.problems.problem import AbstractExactMoments, variables_of
 from simkit_solvers.problems.schedule import is_changed, model_of, schedule_of
 
+from simkit.ensemble.could_differ import is_random
 from simkit.ensemble.initial import differs_between_paths
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.reducers import STATISTICS
 from simkit.ensemble.simulation import EnsembleResult, Simulation
 from simkit.observe.exercise import ExerciseFit
-from simkit.observe.time_functions import SetVariables, triggered_events
+from simkit.observe.time_functions import SetVariables, counted_events, triggered_events
 from simkit.results.dataset_errors import against_exact, censored, limits, resolution_of_mean, step_bias
 from simkit.results.derived import derived_variables
 from simkit.results.quantity import RunQuantity, quantities
@@ -48,6 +50,7 @@ def to_dataset(simulation: Simulation, result: EnsembleResult, provenance: Mappi
     variables["covariance"] = variable(dims, covariance, unit, "covariance of the final values")
     variables |= derived_variables(known, simulation, result)
     variables |= _events(simulation, result.times)
+    variables |= _event_counts(simulation, result)
     coordinates = _coordinates(known, simulation, result, variables)
     return xr.Dataset(variables, coordinates, _attributes(known, simulation, result, provenance))
 
@@ -178,6 +181,27 @@ def _events(simulation: Simulation, times: np.ndarray) -> Variables:
     }
 
 
+def _event_counts(simulation: Simulation, result: EnsembleResult) -> Variables:
+    """How often events with a condition have happened on a path: the means over the paths, with errors."""
+    n, variables = int(result.statistics["moments"]["n"]), {}
+    names, random = counted_events(schedule_of(simulation.problem)), is_random(simulation)
+    for name, (total, squares) in zip(names, result.happened, strict=True):
+        stderr = _error_of_count(n, total, squares) if random else 0.0
+        what = f"times that event {name} happened on a path, in the mean"
+        variables |= with_stderr(f"{name}_count", (), total / n, stderr, "1", what, n=n)
+    return variables
+
+
+def _error_of_count(n: int, total: int, squares: int) -> float:
+    """The standard error of a mean count, from sums of whole numbers, in which nothing cancels.
+
+    At least that of one event more or less on all paths; NaN of one path, which shows no spread.
+    """
+    if n == 1:
+        return np.nan
+    return max(math.sqrt((n * squares - total**2) / (n - 1)) / n, 1 / n)
+
+
 def _picture_attributes(simulation: Simulation) -> dict[str, str]:
     """What the user wants the picture to show, if anything: semicolons separate pairs."""
     picture = simulation.picture
@@ -205,6 +229,7 @@ def _attributes(
         "view": simulation.stepping.view,
         "derived": " ".join(each.name for each in simulation.derived),
         "triggered_events": " ".join(triggered_events(schedule_of(problem))),
+        "counted_events": " ".join(counted_events(schedule_of(problem))),
         **_picture_attributes(simulation),
         "bias_left_out": _counts(result.bias_left_out),
         "noticeable_bias": _counts({n: r.steps for n, r in judged.items() if r.kind == "noticeable"}),

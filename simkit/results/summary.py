@@ -31,11 +31,12 @@ def summary(dataset: "xr.Dataset") -> dict[str, Any]:
         variants = {name: summary(one) for name, one in each_variant(dataset).items()}
         return {"variants": variants} | {key: float(dataset.attrs[key]) for key in RATES}
     attributes = dataset.attrs
-    derived = attributes.get("derived", "").split()
+    derived, events = (attributes.get(key, "").split() for key in ("derived", "counted_events"))
     return {
         "observables": {name: _figures(dataset, name) for name in attributes["observables"].split()},
         "state": {name: _figures(dataset, name) for name in attributes["state_variables"].split()},
         **({"derived": {name: _figures(dataset, name) for name in derived}} if derived else {}),
+        **({"events": {name: _count(dataset, name) for name in events}} if events else {}),
         "paths": int(attributes["paths"]),
         "failed_paths": int(attributes["failed_paths"]),
         **_steps(attributes),
@@ -56,6 +57,14 @@ def _steps(attributes: Mapping[str, Any]) -> dict[str, Any]:
     if "rtol" not in attributes:
         return {"steps": None} | counts
     return {"steps": None, "rtol": float(attributes["rtol"]), "atol": float(attributes["atol"])} | counts
+
+
+def _count(dataset: "xr.Dataset", name: str) -> dict[str, float | None]:
+    """How often an event happened on a path."""
+    figures = {
+        key: float(dataset[f"{name}_count{end}"]) for key, end in (("mean", ""), ("stderr", "_stderr"))
+    }
+    return {key: value if math.isfinite(value) else None for key, value in figures.items()}
 
 
 def _figures(dataset: "xr.Dataset", name: str) -> dict[str, Any]:

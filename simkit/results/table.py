@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 from rich.table import Table
 
 from simkit.progress import counted, steps_text
+from simkit.results.event_notes import event_notes
 from simkit.results.number_text import (
     bias_text,
     exact_difference,
@@ -162,6 +163,7 @@ def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
         [
             *one_path_notes(dataset),
             *step_notes(dataset),
+            *event_notes(dataset),
             *strong_order_notes(dataset),
             *bound_notes(dataset),
             *derived_notes(dataset),

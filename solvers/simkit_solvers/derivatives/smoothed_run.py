@@ -85,8 +85,8 @@ class SmoothedRun(AbstractTangentRun):
         run = self.run
         while isinstance(run, SmoothedRun):
             run, carry = run.run, carry.carry
-        y, _, acc = carry
-        return self.differences(run.observer, run.after(k), acc, k, run.time(k), y)
+        y, _, followed = carry
+        return self.differences(run.observer, run.after(k), followed.acc, k, run.time(k), y)
 
     def stepped(
         self, carried: WithTangents, k: jax.Array, draw: Draw, words: JumpWords | None

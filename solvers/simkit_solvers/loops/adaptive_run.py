@@ -22,7 +22,7 @@ from simkit_solvers.loops.flattened import Flattened, VectorLayout
 from simkit_solvers.loops.step_control import same_precision, solved, step_control
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.numerics.tree_where import tree_where
-from simkit_solvers.problems.calendar import Schedule, stops_of
+from simkit_solvers.problems.calendar import Schedule, added, stops_of
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.problems.schedule import as_solved, just_after, within
@@ -33,13 +33,14 @@ class AdaptiveRun(NamedTuple):
 
     `rows` is what the observer keeps, stacked over the saved times, NaN from the first time that was not
     reached. `accepted` and `rejected` count steps. `reached` is the time at which the run ended, `t1` unless
-    it failed.
+    it failed. `happened` says how often each event has happened that has a condition, in their order.
     """
 
     rows: dict[str, Any]
     accepted: jax.Array
     rejected: jax.Array
     reached: jax.Array
+    happened: tuple[jax.Array, ...] = ()
 
 
 class _Stretch(NamedTuple):
@@ -58,7 +59,7 @@ class _Stretch(NamedTuple):
 
 
 class _Progress(NamedTuple):
-    """How far a run has come: its state at a stop, whether it is sound, and what has held so far."""
+    """How far a run has come: its state at a stop, whether it is sound, what has held and happened so far."""
 
     y: Any
     time: jax.Array
@@ -67,6 +68,7 @@ class _Progress(NamedTuple):
     rejected: jax.Array
     reached: jax.Array
     holds: tuple[Hold, ...]
+    happened: tuple[jax.Array, ...]
 
 
 class Solving(NamedTuple):
@@ -105,7 +107,8 @@ class Solving(NamedTuple):
         def through(path: _Progress, stop):
             return self._through_stop(problem, schedule, path, *stop)
 
-        begin = _Progress(self.y0, zero, jnp.bool_(True), none, none, zero, holds)
+        counts = schedule.none_happened.counts
+        begin = _Progress(self.y0, zero, jnp.bool_(True), none, none, zero, holds, counts)
         end, (states, sound) = jax.lax.scan(through, begin, (stops.times, stops.which))
         saved = stops.rows[self.saved]
         rows = rows_along(
@@ -117,7 +120,8 @@ class Solving(NamedTuple):
             end.holds,
             saved,
         )
-        return AdaptiveRun(where_reached(sound[saved], rows), end.accepted, end.rejected, start + end.reached)
+        rows, reached = where_reached(sound[saved], rows), start + end.reached
+        return AdaptiveRun(rows, end.accepted, end.rejected, reached, end.happened)
 
     def _through_stop(self, problem, schedule: Schedule, path: _Progress, time, which):
         """The path after a stop, and the state there and whether it is sound."""
@@ -131,12 +135,12 @@ class Solving(NamedTuple):
             )
         else:
             path, _ = self._further(seen, path, time)
-        y = path.y
         if schedule.events:
-            after = just_after(problem, now, self.start, self.times[-1])
+            y, after = path.y, just_after(problem, now, self.start, self.times[-1])
             due = [(which == i) & path.sound for i in range(len(schedule.events))]
-            y, _ = schedule.after_events(due, schedule.conditions(seen, now, y), after, now, y)
-        return path._replace(y=y, time=time), (y, path.sound)
+            y, happened = schedule.after_events(due, schedule.conditions(seen, now, y), after, now, y)
+            path = path._replace(y=y, happened=added(path.happened, happened.counts))
+        return path._replace(time=time), (path.y, path.sound)
 
     def _until_triggered(self, seen: AbstractODE, schedule: Schedule, path: _Progress, time) -> _Progress:
         """The path after the next event that is triggered, or at a time if none is before."""
@@ -150,10 +154,10 @@ class Solving(NamedTuple):
         y, happened = schedule.after_events(due, held, seen, now, path.y)
         shown = self.observer.conditions(seen, now, y) if path.holds else ()
         holds = tuple(
-            earlier(before, Hold(holds & happened & path.sound, path.time, y))
+            earlier(before, Hold(holds & happened.any & path.sound, path.time, y))
             for before, holds in zip(path.holds, shown, strict=True)
         )
-        return path._replace(y=y, holds=holds)
+        return path._replace(y=y, holds=holds, happened=added(path.happened, happened.counts))
 
     def _further(
         self, seen: AbstractODE, path: _Progress, time, schedule: Schedule | None = None
@@ -181,7 +185,7 @@ class Solving(NamedTuple):
         )
         reached = jnp.where(path.sound, last, path.reached)
         there = [each.held & (each.time <= end) & sound for each in triggers]
-        return _Progress(y, at_end, sound, accepted, rejected, reached, holds), there
+        return _Progress(y, at_end, sound, accepted, rejected, reached, holds, path.happened), there
 
     def _solved(
         self, problem: AbstractODE, y: PyTree, begin, span, times=None, schedule: Schedule | None = None

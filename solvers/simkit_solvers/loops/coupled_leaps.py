@@ -186,7 +186,7 @@ def _through_stop(jumps: Jumps, method: TauLeaping, factors, most: int, carry: t
         lambda joint: _driven(during, method, factors, joint, time, most),
         joint,
     )
-    counts, sound = jax.vmap(lambda y: after_event(jumps, during, time, which, y))(joint.paths.seen)
+    counts, sound, _ = jax.vmap(lambda y: after_event(jumps, during, time, which, y))(joint.paths.seen)
     status = _first(joint.status, (~jnp.all(sound), BAD_EVENT))
     watched = _watched_at_stop(jumps, during, joint.paths, counts, time)
     initial = _initial(jumps, counts, time, watched, joint.paths.scores)

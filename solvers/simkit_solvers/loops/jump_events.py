@@ -18,19 +18,23 @@ def as_counts(real: PyTree) -> tuple[PyTree, jax.Array]:
     return jax.tree.map(lambda x: jnp.where(sound, x, 0.0).astype(jnp.int32), real), sound
 
 
-def after_triggered(jumps: Jumps, time: jax.Array, before: PyTree, y: PyTree) -> tuple[PyTree, jax.Array]:
-    """The counts once an event of the network has taken `before` to `y`, and whether they are sound.
+def after_triggered(
+    jumps: Jumps, time: jax.Array, before: PyTree, y: PyTree
+) -> tuple[PyTree, jax.Array, tuple[jax.Array, ...]]:
+    """The counts once a reaction has taken `before` to `y`, whether they are sound, and what has happened.
 
     They are `y` itself where no event of the schedule is triggered.
     """
     network = jumps.seen
     schedule = None if network is None else schedule_of(network)
     if network is None or schedule is None or not schedule.triggered:
-        return y, jnp.bool_(True)
+        happened = () if schedule is None else schedule.none_happened.counts
+        return y, jnp.bool_(True), happened
     t, real = jumps.t0 + time, in_real_numbers(y, time.dtype)
     held = schedule.conditions(network, t, in_real_numbers(before, time.dtype))
     none = [jnp.bool_(False)] * len(schedule.events)
     new, happened = schedule.after_events(none, held, network, t, real)
     counts, sound = as_counts(new)
     # Where nothing happened the counts stay as they are: a real number may not hold them.
-    return jax.tree.map(lambda a, b: jnp.where(happened & sound, a, b), counts, y), sound | ~happened
+    counts = jax.tree.map(lambda a, b: jnp.where(happened.any & sound, a, b), counts, y)
+    return counts, sound | ~happened.any, happened.counts

@@ -22,6 +22,7 @@ from simkit_solvers.methods.jump.jump_method import (
 )
 from simkit_solvers.numerics.scopes import STEPS
 from simkit_solvers.numerics.tree_where import tree_where
+from simkit_solvers.problems.calendar import added
 
 
 class JumpPath(NamedTuple):
@@ -30,7 +31,8 @@ class JumpPath(NamedTuple):
     `drawn` belongs to the event or leap that comes next. `lost` is the rounding error of `elapsed`, and empty
     in float64; `interruptions` counts the stops at which a proposal was given up, and is empty where there
     are none. `scores` has one number for each direction; `ahead` is what the method keeps of the last
-    proposal; `watched` is empty unless an observer has to see the path.
+    proposal; `watched` is empty unless an observer has to see the path. `happened` says how often each event
+    has happened that has a condition.
     """
 
     drawn: Any
@@ -44,6 +46,7 @@ class JumpPath(NamedTuple):
     scores: tuple = ()
     ahead: Any = ()
     watched: Watched | tuple = ()
+    happened: tuple[jax.Array, ...] = ()
 
     def index(self, method: AbstractJumpMethod) -> jax.Array:
         """How many proposals it has seen."""
@@ -89,7 +92,7 @@ def after_proposal(
     step = ahead.tau + path.lost[0] if path.lost else ahead.tau
     end = path.elapsed + step
     reacted = jax.tree.map(jnp.add, path.y, ahead.change)
-    y, event_sound = after_triggered(jumps, end, path.y, reacted)
+    y, event_sound, happened = after_triggered(jumps, end, path.y, reacted)
     full = path.index(method) >= jnp.uint32(max_steps)
     status = _status(jumps, path, ahead, full, end > time)
     spoilt = (status == RUNNING) & ahead.accepted & ~event_sound
@@ -116,6 +119,7 @@ def after_proposal(
         scores=tuple(jnp.where(goes, s + g, s) for s, g in zip(path.scores, gained, strict=True)),
         ahead=method.keep(jumps, ahead),
         watched=watched,
+        happened=added(path.happened, tuple(jnp.where(accepted, n, 0) for n in happened)),
     )
     return after._replace(drawn=tree_where(goes, after.with_draw(jumps, method).drawn, path.drawn))
 

@@ -19,7 +19,7 @@ from simkit_solvers.methods.jump.jump_method import (
     Jumps,
 )
 from simkit_solvers.numerics.tree_where import tree_where
-from simkit_solvers.problems.calendar import ROW
+from simkit_solvers.problems.calendar import ROW, added
 from simkit_solvers.problems.schedule import as_solved, between, just_after, schedule_of
 
 
@@ -48,7 +48,8 @@ def after_stop(
 
     `during` has the rates before it.
     """
-    real, (counts, sound) = in_real_numbers(y, time.dtype), after_event(jumps, during, time, which, y)
+    real = in_real_numbers(y, time.dtype)
+    counts, sound, happened = after_event(jumps, during, time, which, y)
     going = path.status <= WAITING
     interrupted = going & (which != ROW)
     schedule = schedule_of(jumps.network)
@@ -56,7 +57,7 @@ def after_stop(
     state = method.interrupted(during, path.y, path.state, time - path.elapsed)
     counts = tree_where(happens & sound, counts, y)
     status = jnp.where(happens & ~sound, jnp.int32(BAD_EVENT), path.status)
-    moved = event_moves(_event(jumps, during, time, which), jumps.network, jumps.directions, real)
+    moved = event_moves(_state_after(jumps, during, time, which), jumps.network, jumps.directions, real)
     watched = path.watched
     if isinstance(watched, Watched):
         acc = _seen(jumps, during, watched, time, y, counts)
@@ -70,6 +71,7 @@ def after_stop(
         interruptions=tuple(n + interrupted.astype(jnp.int32) for n in path.interruptions),
         scores=tree_where(interrupted, scores, path.scores),
         watched=watched,
+        happened=added(path.happened, tuple(jnp.where(happens & sound, n, 0) for n in happened)),
     )
     return path, tree_where(interrupted, counts, y)
 
@@ -83,25 +85,28 @@ def _seen(jumps: Jumps, during: Jumps, watched: Watched, time, y, counts) -> Any
 
 def after_event(
     jumps: Jumps, during: Jumps, time: jax.Array, which: jax.Array, y: PyTree
-) -> tuple[PyTree, jax.Array]:
+) -> tuple[PyTree, jax.Array, tuple[jax.Array, ...]]:
     """The counts as event number `which` leaves those at a time since `t0`, and whether they are sound.
 
     Where they are not they are 0. A negative number is that of no event. `during` has the rates before it.
+    The third is how often each event has happened that has a condition.
     """
-    return as_counts(_event(jumps, during, time, which)(jumps.network, in_real_numbers(y, time.dtype)))
+    real, happened = _event(jumps, during, time, which, jumps.network, in_real_numbers(y, time.dtype))
+    return *as_counts(real), happened
 
 
-def _event(jumps: Jumps, during: Jumps, time, which) -> Callable:
+def _state_after(jumps: Jumps, during: Jumps, time, which) -> Callable:
     """The effect of event number `which`, as a function of a network and its state in real numbers."""
-    t = jumps.t0 + time
+    return lambda network, real: _event(jumps, during, time, which, network, real)[0]
 
-    def after(network, real):
-        schedule = schedule_of(network)
-        if schedule is None:
-            return real
-        problem = just_after(network, t, jumps.t0, jumps.span)
-        due = [which == i for i in range(len(schedule.events))]
-        held = schedule.conditions(during.seen, t, real)
-        return schedule.after_events(due, held, problem, t, real)[0]
 
-    return after
+def _event(jumps: Jumps, during: Jumps, time, which, network, real) -> tuple[PyTree, tuple[jax.Array, ...]]:
+    """The state in real numbers after event number `which`, and how often each has happened."""
+    schedule, t = schedule_of(network), jumps.t0 + time
+    if schedule is None:
+        return real, ()
+    problem = just_after(network, t, jumps.t0, jumps.span)
+    due = [which == i for i in range(len(schedule.events))]
+    held = schedule.conditions(during.seen, t, real)
+    new, happened = schedule.after_events(due, held, problem, t, real)
+    return new, happened.counts

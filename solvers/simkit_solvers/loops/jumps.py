@@ -48,7 +48,8 @@ class JumpRun(NamedTuple):
     the leaps that were too long. `reached` is the time at which it ended, `t1` unless it failed, and `status`
     why it did. `scores` has for each direction the derivative of the log likelihood of the path up to each
     saved time, like the rows. `watched` are the observer's accumulators there, if it has to see the path.
-    `steps`, `rejected`, `reached` and `status` are scalars.
+    `happened` says how often each event has happened that has a condition. These, `steps`, `rejected`,
+    `reached` and `status` are scalars.
 
     >>> from simkit_physics import ImmigrationDeath
     >>> from simkit_solvers import DirectMethod, JumpGrid, JumpNoise, States, integrate_jumps, seed_key
@@ -68,6 +69,7 @@ class JumpRun(NamedTuple):
     status: jax.Array
     scores: tuple = ()
     watched: Any = None
+    happened: tuple[jax.Array, ...] = ()
 
 
 def integrate_jumps(
@@ -181,7 +183,7 @@ def _finished(network, method, grid: JumpGrid, observer, counts, scores, watched
     rows, scores = jax.tree.map(lambda x: jnp.where(there, x, jnp.nan), (rows, scores))
     reached = start + jnp.where(failed, end.elapsed, span)
     rejected = method.rejected(end.state)
-    return JumpRun(counts, rows, end.steps, rejected, reached, end.status, scores, watched)
+    return JumpRun(counts, rows, end.steps, rejected, reached, end.status, scores, watched, end.happened)
 
 
 def observed(
@@ -245,7 +247,7 @@ class _JumpLoop(NamedTuple):
 
 def _start(jumps: Jumps, method: AbstractJumpMethod, y0, at: Scalar | None, stopping: bool) -> JumpPath:
     """The path at t0, given the rates there; nothing happens before `at`."""
-    zero, none = jnp.zeros_like(jumps.span), jnp.int32(0)
+    zero, none, schedule = jnp.zeros_like(jumps.span), jnp.int32(0), schedule_of(jumps.seen)
     path = JumpPath(
         drawn=(),
         y=y0,
@@ -257,6 +259,7 @@ def _start(jumps: Jumps, method: AbstractJumpMethod, y0, at: Scalar | None, stop
         interruptions=(none,) if stopping else (),
         scores=tuple(zero for _ in jumps.directions),
         ahead=method.keep(jumps, None),
+        happened=() if schedule is None else schedule.none_happened.counts,
     )
     return path.with_draw(jumps, method)
 

@@ -4,7 +4,7 @@ import abc
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -17,7 +17,7 @@ from simkit_solvers.loops.blocks import Method
 from simkit_solvers.loops.stepper import AbstractStepper
 from simkit_solvers.numerics.kernels import own_number
 from simkit_solvers.numerics.traced import traced_once
-from simkit_solvers.problems.calendar import Schedule
+from simkit_solvers.problems.calendar import Schedule, added
 from simkit_solvers.problems.jump_diffusion import jumps_of_step
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.problem import AbstractODE
@@ -69,8 +69,20 @@ class AbstractRun(eqx.Module):
         """This run for a reverse pass, where each path has its own copy of each parameter."""
 
 
+class Followed(NamedTuple):
+    """What is accumulated along a path: by the observer, and how often events with a condition happened."""
+
+    acc: PyTree
+    happened: tuple[jax.Array, ...]
+
+
+def happened_name(i: int) -> str:
+    """The name in rows of how often event `i` has happened; a space is in no name of a quantity."""
+    return f"event {i}"
+
+
 class PathRun(AbstractRun):
-    """One path; it carries the state, the solver's own state and the observer's accumulators.
+    """One path; it carries the state, the solver's own state and what is `Followed`.
 
     `events` are for each event the steps after which it happens.
     """
@@ -88,20 +100,22 @@ class PathRun(AbstractRun):
         return dataclasses.replace(self, problem=problem)
 
     def start(self, y0):
-        begin, schedule = self.after(jnp.uint32(0)), schedule_of(self.problem)
+        begin, schedule, counts = self.after(jnp.uint32(0)), schedule_of(self.problem), ()
         if schedule is not None:
             due = [jnp.bool_(0 in steps) for steps in self.events]
-            y0, _ = schedule.after_events(due, schedule.conditions(begin, self.t0, y0), begin, self.t0, y0)
+            held = schedule.conditions(begin, self.t0, y0)
+            y0, happened = schedule.after_events(due, held, begin, self.t0, y0)
+            counts = happened.counts
         state = self.stepper.init(as_solved(begin), self.t0, self.dt, y0)
-        return y0, state, self.observer.init(begin, self.t0, y0)
+        return y0, state, Followed(self.observer.init(begin, self.t0, y0), counts)
 
     def prepared(self, start, draw, words):
         return self, start
 
     def step(self, carry: PyTree, k: jax.Array, draw: Draw, words: JumpWords | None) -> PyTree:
-        y, state, acc = carry
-        acc = self.observer.driven(acc, k, draw)
-        return self.finished(*self.advanced(y, state, k, draw), acc, k, words, self.held(k, y))
+        y, state, followed = carry
+        followed = followed._replace(acc=self.observer.driven(followed.acc, k, draw))
+        return self.finished(*self.advanced(y, state, k, draw), followed, k, words, self.held(k, y))
 
     def advanced(self, y: PyTree, state: PyTree, k: jax.Array, draw: Draw) -> tuple[PyTree, PyTree]:
         """State and solver's state at the end of the solver's step."""
@@ -113,26 +127,28 @@ class PathRun(AbstractRun):
         return () if schedule is None else schedule.conditions(self.after(k), self.time(k), y)
 
     def finished(
-        self, y: PyTree, state: PyTree, acc: PyTree, k: jax.Array, words: JumpWords | None, held: tuple
-    ) -> tuple[PyTree, PyTree, PyTree]:
-        """State, solver's state and accumulators after jumps, the observer's update, and events.
+        self, y: PyTree, state: PyTree, followed: Followed, k: jax.Array, words: JumpWords | None, held: tuple
+    ) -> tuple[PyTree, PyTree, Followed]:
+        """State, solver's state and what is followed after jumps, the observer's update, and events.
 
         `held` are the conditions of events before the step.
         """
         during: Any = self.after(k)
+        acc = followed.acc
         if words is not None:
             y, marks = jumps_of_step(during, self.time(k), self.dt, y, words)
             acc = self.observer.jumped(acc, k, marks)
         k = k + jnp.uint32(1)
-        acc = self.observer.update(during, acc, k, self.time(k), y, self.dt)
+        followed = followed._replace(acc=self.observer.update(during, acc, k, self.time(k), y, self.dt))
         if schedule_of(self.problem) is not None:
             due = [_is_in(k, steps) for steps in self.events]
-            y, state, acc = _after_events(self, k, due, held, during, y, state, acc)
-        return y, state, acc
+            y, state, followed = _after_events(self, k, due, held, during, y, state, followed)
+        return y, state, followed
 
     def row(self, carry, k):
-        y, _, acc = carry
-        return self.observer.row(self.after(k), acc, self.time(k), y)
+        y, _, (acc, happened) = carry
+        rows = self.observer.row(self.after(k), acc, self.time(k), y)
+        return rows | {happened_name(i): n.astype(self.dt.dtype) for i, n in enumerate(happened)}
 
     def stepping(self):
         return dataclasses.replace(self, noise=None)
@@ -197,8 +213,8 @@ def _as_array(steps: tuple[int, ...]) -> np.ndarray:
     return np.asarray(steps, np.uint32)
 
 
-def _after_events(run: PathRun, k, due, held, before, y, state, acc):
-    """State, solver's state and accumulators after the events at the end of a step, before step `k`.
+def _after_events(run: PathRun, k, due, held, before, y, state, followed: Followed):
+    """State, solver's state and what is followed after the events at the end of a step, before step `k`.
 
     `before` is the problem over the step that ended. A solver that carries something starts afresh where a
     parameter jumps or an event happens.
@@ -206,13 +222,13 @@ def _after_events(run: PathRun, k, due, held, before, y, state, acc):
     t, after = run.time(k), run.after(k)
     schedule: Any = schedule_of(run.problem)
     new, happened = schedule.after_events(due, held, after, t, y)
-    acc = run.observer.changed(acc, k, t, (before, y), (after, new))
+    acc = run.observer.changed(followed.acc, k, t, (before, y), (after, new))
     if jax.tree.leaves(state):
-        afresh = schedule.moved(t - 0.5 * run.dt, t + 0.5 * run.dt) | happened
+        afresh = schedule.moved(t - 0.5 * run.dt, t + 0.5 * run.dt) | happened.any
         initial = run.stepper.init(as_solved(after), t, run.dt, new)
         state = jax.tree.map(
             lambda b, s: jnp.where(afresh, jnp.asarray(b, s.dtype), s) if eqx.is_array(s) else s,
             initial,
             state,
         )
-    return new, state, acc
+    return new, state, Followed(acc, added(followed.happened, happened.counts))

@@ -127,8 +127,6 @@ class Event(eqx.Module):
     def applied(self, due: jax.Array, problem: AbstractODE, t: Scalar, y: PyTree) -> PyTree:
         """The state after the event where it is `due`, else the state as it is."""
         # Where it is not due, no derivative goes into the change: it may be infinite, and zero times it NaN.
-        if not self.triggered:
-            due = due & self.holds(problem, t, y)
         gated = jax.tree.map(
             lambda x: jnp.where(due, x, jax.lax.stop_gradient(x)) if eqx.is_inexact_array(x) else x,
             (self.change, problem, t, y),
@@ -164,14 +162,19 @@ class Schedule(eqx.Module):
         """Which of the events are triggered."""
         return tuple(i for i, event in enumerate(self.events) if event.triggered)
 
+    @property
+    def counted(self) -> tuple[int, ...]:
+        """Which of the events have a condition, so that only a run shows how often they happen."""
+        return tuple(i for i, event in enumerate(self.events) if event.condition is not None)
+
     def conditions(self, problem: AbstractODE, t: Scalar, y: PyTree) -> tuple[jax.Array, ...]:
         """Whether the condition of each event holds that is triggered."""
         return tuple(self.events[i].holds(problem, t, y) for i in self.triggered)
 
     def after_events(
         self, due: Sequence, held: Sequence, problem: AbstractODE, t: Scalar, y: PyTree
-    ) -> tuple[PyTree, jax.Array]:
-        """The state after the events at one time, and whether any has happened.
+    ) -> tuple[PyTree, "Happened"]:
+        """The state after the events at one time, and how often each has happened.
 
         `due` says of each event whether it has to happen now; `held` whether the conditions of those that are
         triggered held just before. Those come first whose conditions have become true, then the events at
@@ -180,33 +183,43 @@ class Schedule(eqx.Module):
         if self.triggered:
             self, problem, y = _without_derivative((self, problem, y))
         y, happened = self._after_triggered(due, held, problem, t, y)
+        none = [jnp.bool_(False)] * len(self.events)
         for i, event in enumerate(self.events):
             if i in self.triggered:
                 continue
             held = self.conditions(problem, t, y)
-            y = event.applied(due[i], problem, t, y)
-            none = [jnp.bool_(False)] * len(self.events)
+            now = due[i] & event.holds(problem, t, y)
+            y = event.applied(now, problem, t, y)
             y, more = self._after_triggered(none, held, problem, t, y)
-            happened = happened | due[i] | more
+            happened = happened.and_then(more).and_then(self._once(i, now))
         return y, happened
 
     def _after_triggered(
         self, due: Sequence, held: Sequence, problem: AbstractODE, t: Scalar, y: PyTree
-    ) -> tuple[PyTree, jax.Array]:
+    ) -> tuple[PyTree, "Happened"]:
         """The state after all events whose conditions have become true, and those that they trigger in turn.
 
         All whose conditions hold at once happen, in their order, whatever those before them have changed.
         """
-        held, happened = list(held), jnp.bool_(False)
+        held, happened = list(held), self.none_happened
         for _ in self.triggered:
             holds = self.conditions(problem, t, y)
             for place, i in enumerate(self.triggered):
                 now = due[i] | (holds[place] & ~held[place])
                 y = self.events[i].applied(now, problem, t, y)
                 held[place] = jnp.where(now, self.events[i].holds(problem, t, y), holds[place])
-                happened = happened | now
+                happened = happened.and_then(self._once(i, now))
             due = [jnp.bool_(False)] * len(self.events)
         return y, happened
+
+    @property
+    def none_happened(self) -> "Happened":
+        """That no event has happened."""
+        return Happened(jnp.bool_(False), tuple(jnp.int32(0) for _ in self.counted))
+
+    def _once(self, i: int, now: jax.Array) -> "Happened":
+        """That event `i` has happened where it did so `now`."""
+        return Happened(now, tuple((now & (i == j)).astype(jnp.int32) for j in self.counted))
 
     @property
     def nodes(self) -> list[jax.Array | np.ndarray]:
@@ -242,6 +255,22 @@ class Schedule(eqx.Module):
             times = jnp.asarray(nodes, jnp.result_type(before))
             inside = inside | jnp.any((times > before) & (times <= after))
         return inside
+
+
+class Happened(NamedTuple):
+    """Whether any event has happened, and how often each of those that have a condition, `int32`."""
+
+    any: jax.Array
+    counts: tuple[jax.Array, ...]
+
+    def and_then(self, more: "Happened") -> "Happened":
+        """What has happened once `more` has."""
+        return Happened(self.any | more.any, added(self.counts, more.counts))
+
+
+def added(counts: tuple, more: tuple) -> tuple:
+    """How often each event has happened, given how often before and since."""
+    return tuple(a + b for a, b in zip(counts, more, strict=True))
 
 
 def _without_derivative(tree: PyTree) -> Any:

@@ -8,6 +8,7 @@ from scipy.stats import norm, poisson
 
 import simkit
 from simkit import InputError, NumericalError
+from simkit.results.event_notes import event_notes
 from simkit.results.step_notes import step_notes
 
 BALL = {
@@ -121,6 +122,62 @@ def test_counts_do_not_depend_on_chunks():
     ways = [{"chunk": 256}, {"chunk": 4096, "devices": 2}]
     means = [simkit.run(HARVEST | {"ensemble": HARVEST["ensemble"] | way})["X_mean"].values for way in ways]
     assert np.array_equal(*means)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_harvests_are_counted(solver):
+    """As many as 20 goes into a Poisson number of births; the error is that of its known variance."""
+    always = {"check": {"at": [1.0, 2.0, 4.0], "when": "X >= 0", "set": {"X": "X"}}}
+    result = simkit.run(HARVEST | {"solver": solver, "events": HARVEST["events"] | always})
+    births = np.arange(400)
+    chances, harvests = poisson.pmf(births, 40.0), births // 20
+    mean = np.sum(chances * harvests)
+    error = np.sqrt(np.sum(chances * (harvests - mean) ** 2) / 4000)
+    assert abs(float(result["harvest_count"]) - mean) < 4 * error
+    assert float(result["harvest_count_stderr"]) == pytest.approx(error, rel=0.1)
+    assert float(result["check_count"]) == 3
+
+
+def test_bounces_are_counted_and_an_event_that_never_happens_is_named():
+    """A ball from 1 m is on the ground after 0.45 s, and then every 0.72 s, 0.58 s, …"""
+    never = {
+        "never": {"when": "h == 0.5", "set": {"v": 0}},
+        "late": {"at": [1.0], "when": "h > 2", "set": {"v": 0}},
+    }
+    result = simkit.run(BALL | {"time": BALL["time"] | {"t1": 2.0}, "events": BALL["events"] | never})
+    assert [float(result[f"{name}_count"]) for name in ("bounce", "never", "late")] == [3, 0, 0]
+    assert event_notes(result) == [
+        "event bounce: 3 times",
+        "! event never never happened: `h == 0.5` did not become true after the start; what changes "
+        "continuously is hardly ever equal to a number, so use < or >",
+        "! event late never happened: `h > 2` held at none of its times",
+    ]
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("checked", [{}, {"every": 0.02}])
+def test_resets_of_a_stochastic_equation_are_counted(checked):
+    """What the resets took from the same path without them, of 1 each time, is their number."""
+    plain = simkit.run(DRIFT)
+    reset = simkit.run(DRIFT | {"events": {"reset": RESET["events"]["reset"] | checked}})
+    lost = plain["x_path"].values[:, -1] - reset["x_path"].values[:, -1]
+    assert float(reset["reset_count"]) == pytest.approx(lost.mean(), abs=1e-9)
+    assert float(reset["reset_count_stderr"]) == pytest.approx(lost.std(ddof=1) / np.sqrt(32), abs=1e-9)
+    ending = " times on a path" if checked else " times on a path, with an unknown step bias"
+    assert event_notes(reset)[0].endswith(ending)
+
+
+def test_events_are_counted_on_the_paths_that_have_not_failed():
+    """A path that becomes infinite has no part in the count."""
+    fatal = {
+        "model": {"sde": {"x": {"drift": "exp(50*x)", "noise": {"W": 1.0}}}},
+        "time": {"t1": 1.0, "steps": 50},
+        "ensemble": {"paths": 256, "seed": 4, "failures": "exclude", "unresolved": "keep"},
+        "events": {"up": {"every": 0.5, "when": "x > -100", "set": {"x": "x"}}},
+    }
+    result = simkit.run(DRIFT | fatal | {"save": {"points": 1}})
+    assert 0 < result.attrs["failed_paths"] < 256
+    assert float(result["up_count"]) == 1
 
 
 @pytest.mark.more

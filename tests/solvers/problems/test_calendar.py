@@ -93,4 +93,4 @@ def test_a_condition_that_still_holds_does_not_trigger_again():
         (False, -3.0, -2.0, True),
     ):
         y, happened = schedule.after_events([False], [jnp.bool_(held)], problem, now, Height(jnp.asarray(h)))
-        assert (float(y.h), bool(happened)) == (after, happens)
+        assert (float(y.h), bool(happened.any)) == (after, happens)

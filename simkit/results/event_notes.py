@@ -1,0 +1,44 @@
+"""Lines below a table on events with a condition: how often each happened, or that it never did."""
+
+from typing import TYPE_CHECKING
+
+from simkit.results.number_text import with_error
+from simkit.results.step_notes import of_variant
+from simkit.results.variants import each_variant
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+def event_notes(dataset: "xr.Dataset") -> list[str]:
+    """A line for each event, of each variant."""
+    return [
+        _note(one, name, of_variant(variant))
+        for variant, one in each_variant(dataset).items()
+        for name in one.attrs.get("counted_events", "").split()
+    ]
+
+
+def _note(dataset: "xr.Dataset", name: str, which: str) -> str:
+    count, error = (float(dataset[f"{name}_count{end}"]) for end in ("", "_stderr"))
+    if count:
+        several = " on a path" if int(dataset.attrs["paths"]) > 1 else ""
+        delayed = dataset.attrs["kind"] == "sde" and name in dataset.attrs.get("triggered_events", "").split()
+        unknown = ", with an unknown step bias" if delayed else ""
+        return f"event {name}{which}: {with_error(count, error)} times{several}{unknown}"
+    event = _events(dataset)[name]
+    condition = f"`{event['when']}`"
+    if {"at", "every"} & event.keys():
+        reason = f"{condition} held at none of its times"
+    else:
+        reason = f"{condition} did not become true after the start"
+    if "==" in str(event["when"]) and dataset.attrs["kind"] != "jump":
+        reason += "; what changes continuously is hardly ever equal to a number, so use < or >"
+    return f"! event {name}{which} never happened: {reason}"
+
+
+def _events(dataset: "xr.Dataset") -> dict:
+    """The events of the experiment by name, as its file has them."""
+    import yaml
+
+    return yaml.safe_load(dataset.attrs["configuration"])["events"]
