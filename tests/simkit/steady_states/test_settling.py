@@ -32,11 +32,10 @@ def test_the_unit_of_time_does_not_decide_which_state_is_reached(unit, start, en
     assert_within_errors(state, {"x": end})
 
 
-@pytest.mark.parametrize("slow", [1e-11, 1e-13])
-def test_a_model_that_still_drifts_is_not_at_rest_however_short_its_steps(slow):
+def test_a_model_that_still_drifts_is_not_at_rest_however_short_its_steps():
     """A flame that ignites late, at t = 10,000, beside a variable that leaves the state 1 for 3 slowly."""
     drifts = {"x": "x**2 - x**3", "w": "s*(w - 1)*(3 - w)"}
-    (state,) = states_of(ode(drifts, {"x": 1e-4, "w": 1.05}, s=slow))
+    (state,) = states_of(ode(drifts, {"x": 1e-4, "w": 1.05}, s=1e-13))
     assert (state["reached"], state["kind"]) == (True, "stable node")
     assert_within_errors(state, {"x": 1.0, "w": 3.0})
 
