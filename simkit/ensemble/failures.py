@@ -67,6 +67,10 @@ def failed_paths(simulation: Simulation, ids: np.ndarray) -> NumericalError:
             f"Events that come ever faster, as {' and '.join(names)} may, take a step each: let the "
             "condition end that, as in `when: h < 0 and v < -0.01`, or use a larger time.max_steps"
         )
+    if len(names) > 1 and all(failure.undefined for failure in failures):
+        remedy += (
+            f". Or {' and '.join(names)} trigger one another without end: let their conditions exclude that"
+        )
     if simulation.paths > 1:  # or nothing would be left
         remedy += ", or set `ensemble: {failures: exclude}` to leave such paths out and have them counted"
     return NumericalError(

@@ -42,6 +42,8 @@ class Observer(AbstractObserver):
     `fractions` are the times of `at(x, s)` where paths have no common steps.
     """
 
+    counts_events = True
+
     constants: dict[str, Scalar]
     observables: tuple[Observable, ...] = eqx.field(static=True)
     policies: dict[str, Policy] = eqx.field(default_factory=dict)

@@ -23,9 +23,8 @@ def _note(dataset: "xr.Dataset", name: str, which: str) -> str:
     count, error = (float(dataset[f"{name}_count{end}"]) for end in ("", "_stderr"))
     if count:
         several = " on a path" if int(dataset.attrs["paths"]) > 1 else ""
-        delayed = dataset.attrs["kind"] == "sde" and name in dataset.attrs.get("triggered_events", "").split()
-        unknown = ", with an unknown step bias" if delayed else ""
-        return f"event {name}{which}: {with_error(count, error)} times{several}{unknown}"
+        text = "once" if count == 1 and not error else f"{with_error(count, error)} times"
+        return f"event {name}{which}: {text}{several}{_doubt(dataset)}"
     event = _events(dataset)[name]
     condition = f"`{event['when']}`"
     if {"at", "every"} & event.keys():
@@ -33,8 +32,15 @@ def _note(dataset: "xr.Dataset", name: str, which: str) -> str:
     else:
         reason = f"{condition} did not become true after the start"
     if "==" in str(event["when"]) and dataset.attrs["kind"] != "jump":
-        reason += "; what changes continuously is hardly ever equal to a number, so use < or >"
+        reason += "; what changes continuously is hardly ever equal to a number: use < or > for that"
     return f"! event {name}{which} never happened: {reason}"
+
+
+def _doubt(dataset: "xr.Dataset") -> str:
+    """What the error of a count leaves out: what steps of a stochastic equation change in it."""
+    state = dataset.attrs["state_variables"].split()[0]
+    stepped = dataset.attrs["kind"] == "sde" and f"{state}_bias" in dataset
+    return ", with an unknown step bias" if stepped else ""
 
 
 def _events(dataset: "xr.Dataset") -> dict:

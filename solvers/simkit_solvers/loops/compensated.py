@@ -64,6 +64,10 @@ class CompensatedStep(AbstractCompensatedStep):
         zero = jax.tree.map(jnp.zeros_like, y)
         return zero, self.stepper.init(seen_from(problem, y), t, dt, zero)
 
+    def restarted(self, problem: Any, t: jax.Array, dt: jax.Array, y: PyTree, state: PyTree) -> PyTree:
+        zero = jax.tree.map(jnp.zeros_like, y)
+        return zero, self.stepper.restarted(seen_from(problem, y), t, dt, zero, state[1])
+
     def difference(
         self, problem: Any, t: jax.Array, dt: jax.Array, y: PyTree, lost: PyTree, draw: Draw, own: PyTree
     ) -> tuple[PyTree, PyTree]:

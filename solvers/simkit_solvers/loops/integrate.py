@@ -57,8 +57,7 @@ def integrate(
     mode only.
 
     A scheduled problem takes each step with the parameters of that step; its events happen at the ends of
-    steps, and a row there has the state after them. Rows named `event 0`, `event 1`, … say how often each
-    event with a condition has happened.
+    steps, and a row there has the state after them.
     Raises `ValueError` when a stochastic problem comes without noise or takes more steps than it can drive,
     and for events that are not at the end of a step.
 

@@ -148,6 +148,8 @@ class PathRun(AbstractRun):
     def row(self, carry, k):
         y, _, (acc, happened) = carry
         rows = self.observer.row(self.after(k), acc, self.time(k), y)
+        if not self.observer.counts_events:
+            return rows
         return rows | {happened_name(i): n.astype(self.dt.dtype) for i, n in enumerate(happened)}
 
     def stepping(self):
@@ -225,7 +227,7 @@ def _after_events(run: PathRun, k, due, held, before, y, state, followed: Follow
     acc = run.observer.changed(followed.acc, k, t, (before, y), (after, new))
     if jax.tree.leaves(state):
         afresh = schedule.moved(t - 0.5 * run.dt, t + 0.5 * run.dt) | happened.any
-        initial = run.stepper.init(as_solved(after), t, run.dt, new)
+        initial = run.stepper.restarted(as_solved(after), t, run.dt, new, state)
         state = jax.tree.map(
             lambda b, s: jnp.where(afresh, jnp.asarray(b, s.dtype), s) if eqx.is_array(s) else s,
             initial,

@@ -56,6 +56,12 @@ class DiffraxStep(AbstractStepper):
         terms, state = self._terms(problem, t, dt, y, zero), self._enter(y)
         return self.solver.init(terms, jnp.zeros_like(dt), dt, state, None)
 
+    def restarted(
+        self, problem: AbstractODE, t: jax.Array, dt: jax.Array, y: PyTree, state: PyTree
+    ) -> PyTree:
+        kept = getattr(self.solver, "carries_noise", False)
+        return state if kept else self.init(problem, t, dt, y)
+
     def step(
         self, problem: AbstractODE, t: jax.Array, dt: jax.Array, y: PyTree, draw: Draw, state: PyTree
     ) -> tuple[PyTree, PyTree]:
@@ -122,6 +128,12 @@ class SwitchedStep(AbstractStepper):
     def init(self, problem: AbstractODE, t: jax.Array, dt: jax.Array, y: PyTree) -> PyTree:
         states = tuple(stepper.init(problem, t, dt, y) for stepper in self.steppers)
         return self.switched.position(problem, y), states
+
+    def restarted(
+        self, problem: AbstractODE, t: jax.Array, dt: jax.Array, y: PyTree, state: PyTree
+    ) -> PyTree:
+        pairs = zip(self.steppers, state[1], strict=True)
+        return self.switched.position(problem, y), tuple(s.restarted(problem, t, dt, y, x) for s, x in pairs)
 
     def step(
         self, problem: AbstractODE, t: jax.Array, dt: jax.Array, y: PyTree, draw: Draw, state: PyTree

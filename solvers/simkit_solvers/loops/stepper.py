@@ -26,6 +26,10 @@ class AbstractStepper(eqx.Module):
     def init(self, problem: AbstractODE, t: jax.Array, dt: jax.Array, y: PyTree) -> Any:
         """What the solver carries from step to step in addition to the state."""
 
+    def restarted(self, problem: AbstractODE, t: jax.Array, dt: jax.Array, y: PyTree, state: PyTree) -> Any:
+        """What the solver carries where the state or a parameter has changed at once, given it before."""
+        return self.init(problem, t, dt, y)
+
     @abc.abstractmethod
     def step(
         self, problem: AbstractODE, t: jax.Array, dt: jax.Array, y: PyTree, draw: Draw, state: PyTree

@@ -17,6 +17,7 @@ from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.problems.curve import AbstractTimeFunction
 from simkit_solvers.problems.problem import AbstractODE
 
+MOST_ROUNDS = 1000  # of events at one time that trigger one another
 ON_STEP = 1e-6  # of a step: an event as near to a step's end as this is there
 ROW, NODE = -2, -1  # what a stop is, if it is not an event
 
@@ -182,7 +183,7 @@ class Schedule(eqx.Module):
         """
         if self.triggered:
             self, problem, y = _without_derivative((self, problem, y))
-        y, happened = self._after_triggered(due, held, problem, t, y)
+        y, happened = self._after_triggered(due, held, problem, t, y, self.none_happened)
         none = [jnp.bool_(False)] * len(self.events)
         for i, event in enumerate(self.events):
             if i in self.triggered:
@@ -190,36 +191,54 @@ class Schedule(eqx.Module):
             held = self.conditions(problem, t, y)
             now = due[i] & event.holds(problem, t, y)
             y = event.applied(now, problem, t, y)
-            y, more = self._after_triggered(none, held, problem, t, y)
-            happened = happened.and_then(more).and_then(self._once(i, now))
+            y, happened = self._after_triggered(none, held, problem, t, y, self._also(happened, i, now))
         return y, happened
 
     def _after_triggered(
-        self, due: Sequence, held: Sequence, problem: AbstractODE, t: Scalar, y: PyTree
+        self, due: Sequence, held: Sequence, problem: AbstractODE, t: Scalar, y: PyTree, happened: "Happened"
     ) -> tuple[PyTree, "Happened"]:
         """The state after all events whose conditions have become true, and those that they trigger in turn.
 
-        All whose conditions hold at once happen, in their order, whatever those before them have changed.
+        All whose conditions hold at once happen, in their order, whatever those before them have changed. One
+        alone does not trigger itself: its condition holds after it, or is false. Several may go on without
+        end; after `MOST_ROUNDS` the state is NaN.
         """
-        held, happened = list(held), self.none_happened
-        for _ in self.triggered:
-            holds = self.conditions(problem, t, y)
-            for place, i in enumerate(self.triggered):
-                now = due[i] | (holds[place] & ~held[place])
-                y = self.events[i].applied(now, problem, t, y)
-                held[place] = jnp.where(now, self.events[i].holds(problem, t, y), holds[place])
-                happened = happened.and_then(self._once(i, now))
-            due = [jnp.bool_(False)] * len(self.events)
-        return y, happened
+        if not self.triggered:
+            return y, happened
+        due = [jnp.asarray(due[i], bool) for i in self.triggered]
+        begin = _Cascade(y, tuple(due), tuple(held), happened, jnp.int32(0))
+        end = self._one_round(problem, t, begin)
+        if len(self.triggered) > 1:
+            end = jax.lax.while_loop(
+                lambda cascade: cascade.goes_on(self.conditions(problem, t, cascade.y)),
+                lambda cascade: self._one_round(problem, t, cascade),
+                end,
+            )
+        endless = end.rounds >= MOST_ROUNDS
+        y = jax.tree.map(lambda x: jnp.where(endless, jnp.asarray(jnp.nan, x.dtype), x), end.y)
+        return y, end.happened
+
+    def _one_round(self, problem: AbstractODE, t: Scalar, cascade: "_Cascade") -> "_Cascade":
+        """The cascade after the events that are due, or whose conditions hold and did not before."""
+        y, _, held, happened, rounds = cascade
+        held, holds = list(held), self.conditions(problem, t, y)
+        for place, i in enumerate(self.triggered):
+            now = cascade.due[place] | (holds[place] & ~held[place])
+            y = self.events[i].applied(now, problem, t, y)
+            held[place] = jnp.where(now, self.events[i].holds(problem, t, y), holds[place])
+            happened = self._also(happened, i, now)
+        none = tuple(jnp.zeros_like(due) for due in cascade.due)
+        return _Cascade(y, none, tuple(held), happened, rounds + 1)
 
     @property
     def none_happened(self) -> "Happened":
         """That no event has happened."""
         return Happened(jnp.bool_(False), tuple(jnp.int32(0) for _ in self.counted))
 
-    def _once(self, i: int, now: jax.Array) -> "Happened":
-        """That event `i` has happened where it did so `now`."""
-        return Happened(now, tuple((now & (i == j)).astype(jnp.int32) for j in self.counted))
+    def _also(self, happened: "Happened", i: int, now: jax.Array) -> "Happened":
+        """What has happened, and event `i` once more where it did so `now`."""
+        once, pairs = now.astype(jnp.int32), zip(self.counted, happened.counts, strict=True)
+        return Happened(happened.any | now, tuple(n + once if j == i else n for j, n in pairs))
 
     @property
     def nodes(self) -> list[jax.Array | np.ndarray]:
@@ -263,9 +282,22 @@ class Happened(NamedTuple):
     any: jax.Array
     counts: tuple[jax.Array, ...]
 
-    def and_then(self, more: "Happened") -> "Happened":
-        """What has happened once `more` has."""
-        return Happened(self.any | more.any, added(self.counts, more.counts))
+
+class _Cascade(NamedTuple):
+    """Events at one time that trigger one another: the state, what is due and has held, what has happened."""
+
+    y: Any
+    due: tuple[jax.Array, ...]
+    held: tuple[jax.Array, ...]
+    happened: Happened
+    rounds: jax.Array
+
+    def goes_on(self, holds: Sequence) -> jax.Array:
+        """Whether a condition holds that did not before, and there were not too many rounds."""
+        new = jnp.bool_(False)
+        for now, before in zip(holds, self.held, strict=True):
+            new = new | (now & ~before)
+        return new & (self.rounds < MOST_ROUNDS)
 
 
 def added(counts: tuple, more: tuple) -> tuple:

@@ -1,7 +1,7 @@
 """Observations along a path that is not stored."""
 
 import abc
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -43,6 +43,8 @@ class AbstractObserver(eqx.Module):
     >>> bool(rows["largest"][0] <= rows["largest"][1])
     True
     """
+
+    counts_events: ClassVar[bool] = False  # rows `event 0`, … of how often those with a condition happened
 
     @abc.abstractmethod
     def init(self, problem: AbstractODE, t: Scalar, y: PyTree) -> PyTree:

@@ -149,7 +149,7 @@ def test_bounces_are_counted_and_an_event_that_never_happens_is_named():
     assert event_notes(result) == [
         "event bounce: 3 times",
         "! event never never happened: `h == 0.5` did not become true after the start; what changes "
-        "continuously is hardly ever equal to a number, so use < or >",
+        "continuously is hardly ever equal to a number: use < or > for that",
         "! event late never happened: `h > 2` held at none of its times",
     ]
 
@@ -163,8 +163,169 @@ def test_resets_of_a_stochastic_equation_are_counted(checked):
     lost = plain["x_path"].values[:, -1] - reset["x_path"].values[:, -1]
     assert float(reset["reset_count"]) == pytest.approx(lost.mean(), abs=1e-9)
     assert float(reset["reset_count_stderr"]) == pytest.approx(lost.std(ddof=1) / np.sqrt(32), abs=1e-9)
-    ending = " times on a path" if checked else " times on a path, with an unknown step bias"
-    assert event_notes(reset)[0].endswith(ending)
+    assert event_notes(reset)[0].endswith(" times on a path, with an unknown step bias")
+
+
+CASCADE = {
+    "A": {"when": "x > 1.5", "set": {"x": 0, "k": "k + 1"}},
+    "B": {"when": "x < 0.5 and k > 0 and k < 4", "set": {"x": 2}},
+}
+IDLE = {f"idle{i}": {"when": "z > 5", "set": {"z": 0}} for i in range(2)}
+RISING = {
+    "tolerances": {
+        "model": {"ode": {"x": 1, "k": 0, "z": 0}},
+        "time": {"t1": 4.0, "rtol": 1e-8, "atol": 1e-8},
+    },
+    "steps": {
+        "model": {
+            "sde": {name: {"drift": x, "noise": {"W": 0}} for name, x in (("x", 1), ("k", 0), ("z", 0))}
+        },
+        "time": {"t1": 4.0, "steps": 64},
+        "solver": "EulerMaruyama",
+        "ensemble": {"paths": 1, "unresolved": "keep"},
+    },
+}
+
+
+@pytest.mark.parametrize("idle", [{}, IDLE], ids=["alone", "with others"])
+@pytest.mark.parametrize("run", RISING)
+def test_events_trigger_one_another_until_none_is_due(run, idle):
+    """x rises from 1: at 0.5 A and B alternate until k = 4; then A comes at 2 and 3.5."""
+    rising = {"initial": {"x": 1.0, "k": 0.0, "z": 0.0}, "precision": "float64", "save": {"points": 1}}
+    result = simkit.run(rising | RISING[run] | {"events": CASCADE | idle})
+    end = [float(result[f"{name}_mean"][-1]) for name in ("x", "k")]
+    late = 4 / 64 if run == "steps" else 0.0
+    assert end[0] == pytest.approx(0.5, abs=3 * late + 1e-9)
+    assert end[1] == 6
+    assert [int(result[f"{name}_count"]) for name in ("A", "B")] == [6, 3]
+
+
+def test_reactions_end_cascades_too():
+    """Twelve molecules lose five to three of Y, and six of Y lose four to six of X, as often as there are."""
+    network = {
+        "model": {
+            "reactions": {
+                "birth": {"equation": "0 -> X", "rate": 1.0},
+                "none": {"equation": "Y -> 0", "rate": 0.0},
+            }
+        },
+        "initial": {"X": 0, "Y": 0},
+        "time": {"t1": 300.0},
+        "save": {"points": 1, "paths": 16},
+        "ensemble": {"paths": 16, "seed": 1, "devices": 1},
+        "events": {
+            "A": {"when": "X >= 12", "set": {"X": "X - 5", "Y": "Y + 3"}},
+            "B": {"when": "Y >= 6", "set": {"Y": "Y - 4", "X": "X + 6"}},
+            "never": {"when": "X < 0", "set": {"X": 0}},
+        },
+    }
+    result = simkit.run(network)
+    assert float(result["X_max"][-1]) < 12
+    assert float(result["Y_max"][-1]) < 6
+    a, b = (float(result[f"{name}_count"]) for name in "AB")
+    x, y = (float(result[f"{name}_mean"][-1]) for name in "XY")
+    assert y == pytest.approx(3 * a - 4 * b, abs=1e-9)
+    assert abs(x + 5 * a - 6 * b - 300) < 4.5 * np.sqrt(300 / 16)
+
+
+def test_events_that_trigger_one_another_without_end_make_the_path_fail():
+    events = {"up": {"when": "x < 0.5", "set": {"x": 2}}, "down": {"when": "x > 1.5", "set": {"x": 0}}}
+    rising = {"initial": {"x": 1.0}, "precision": "float64", "events": events}
+    with pytest.raises(NumericalError):
+        simkit.run(rising | RISING["tolerances"] | {"model": {"ode": {"x": 1}}})
+
+
+KINDS = {
+    "steps": {
+        "model": {"sde": {"x": {"drift": "g", "noise": {"W": 0.1}}}},
+        "time": {"t1": 4.0, "steps": 64},
+        "solver": "EulerMaruyama",
+    },
+    "tolerances": {"model": {"ode": {"x": "g"}}, "time": {"t1": 4.0, "rtol": 1e-6, "atol": 1e-6}},
+    "reactions": {"model": {"reactions": {"r": {"equation": "0 -> x", "rate": "g"}}}, "time": {"t1": 4.0}},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_counts_have_events_at_the_start_and_those_that_events_and_curves_trigger(kind):
+    """At 0, 1, 2 and 3 x is set to 50, which brings it back to 0; and at 2.5 a parameter jumps."""
+    jump = {"times": [0, 2.5], "values": [0, 1], "interpolation": "previous", "outside": "hold"}
+    events = {
+        "given": {"at": [0, 1, 2, 3], "when": "x > -100", "set": {"x": 50}},
+        "back": {"when": "x > 40", "set": {"x": 0}},
+        "jumped": {"when": "g > 0.5 and x > -100", "set": {"x": 1}},
+        "not_now": {"at": [1, 2], "when": "x > 60", "set": {"x": 0}},
+    }
+    result = simkit.run(
+        {"initial": {"x": 0}, "curves": {"g": jump}, "events": events, "precision": "float64"}
+        | KINDS[kind]
+        | {"ensemble": {"paths": 64, "seed": 3, "devices": 1, "unresolved": "keep"}, "save": {"points": 1}}
+    )
+    counts = [float(result[f"{name}_count"]) for name in events]
+    assert counts == [4, 4, 1, 0]
+    random = kind != "tolerances"
+    assert [float(result[f"{name}_count_stderr"]) for name in events] == [1 / 64 if random else 0] * 4
+
+
+def test_one_random_path_shows_no_error_of_its_count():
+    run = HARVEST | {"ensemble": {"paths": 1, "seed": 5}}
+    result = simkit.run(run)
+    assert np.isnan(float(result["harvest_count_stderr"]))
+    assert event_notes(result)[0].endswith("± ? times")
+
+
+def test_what_counts_that_never_happened_say_of_their_conditions():
+    """Whole numbers are often equal to a number; times may be given by `every`, too."""
+    events = {
+        "same": {"when": "X == 1000", "set": {"X": 0}},
+        "now": {"every": 1.0, "when": "X > 1e6", "set": {"X": 0}},
+    }
+    assert event_notes(simkit.run(HARVEST | {"events": events})) == [
+        "! event same never happened: `X == 1000` did not become true after the start",
+        "! event now never happened: `X > 1e6` held at none of its times",
+    ]
+
+
+@pytest.mark.parametrize("curve", [False, True], ids=["event", "curve"])
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_noise_that_a_solver_carries_survives_events_and_curves(curve, precision):
+    """Half of each step's noise comes with the next step; what changes nothing takes none of it."""
+    decay = {
+        "model": {"sde": {"x": {"drift": "-x*g", "noise": {"W": 1.0}}}, "parameters": {"g": 1.0}},
+        "initial": {"x": 0.0},
+        "solver": "LeimkuhlerMatthews",
+        "time": {"t1": 2.0, "steps": 20},
+        "precision": precision,
+        "ensemble": {"paths": 64, "seed": 1, "devices": 1, "unresolved": "keep"},
+        "save": {"paths": 64},
+    }
+    nodes = [0.1 * i for i in range(21)]
+    still = {"times": nodes, "values": [1.0] * 21, "interpolation": "previous"}
+    change: dict = {"events": {"none": {"every": 0.1, "when": "x > -100", "set": {"x": "x"}}}}
+    if curve:
+        model = {"sde": decay["model"]["sde"]}
+        change = {"curves": {"g": still}, "model": model}
+    plain, changed = (simkit.run(decay | more)["x_path"].values for more in ({}, change))
+    np.testing.assert_allclose(changed, plain, atol=1e-5 if precision == "float32" else 1e-12)
+
+
+def test_a_solver_that_carries_the_force_computes_it_again_after_an_event():
+    """A run with an event in the middle is two runs, the second from the state that the event left."""
+    half = {
+        "model": {"type": "HarmonicOscillator", "m": 1.0, "k": 4.0},
+        "initial": {"q": 1.0, "p": 0.0},
+        "solver": "Leapfrog",
+        "time": {"t1": 1.0, "steps": 20},
+        "precision": "float64",
+        "ensemble": {"unresolved": "keep"},
+    }
+    event = {"push": {"at": [1.0], "when": "q > -100", "set": {"q": "q + 1"}}}
+    whole = simkit.run(half | {"time": {"t1": 2.0, "steps": 40}, "events": event})
+    first = simkit.run(half)
+    middle = {"q": float(first["q_mean"][-1]) + 1, "p": float(first["p_mean"][-1])}
+    second = simkit.run(half | {"initial": middle})
+    for name in ("q", "p"):
+        assert float(whole[f"{name}_mean"][-1]) == pytest.approx(float(second[f"{name}_mean"][-1]), abs=1e-12)
 
 
 def test_events_are_counted_on_the_paths_that_have_not_failed():

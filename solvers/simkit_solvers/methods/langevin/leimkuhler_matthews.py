@@ -27,6 +27,7 @@ class LeimkuhlerMatthews(AbstractCarryingStep, diffrax.AbstractItoSolver):
     integration of stochastic gradient systems, doi:10.1098/rspa.2014.0120.
     """
 
+    carries_noise: ClassVar = True  # of which half is still to come, whatever changes the state meanwhile
     term_structure: ClassVar = diffrax.MultiTerm[tuple[diffrax.AbstractTerm, diffrax.AbstractTerm]]
 
     def init(self, terms: Terms, t0: Time, t1: Time, y0: PyTree, args: PyTree) -> PyTree:
