@@ -16,7 +16,7 @@ import typer
 
 from simkit.errors import INTERRUPTED, InputError, NumericalError, SimkitError
 from simkit.machine.memory import failures_named
-from simkit.results.incomplete import remove_incomplete
+from simkit.records.incomplete import remove_incomplete
 
 TERMINATED = 143  # the shell's convention: 128 + SIGTERM
 GRACE = 5.0  # seconds between a signal and the end at the latest
