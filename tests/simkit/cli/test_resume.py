@@ -34,6 +34,12 @@ def started(*arguments: str, **environment: str) -> subprocess.Popen:
     return subprocess.Popen(command, env=variables, stderr=subprocess.PIPE, text=True)
 
 
+def ended(process: subprocess.Popen) -> tuple[int, str]:
+    """The exit code of a process, and what it said on stderr."""
+    _, error = process.communicate(timeout=120)
+    return process.returncode, error
+
+
 def same(a, b) -> bool:
     return a.drop_attrs().identical(b.drop_attrs())
 
@@ -59,11 +65,11 @@ def test_a_run_that_a_signal_ends_is_finished_with_the_same_bits(long_run, numbe
     process = started("run", "long.yaml", "--no-plot")
     wait_for_a_record(process)
     process.send_signal(number)
-    _, error = process.communicate(timeout=60)
+    code, error = ended(process)
     if number == signal.SIGKILL:
-        assert process.returncode == -signal.SIGKILL
+        assert code == -signal.SIGKILL
     else:
-        assert process.returncode == 75
+        assert code == 75
         assert "to finish it: simkit run long.yaml --no-plot --resume" in error
     assert RECORD in files_in(long_run)
     assert "small.zarr" not in files_in(long_run)
@@ -72,12 +78,10 @@ def test_a_run_that_a_signal_ends_is_finished_with_the_same_bits(long_run, numbe
     assert (
         "an earlier run was stopped before its end; finish it with --resume, or start anew" in refused.stderr
     )
-    process = started("run", "long.yaml", "--no-plot", "--resume")
-    _, error = process.communicate(timeout=120)
-    assert process.returncode == 0, error
+    code, error = ended(started("run", "long.yaml", "--no-plot", "--resume"))
+    assert code == 0, error
     resumed = simkit.read_dataset("small.zarr")
-    process = started("run", "long.yaml", "--no-plot", "--out", "whole.zarr")
-    assert process.wait(120) == 0
+    assert ended(started("run", "long.yaml", "--no-plot", "--out", "whole.zarr"))[0] == 0
     assert same(resumed, simkit.read_dataset("whole.zarr"))
     assert not any(name.startswith(".") for name in files_in(long_run))
 
@@ -85,7 +89,7 @@ def test_a_run_that_a_signal_ends_is_finished_with_the_same_bits(long_run, numbe
 @pytest.mark.slow
 def test_fifty_kills_at_random_moments_change_no_bit(long_run):
     """From the import of Python to the last file: each resume goes on where the one before was killed."""
-    assert started("run", "long.yaml", "--out", "whole.zarr").wait(120) == 0
+    assert ended(started("run", "long.yaml", "--out", "whole.zarr"))[0] == 0
     whole, draw, kills = simkit.read_dataset("whole.zarr"), random.Random(5), 0
     while kills < 50:
         process = started("run", "long.yaml", "--resume")
@@ -94,13 +98,11 @@ def test_fifty_kills_at_random_moments_change_no_bit(long_run):
         except subprocess.TimeoutExpired:
             process.kill()
             kills += 1
-        process.communicate()
-        if process.returncode == 0:
+        if ended(process)[0] == 0:
             assert same(simkit.read_dataset("small.zarr"), whole)
             for name in ("small.zarr", "small.png"):
                 os.rename(name, f"done-{kills}-{name}")
-    process = started("run", "long.yaml", "--resume")
-    assert process.wait(120) == 0
+    assert ended(started("run", "long.yaml", "--resume"))[0] == 0
     assert same(simkit.read_dataset("small.zarr"), whole)
 
 
@@ -109,8 +111,8 @@ def test_a_run_stops_in_time(long_run):
     """`--max-time` records what is done, and the next process needs no option to know where it was."""
     process = started("run", "long.yaml", "--no-plot", "--set", "time.steps=20000", "--max-time", "12s")
     begin = time.monotonic()
-    _, error = process.communicate(timeout=60)
-    assert process.returncode == 75, error
+    code, error = ended(process)
+    assert code == 75, error
     assert time.monotonic() - begin < 30
     assert error.startswith("stopped at --max-time; what is done is recorded")
 
