@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy import stats
-from simkit_physics import LennardJones, Shifted, forces_for, lattice
+from simkit_physics import LennardJones, ListedForces, Shifted, forces_for, lattice
 from simkit_solvers import (
     AbstractParticleMethod,
     ParticleDynamics,
@@ -42,10 +42,11 @@ class Replicas:
 
     def __init__(self, forces: Any, method: AbstractParticleMethod, dt: float, observers: Measurements):
         self.forces, self.method, self.dt, self.observers = forces, method, dt, observers
-        self._run = jax.jit(jax.vmap(self._one, (0, 0, None)))
+        self._run = jax.jit(self._all)
 
     def started(self, particles: Particles, momenta: jax.Array) -> ParticleState:
         """States with an axis of replicas in front, all with the same positions."""
+        momenta = jnp.pad(momenta, ((0, 0), (0, particles.places - momenta.shape[1]), (0, 0)))
         return self._start(particles, jax.vmap(Vector.of)(momenta), None)
 
     def continued(self, particles: Particles, momenta: Vector) -> ParticleState:
@@ -66,6 +67,11 @@ class Replicas:
 
     def _dynamics(self, path: jax.Array) -> ParticleDynamics:
         return ParticleDynamics(self.forces, self.method, self.dt, ParticleNoise.of(seed_key(1), path))
+
+    def _all(self, paths, states, steps):
+        if isinstance(self.forces, ListedForces):  # lists of each are renewed at steps of its own
+            return jax.lax.map(lambda one: self._one(*one, steps), (paths, states))
+        return jax.vmap(self._one, (0, 0, None))(paths, states, steps)
 
     def _one(self, path, state, steps):
         observers = self.observers

@@ -147,9 +147,13 @@ class AbstractPeriodicBox(AbstractBox):
         return Vector(*map(_last_32_bits, self.fractions(position)))
 
     def of_fixed_point(self, difference: Vector, dtype: DTypeLike) -> Vector:
-        """The nearest image of a difference of coordinates in fixed point."""
-        unit = jnp.asarray(2.0**-32, dtype)
-        return self.cartesian(Vector(*(c.astype(dtype) * unit for c in difference)))
+        """The nearest image of a difference of coordinates in fixed point.
+
+        Rounded once, at the end: with fractions and sides in float32, forces in a liquid would be off by 1.0
+        to 1.5 millionths of their root mean square instead of 0.85, depending on how the sides are rounded.
+        """
+        exact = self.cartesian(Vector(*(c.astype(jnp.float64) * 2.0**-32 for c in difference)))
+        return Vector(*(c.astype(dtype) for c in exact))
 
 
 class OrthorhombicBox(AbstractPeriodicBox):
