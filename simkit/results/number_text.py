@@ -119,9 +119,13 @@ def bias_text(row: Mapping[str, Any], digits: int = 3) -> str:
     error = math.inf if error is None and value is not None else error  # too large for a number
     if not value or not error or abs(value) <= 10**BIAS_DIGITS * error:
         return with_error(value, error, digits)
+    return f"{value:#.{digits_to(value, error)}g} ± {error:.1g}".replace(". ", " ")
+
+
+def digits_to(value: float, error: float) -> int:
+    """How many digits of a figure reach to the first one of its error, 15 at most."""
     last = int(f"{error:.0e}".partition("e")[2])
-    digits = min(math.floor(math.log10(abs(value))) - last + 1, 15)
-    return f"{value:#.{digits}g} ± {error:.1g}".replace(". ", " ")
+    return min(math.floor(math.log10(abs(value))) - last + 1, 15)
 
 
 def difference_text(

@@ -12,11 +12,14 @@ from simkit.steady_states.sizes import HUGE, advanced
 from simkit.steady_states.stability import Stability, stability_of
 
 STEPS = 3000
+LONGEST = 1e300  # time of a run
 MORE = 1.05  # steps after which the next attempt to end by Newton's method comes, relative to those before
 LATER = 10.0  # and the time, relative to that before
 NEAR = 0.1  # distance from a stable root, relative to the variables, from which the rest may be known
 PUSHES = 256
-RESTING = 1e-10  # change over a step that is a good part of all time
+GROWN = 1e10  # value of a variable that grows without bound, relative to those before
+POLE = 1e6  # and its change in all time at the rate where the solution ends
+CLOSE = 1e-12  # distance from a root, relative to the variables, that is none
 RTOL = 1e-8
 FOLLOWED = 1e-8  # of the largest value of a variable: smaller ones are lost in the error of the method
 
@@ -26,34 +29,36 @@ class Rest(NamedTuple):
 
     From that time on all variables were within 10 % of their values there, or of their initial values if
     those are larger; where both are nothing, of the largest value that they had. Of a model that did not come
-    to rest `root` is None, and `mean` the mean state over the second half of the steps.
+    to rest `root` is None, `mean` the mean state over the second half of the steps, and `course` what it did
+    instead.
     """
 
     root: Root | None
     stability: Stability | None
     time: float
     mean: np.ndarray
+    course: str = ""
 
 
 def settle(fixed: Fixed) -> Rest:
     """The steady state that a model reaches from the start.
 
     An implicit method (Radau IIA of order 5) follows it until it is near a stable state that everything
-    around flows to, or until nothing changes any more. Where states are a continuum, the one reached
-    depends on every step, and its error includes the difference from a run of looser tolerance.
+    around flows to, or until it is there. Where states are a continuum, the one reached depends on every
+    step, and its error includes the difference from a run of looser tolerance.
     """
-    rest = _followed(fixed, RTOL)
+    rest = _followed(fixed, RTOL, STEPS)
     if rest.root is None or rest.stability is None or not rest.stability.continuum:
         return rest
-    finer = _followed(fixed, RTOL / 100)
+    finer = _followed(fixed, RTOL / 100, 5 * STEPS)
     if finer.root is None:
-        return rest._replace(root=None)
+        return finer
     difference = abs(finer.root.state - rest.root.state)
     root = finer.root._replace(error=finer.root.error + difference)
     return finer._replace(root=root, stability=stability_of(fixed, root))
 
 
-def _followed(fixed: Fixed, rtol: float) -> Rest:
+def _followed(fixed: Fixed, rtol: float, steps: int) -> Rest:
     start = fixed.start
     at_start = fixed.root_from(start)
     if at_start.converged and fixed.relative(at_start.state - start, start) <= 1e-12:
@@ -61,8 +66,8 @@ def _followed(fixed: Fixed, rtol: float) -> Rest:
     times, curves, solver = [0.0], [], _solver(fixed, rtol)
     states = [start]
     largest, next_step, next_time = abs(start), 5, np.inf
-    for step in range(1, STEPS + 1):
-        if not advanced(solver) or abs(solver.y).max() > HUGE:
+    for step in range(1, steps + 1):
+        if not advanced(solver) or abs(solver.y).max() > HUGE or solver.t > LONGEST:
             break
         y, largest = solver.y, np.maximum(largest, abs(solver.y))
         states.append(y)
@@ -71,7 +76,7 @@ def _followed(fixed: Fixed, rtol: float) -> Rest:
         if step < next_step and solver.t < next_time:
             continue
         next_step, next_time = int(MORE * step) + 5, LATER * solver.t
-        rest = _rest_at(fixed, y, solver.t, solver.h_abs, largest)
+        rest = _rest_at(fixed, y, solver.t)
         if rest is not None and rest.root is not None:
             sizes = np.maximum(abs(start), abs(rest.root.state))
             sizes = np.where(sizes > FOLLOWED * largest, sizes, largest)
@@ -81,7 +86,24 @@ def _followed(fixed: Fixed, rtol: float) -> Rest:
     half = len(states) // 2
     weights = np.diff(times)[half - 1 :] if half else np.ones(1)
     mean = np.average(states[-len(weights) :], axis=0, weights=weights)
-    return Rest(None, None, times[-1], mean)
+    return Rest(None, None, times[-1], mean, _course(fixed, states, times[-1], solver.status == "failed"))
+
+
+def _course(fixed: Fixed, states: list[np.ndarray], time: float, failed: bool) -> str:
+    """What a model that did not come to rest did, as the rest of a sentence.
+
+    A variable grows without bound that ends far beyond its typical size and all values of the first half of
+    the steps. At a pole of the solution the method fails, with rates at which a variable would have changed
+    far more in the time before.
+    """
+    y = states[-1]
+    if failed and fixed.relative(fixed.rates(y) * time, y) > POLE:
+        return f"has no solution beyond a time of {time:.4g}, where its rates of change grow without bound"
+    before = np.max([fixed.scale, *map(abs, states[: len(states) // 2 + 1])], axis=0)
+    for name, value, most in zip(fixed.rates.names, y, before, strict=True):
+        if abs(value) > GROWN * most:
+            return f"grows without bound: {name} = {value:.3g} at a time of {time:.4g}"
+    return f"had not come to rest within a time of {time:.4g}"
 
 
 def _time_near(
@@ -104,20 +126,22 @@ def _time_near(
     return float(crossing)
 
 
-def _rest_at(fixed: Fixed, y: np.ndarray, time: float, step: float, largest: np.ndarray) -> Rest | None:
-    """The root at which a model has as good as arrived; None where it has not."""
-    rates = fixed.rates(y)
-    sizes = np.maximum(largest, 1e-9 * largest.max())
-    resting = step >= 0.1 * time and bool(np.all(abs(rates) * step <= RESTING * sizes))
-    inverse = fixed.inverse(fixed.rates.jacobian(y))
-    if not resting and fixed.relative(inverse @ rates, y) > NEAR:
+def _rest_at(fixed: Fixed, y: np.ndarray, time: float) -> Rest | None:
+    """The root at which a model has as good as arrived; None where it has not.
+
+    It has arrived within the error of the root, or, where no push grows, within `CLOSE`: what slows down on
+    its way, as along $x' = -x^3$, gets no nearer in any time. Nothing here depends on the unit of time.
+    """
+    change = fixed.inverse(fixed.rates.jacobian(y)) @ fixed.rates(y)
+    if fixed.relative(change, y) > NEAR:
         return None
     root = fixed.root_from(y)
-    if not root.converged or fixed.relative(root.state - y, y) > 2 * NEAR:
+    if not root.converged:
         return None
-    stability = stability_of(fixed, root)
-    arrived = bool(np.all(abs(root.state - y) <= root.error)) and not stability.grows
-    if resting or arrived or (stability.stable and flows_to(fixed, root, y)):
+    stability, distance = stability_of(fixed, root), abs(root.state - y)
+    close = fixed.relative(distance, y) <= CLOSE and not stability.grows
+    arrived = close or bool(np.all(distance <= root.error))
+    if arrived or (stability.stable and flows_to(fixed, root, y)):
         return Rest(root, stability, time, y)
     return None
 

@@ -124,7 +124,7 @@ def _roots(fixed: Fixed, rest: Rest) -> tuple[list[Root], list[str]]:
     """The root that is reached, or one that Newton's method finds near where the model goes."""
     if rest.root is not None:
         return [rest.root], []
-    note = f"from its initial values the model had not come to rest within a time of {rest.time:.4g}"
+    note = f"from its initial values the model {rest.course}"
     for place, start in (("the mean of that run", rest.mean), ("the initial values", fixed.start)):
         root = fixed.root_from(start)
         if root.converged:
@@ -255,6 +255,6 @@ def _none_text(fixed: Fixed, rest: Rest, search: int) -> str:
         text += f"; the best point is {values}, with {left}"
     further = "search in other ranges (--from NAME=LOW:HIGH)" if search else "search (--search 100)"
     return (
-        f"{text}. The model had not come to rest within a time of {rest.time:.4g}. Begin elsewhere "
-        f"(--set initial.{fixed.rates.names[0]}=NUMBER), {further}, or see by `simkit run` where it goes"
+        f"{text}. The model {rest.course}. Begin elsewhere (--set initial.{fixed.rates.names[0]}=NUMBER), "
+        f"{further}, or see by `simkit run` where it goes"
     )

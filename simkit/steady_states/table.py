@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from rich.table import Table
 
 from simkit.derivatives.summary import elasticity
-from simkit.results.number_text import finite_or_none, with_error
+from simkit.results.number_text import digits_to, finite_or_none, with_error
 from simkit.results.printing import laid_out, printed
 from simkit.results.titles import run_title
 from simkit.results.variants import each_variant, variant_names
@@ -140,13 +140,12 @@ def _laid_out(rows: list[dict[str, str]], ends: Collection[int], unicode: bool) 
 
 
 def _figure(value: float | None, error: float | None) -> str:
-    """A figure with its error; one that is known exactly has none."""
+    """A figure with its error, of many digits to the first one of that; what is known exactly has none."""
     if value is None:
         return ""
     if not value or not error or error > TINY * abs(value):
         return with_error(value + 0.0, math.nan if error is None else error, 2)
-    digits = math.floor(math.log10(abs(value))) - math.floor(math.log10(error)) + 2
-    return f"{value:.{min(digits, 15)}g} ± {error:.2g}"
+    return f"{value:.{digits_to(value, error)}g} ± {error:.1g}"
 
 
 def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:

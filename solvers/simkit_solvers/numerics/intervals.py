@@ -151,8 +151,7 @@ def integer_power(x: Enclosure, y: int) -> Enclosure:
 def power(x: Enclosure, y: Enclosure) -> Enclosure:
     """The power by a real number: where x is negative, no larger than that of its absolute value."""
     size = absolute(x)
-    ends = hull(*(lax.pow(a, b) for a in _ends(size) for b in _ends(y)))
-    ends = widened(widened(ends))  # the exponential of a product, whose error grows with it
+    ends = widened(hull(*(lax.pow(a, b) for a in _ends(size) for b in _ends(y))))
     return Enclosure(jnp.where(x.low < 0, -ends.high, ends.low), ends.high)
 
 

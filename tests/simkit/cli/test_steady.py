@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 
 import pytest
 import xarray as xr
@@ -75,6 +76,18 @@ def test_the_table_has_values_with_errors_stability_and_totals():
     assert "conserved, as at the start: A + B = 11; eigenvalues are those at the same totals" in lines
     assert any(line.startswith("the model reaches steady state 1 from its") for line in lines)
     assert lines[-2].endswith(" h")
+
+
+@pytest.mark.parametrize("a", ["0.001", "1e-6", "1e-9"])
+def test_digits_of_the_table_end_at_the_first_digit_of_the_error(files, a):
+    """Of 1 + sqrt(a), which is known less well the nearer it is to a fold; a zero at the end is left out."""
+    (files / "none.yaml").write_text(NONE.replace("1 + x**2", f"{a} - 1 + 2*x - x**2"))
+    lines = steady("none.yaml", "--set", "initial.x=2").stdout.splitlines()
+    (row,) = (line for line in lines if "1: stable node" in line)
+    value, error = (text.strip() for text in row.strip("│").split("│")[2].split(" ± "))
+    assert len(error.partition("e")[0]) == 1
+    assert len(value.partition(".")[2]) <= -int(error.partition("e")[2])
+    assert abs(float(value) - 1 - math.sqrt(float(a))) <= float(error)
 
 
 def test_json_and_python_have_the_same_figures(files):

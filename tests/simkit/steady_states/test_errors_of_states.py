@@ -111,6 +111,35 @@ def test_a_double_root_has_an_error_of_half_of_the_digits_and_no_stability():
     assert state["relaxation_time"]["value"] is None
 
 
+class Power(Linear):
+    """-y^p, without rounding."""
+
+    def __init__(self, power: int):
+        super().__init__(np.ones((1, 1)), np.zeros(1))
+        self.power = power
+
+    def __call__(self, y):
+        return -(y**self.power)
+
+    each = __call__
+
+    def jacobian(self, y):
+        return -self.power * y[:, None] ** (self.power - 1)
+
+    def rounding(self, y):
+        return np.zeros(1)
+
+
+@given(st.integers(5, 9), st.floats(0.5, 2.0))
+def test_a_multiple_root_is_as_near_as_its_error_says(power, start):
+    """Newton's method gets nearer by a factor 1 - 1/p in each iteration, and ends after some of them."""
+    fixed = Fixed(Power(power), np.zeros((0, 1)), np.asarray([start]), np.asarray([start]))
+    root = fixed.root_from(np.asarray([start]))
+    distance = abs(root.state[0])
+    assert 0 < distance <= root.error[0] * (1 + 1e-6)
+    assert root.error[0] <= 1.01 * distance
+
+
 @pytest.mark.more
 def test_a_stiff_scheme_ends_at_a_degenerate_state():
     robertson = {"model": {"type": "Robertson", "k1": 0.04, "k2": 3e7, "k3": 1e4}, "time": {"t1": 1.0}}
@@ -138,6 +167,15 @@ def test_derivatives_are_those_of_closed_forms():
             assert own["error"] <= 1e-10
             elasticity = value * parameters[label] / numbers(state)[name]
             assert own["elasticity"] == pytest.approx(elasticity, abs=1e-12)
+
+
+@pytest.mark.parametrize("a", [1e-4, 1e-5, 1e-6, 1e-7])
+def test_the_error_of_a_derivative_near_a_fold_includes_that_of_the_root(a):
+    """x = 1 + sqrt(a), where its derivative 1/(2 sqrt(a)) changes far with x."""
+    (state,) = states_of(ode({"x": "a - 1 + 2*x - x**2"}, {"x": 2.0}, a=a), "a")
+    own = state["values"]["x"]["derivatives"]["a"]
+    exact = 0.5 / math.sqrt(a)
+    assert abs(own["derivative"] - exact) <= own["error"] <= 1e-3 * exact
 
 
 def test_derivatives_are_those_of_finite_differences():

@@ -129,6 +129,29 @@ def test_what_models_are_written_with(name):
         assert bool(jnp.all((bound.low <= values) & (values <= bound.high)))
 
 
+@pytest.mark.parametrize("size", [3, 40, 200])
+def test_a_sum_is_within_its_bound_in_whatever_order_its_terms_are_added(size):
+    """Large terms of both signs leave little, in the order of the machine or in any other."""
+
+    @jax.jit
+    def bound(terms, t):
+        def sums(t):
+            each = jnp.maximum(terms, t)
+            return jnp.sum(each), jnp.cumsum(each)
+
+        return bounds(sums, Enclosure(t, t))
+
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        terms = (rng.standard_normal(size) * 10 ** rng.uniform(0, 4, size)).astype("float32")
+        whole, running = bound(jnp.asarray(terms), terms.min())
+        for _ in range(20):
+            total = np.cumsum(rng.permutation(terms), dtype="float32")[-1]
+            assert float(whole.low) <= total <= float(whole.high)
+            assert float(running.low[-1]) <= total <= float(running.high[-1])
+        assert float(whole.high - whole.low) <= 3e-7 * (size + 16) * np.abs(terms).sum()
+
+
 UNDEFINED = {
     "a logarithm": lambda t: jnp.where(jnp.log(t) < 0, 0.0, 10.0),
     "not less": lambda t: jnp.where(~(jnp.log(t) < 0), 10.0, 0.0),

@@ -111,6 +111,22 @@ def test_a_power_of_a_negative_number_is_no_larger_than_that_of_its_size():
         assert_inside(samples**exponent, power(x, Enclosure(y, y)))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_powers_of_all_sizes_are_inside_those_of_numbers(dtype):
+    """Up to the largest and the least that have a unit in the last place; and a few units more are inside."""
+    rng, largest = np.random.default_rng(6), np.log(np.finfo(dtype).max)
+    base = np.concatenate([rng.uniform(0.5, 2, INTERVALS), 10 ** rng.uniform(-30, 30, INTERVALS)])
+    base = base.astype(dtype)
+    exponent = (rng.uniform(-0.99, 0.99, base.size) * largest / np.log(base.astype(float))).astype(dtype)
+    bound = power(point(jnp.asarray(base)), point(jnp.asarray(exponent)))
+    exact = base.astype(np.longdouble) ** exponent.astype(np.longdouble)
+    unit = np.finfo(dtype).eps * exact
+    usual = unit > np.finfo(dtype).tiny
+    assert usual.mean() > 0.9
+    assert (np.asarray(bound.low) <= exact - 3 * unit)[usual].all()
+    assert (exact + 3 * unit <= np.asarray(bound.high))[usual].all()
+
+
 def test_waves_reach_their_extremes_where_they_are():
     """In intervals that end just before and just after an extreme, up to rounding of large arguments."""
     for turns in (0.0, 3.0, 1000.0):
