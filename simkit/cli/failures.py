@@ -45,8 +45,8 @@ def reported(as_json: bool = False) -> Iterator[None]:
             raise
         except BrokenPipeError:  # the reader, such as `head`, has seen enough
             leave_at_once(BROKEN_PIPE)
-        except Terminated:
-            _fail("Terminated", "terminated", [], TERMINATED, as_json)
+        except Terminated as stopped:
+            _fail("Terminated", str(stopped) or "terminated", [], TERMINATED, as_json)
         except KeyboardInterrupt:
             _fail("Interrupted", "interrupted", [], INTERRUPTED, as_json)
         except Exception as error:

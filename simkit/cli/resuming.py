@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from simkit.cli.failures import Terminated
 from simkit.errors import InputError, OutputError, PausedError, SimkitError
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class Resuming:
             if self.resume:
                 raise InputError(
                     "--resume: molecular dynamics does not record its runs; a new run can begin with "
-                    "`system: {start: FILE}` where the dataset of an earlier one ends"
+                    "`system: {file: FILE}` where the dataset of an earlier one ends"
                 )
             with _alarm(self.max_time):
                 yield
@@ -145,8 +146,8 @@ class Resuming:
         return f"{names.get(type(stopped).__name__, 'interrupted')}; what is done is recorded"
 
 
-class OutOfTime(KeyboardInterrupt):
-    """The run has taken as long as it may; raised where Ctrl-C would be."""
+class OutOfTime(Terminated):
+    """The run has taken as long as it may."""
 
 
 @contextlib.contextmanager
@@ -159,7 +160,7 @@ def _alarm(seconds: float | None) -> Iterator[None]:
 
     def interrupt(number, frame):
         if inside:
-            raise OutOfTime
+            raise OutOfTime("stopped at --max-time; nothing of this run is recorded")
 
     previous = signal.signal(signal.SIGALRM, interrupt)
     signal.setitimer(signal.ITIMER_REAL, seconds)

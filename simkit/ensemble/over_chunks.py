@@ -10,7 +10,7 @@ import numpy as np
 from simkit.ensemble.chunks import Chunk, Chunks
 from simkit.ensemble.work import in_order
 from simkit.machine.on_each_device import Devices
-from simkit.records.recording import Kept, Loop
+from simkit.records.recording import Kept, RecordedLoop
 
 Kind = TypeVar("Kind")
 Outputs = TypeVar("Outputs")
@@ -34,7 +34,7 @@ def over_chunks(
     are left out. Gives the seconds that the loop took, in all processes.
     """
     total = plan.kinds * plan.total
-    loop = Loop(kept, total)
+    loop = RecordedLoop(kept, total)
     if loop.done and progress is not None:
         progress(loop.done, total)
     for chunk, outputs in in_order(lambda chunk: (chunk, work(chunk)), plan.after(loop.done), workers):
@@ -60,14 +60,14 @@ def concatenated(
     All kinds are at work at once: the chunks of one may be too few for the workers. They are `recorded` where
     that is asked for and a recording is at work.
     """
-    plan, blocks = dataclasses.replace(plan, kinds=len(kinds)), _Blocks([[] for _ in kinds], axis)
+    plan, blocks = dataclasses.replace(plan, kinds=len(kinds)), _ArraysOfChunks([[] for _ in kinds], axis)
     kept = blocks if recorded else None
     over_chunks(plan, lambda chunk: work(kinds[chunk.kind], chunk), blocks.add, workers, progress, kept)
     return [jax.tree.map(lambda *x: np.concatenate(x, axis), *each) for each in blocks.each]
 
 
 @dataclasses.dataclass
-class _Blocks:
+class _ArraysOfChunks:
     """The arrays of the chunks so far, for each kind."""
 
     each: list[list[Any]]

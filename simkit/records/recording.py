@@ -100,7 +100,7 @@ def recording(record: Recording) -> Iterator[None]:
         _current.reset(token)
 
 
-class Loop:
+class RecordedLoop:
     """A loop over `total` paths that is recorded where a recording is at work."""
 
     def __init__(self, kept: Kept | None, total: int):

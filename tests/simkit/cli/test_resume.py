@@ -14,6 +14,7 @@ from command import EXPERIMENT, HEEDFUL, files_in, simkit_command
 
 import simkit
 from simkit.engines.loaded import load_each
+from simkit.engines.paths import PathEngine
 from simkit.records import record_file
 
 # Some 3 s on one core, in chunks of a hundredth of that.
@@ -160,9 +161,7 @@ def test_numbers_of_files_belong_to_the_identity(folder):
     np.savetxt("starts.csv", np.full(200, 90.0), header="S", comments="")
     first = load_each("small.yaml", ["initial={S: {file: starts.csv}}"]).identity("run")
     np.savetxt("starts.csv", np.full(200, 91.0), header="S", comments="")
-    second = load_each("small.yaml", ["initial={S: {file: starts.csv}}"]).identity(
-        "run"
-    )
+    second = load_each("small.yaml", ["initial={S: {file: starts.csv}}"]).identity("run")
     assert first != second
 
 
@@ -220,6 +219,18 @@ def test_without_an_output_there_is_nothing_to_resume(folder):
     result = simkit_command("run", "small.yaml", "--resume")
     assert result.exit_code == 2
     assert "there is no output, so nothing is recorded; give --out FILE.zarr" in result.stderr
+
+
+def test_a_run_without_output_that_stops_in_time_says_that_nothing_is_kept(folder, monkeypatch):
+    def forever(*arguments):
+        time.sleep(60)
+
+    monkeypatch.setattr(PathEngine, "run", forever)
+    text = EXPERIMENT.replace("output: small.zarr\n", "")
+    (folder / "small.yaml").write_text(text)
+    result = simkit_command("run", "small.yaml", "--max-time", "0.5s")
+    assert result.exit_code == 143
+    assert result.stderr == "stopped at --max-time; nothing of this run is recorded\n"
 
 
 def test_a_full_disk_under_the_record_does_not_end_the_run(folder, monkeypatch):
