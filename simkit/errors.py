@@ -93,6 +93,12 @@ class MissingFileError(OutputError, FileNotFoundError):
     """A file to be read does not exist."""
 
 
+class PausedError(SimkitError):
+    """A run was stopped, and its record allows another process to finish it with `--resume`."""
+
+    exit_code = 75  # of sysexits.h: try again later
+
+
 class UnresolvedWarning(UserWarning):
     """The steps are so long that a mean or a derivative is no larger than its step bias: it is no result.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from simkit.errors import InputError, OutputError
-from simkit.results.incomplete import incomplete
+from simkit.records.incomplete import incomplete
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -16,7 +16,7 @@ import typer
 
 from simkit.errors import INTERRUPTED, InputError, NumericalError, SimkitError
 from simkit.machine.memory import failures_named
-from simkit.results.incomplete import remove_incomplete
+from simkit.records.incomplete import remove_incomplete
 
 TERMINATED = 143  # the shell's convention: 128 + SIGTERM
 GRACE = 5.0  # seconds between a signal and the end at the latest
@@ -45,8 +45,8 @@ def reported(as_json: bool = False) -> Iterator[None]:
             raise
         except BrokenPipeError:  # the reader, such as `head`, has seen enough
             leave_at_once(BROKEN_PIPE)
-        except Terminated:
-            _fail("Terminated", "terminated", [], TERMINATED, as_json)
+        except Terminated as stopped:
+            _fail("Terminated", str(stopped) or "terminated", [], TERMINATED, as_json)
         except KeyboardInterrupt:
             _fail("Interrupted", "interrupted", [], INTERRUPTED, as_json)
         except Exception as error:

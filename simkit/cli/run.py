@@ -21,6 +21,7 @@ from simkit.cli.options import (
 )
 from simkit.cli.outputs import Outputs
 from simkit.cli.prepare import prepare
+from simkit.cli.resuming import MaxTime, Resume, Resuming
 from simkit.cli.typer_app import app
 from simkit.progress import duration, progress_bar
 
@@ -41,6 +42,8 @@ def run(
     out: Out = None,
     no_plot: NoPlot = False,
     overwrite: Overwrite = False,
+    resume: Resume = False,
+    max_time: MaxTime = None,
     threads: Threads = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -67,10 +70,12 @@ def run(
                 check_place(target)
             _print_estimate(loaded, target, as_json)
             return
-        outputs = Outputs.checked(target, no_plot, overwrite, quiet, as_json)
-        loaded.check_files(target, overwrite)
+        resuming = Resuming(target, resume, overwrite, max_time, quiet)
+        replace = resuming.may_replace()
+        outputs = Outputs.checked(target, no_plot, replace, quiet, as_json)
+        loaded.check_files(target, replace)
         outputs.import_meanwhile()
-        with outputs.claimed(loaded.files(target)):
+        with outputs.claimed(loaded.files(target)), resuming.recorded(loaded.identity("run")):
             lost = "" if target else LOST
             with progress_bar(not (quiet or as_json), loaded.engine.counted, lost) as progress:
                 dataset = loaded.run(progress)

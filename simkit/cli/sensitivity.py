@@ -19,6 +19,7 @@ from simkit.cli.options import (
 )
 from simkit.cli.outputs import Outputs, note_unused
 from simkit.cli.prepare import prepare
+from simkit.cli.resuming import MaxTime, Resume, Resuming
 from simkit.cli.typer_app import app
 from simkit.config.option import Option
 from simkit.progress import progress_bar
@@ -45,6 +46,8 @@ def sensitivity(
     out: DerivativesOut = None,
     no_plot: NoPlot = False,
     overwrite: Overwrite = False,
+    resume: Resume = False,
+    max_time: MaxTime = None,
     threads: Threads = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -62,9 +65,10 @@ def sensitivity(
         warn(() if quiet else loaded.remarks)
         loaded.check_target(out)
         note_unused(loaded.output, out, quiet, "derivatives")
-        outputs = Outputs.checked(out, no_plot, overwrite, quiet, as_json)
+        resuming = Resuming(out, resume, overwrite, max_time, quiet)
+        outputs = Outputs.checked(out, no_plot, resuming.may_replace(), quiet, as_json)
         outputs.import_meanwhile("simkit.derivatives.table")
-        with outputs.claimed(loaded.files(out)):
+        with outputs.claimed(loaded.files(out)), resuming.recorded(loaded.identity("sensitivity")):
             with progress_bar(enabled=not (quiet or as_json), what=loaded.engine.counted) as progress:
                 dataset = loaded.differentiate(progress)
             from simkit.derivatives import table

@@ -14,6 +14,7 @@ from simkit.cli.options import (
 )
 from simkit.cli.outputs import Outputs
 from simkit.cli.prepare import prepare
+from simkit.cli.resuming import MaxTime, Resume, Resuming
 from simkit.cli.typer_app import app
 from simkit.progress import progress_bar
 
@@ -25,6 +26,8 @@ def uncertainty(
     out: Out = None,
     no_plot: NoPlot = False,
     overwrite: Overwrite = False,
+    resume: Resume = False,
+    max_time: MaxTime = None,
     threads: Threads = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -39,8 +42,9 @@ def uncertainty(
         warn(() if quiet else loaded.centre.remarks)
         target = out or loaded.centre.output
         loaded.centre.check_target(target)
-        outputs = Outputs.checked(target, no_plot, overwrite, quiet, as_json)
-        with outputs.claimed(loaded.centre.files(target)):
+        resuming = Resuming(target, resume, overwrite, max_time, quiet)
+        outputs = Outputs.checked(target, no_plot, resuming.may_replace(), quiet, as_json)
+        with outputs.claimed(loaded.centre.files(target)), resuming.recorded(loaded.identity):
             with progress_bar(enabled=not (quiet or as_json)) as progress:
                 dataset = study_experiment(loaded, progress)
             from simkit.studies import table

@@ -146,36 +146,51 @@ def average(
     progress: Progress | None = None,
 ) -> Averages:
     """The averages over the paths of a plan. `simulate` gives the arrays of a chunk's ids."""
-    sampled = min(plan.total, SAMPLE)
-    sample: list[list[np.ndarray]] = [[] for _ in reduction.counts]
-    reducer = reduction.reducer
-    state = reducer.init()
-    failed: list[np.ndarray] = []
+    averaging = _Averaging(reduction, plan.first, min(plan.total, SAMPLE))
 
     def work(chunk: Chunk) -> tuple:
         arrays = tuple(simulate(chunk.ids))
         present = np.arange(plan.paths).reshape(plan.leaves, plan.lanes) < chunk.count
         return arrays, present, *reduction(arrays, present)
 
-    def add(chunk: Chunk, outputs: tuple) -> None:
-        nonlocal state
-        arrays, present, partial, valid = outputs
-        if chunk.first - plan.first < sampled:
-            for values, array in zip(sample, arrays, strict=True):
-                values.append(np.array(array[-1]).reshape(-1))
-        state = reducer.merge(state, reduction.nodes(partial))
-        failed.append(chunk.first + np.flatnonzero(present & ~np.asarray(valid)[0]))
+    over_chunks(plan, work, averaging.add, workers, progress, kept=averaging)
+    return averaging.averages()
 
-    over_chunks(plan, work, add, workers, progress)
-    statistics = reducer.finish(state)
-    kinds = [
-        [statistics[f"{place}_{kind}"] for place in range(len(reduction.counts))]
-        for kind in ("mean", "stderr", "variance")
-    ]
-    firsts = [np.concatenate(values)[:sampled] for values in sample]
-    return Averages(
-        kinds[0], kinds[1], [np.sqrt(x) for x in kinds[2]], np.concatenate(failed), firsts, statistics
-    )
+
+class _Averaging:
+    """The averages of the paths so far, from the id `first` on, and the values of the first `sampled`."""
+
+    def __init__(self, reduction: MomentsReduction, first: int, sampled: int):
+        self._reduction, self._first, self._sampled = reduction, first, sampled
+        self._moments = reduction.reducer.init()
+        self._sample: list[list[np.ndarray]] = [[] for _ in reduction.counts]
+        self._failed: list[np.ndarray] = []
+
+    def add(self, chunk: Chunk, outputs: tuple) -> None:
+        """Add what the programs give of a chunk."""
+        arrays, present, partial, valid = outputs
+        if chunk.first - self._first < self._sampled:
+            for values, array in zip(self._sample, arrays, strict=True):
+                values.append(np.array(array[-1]).reshape(-1))
+        self._moments = self._reduction.reducer.merge(self._moments, self._reduction.nodes(partial))
+        self._failed.append(chunk.first + np.flatnonzero(present & ~np.asarray(valid)[0]))
+
+    def state(self) -> tuple:
+        return self._moments, [[*values] for values in self._sample], [*self._failed]
+
+    def restore(self, state: tuple) -> None:
+        self._moments, self._sample, self._failed = state
+
+    def averages(self) -> Averages:
+        """The averages of all paths."""
+        statistics = self._reduction.reducer.finish(self._moments)
+        mean, stderr, variance = (
+            [statistics[f"{place}_{kind}"] for place in range(len(self._reduction.counts))]
+            for kind in ("mean", "stderr", "variance")
+        )
+        firsts = [np.concatenate(values)[: self._sampled] for values in self._sample]
+        sd, failed = [np.sqrt(x) for x in variance], np.concatenate(self._failed)
+        return Averages(mean, stderr, sd, failed, firsts, statistics)
 
 
 def pooled(parts: Sequence[Averages], counts: Sequence[int]) -> Averages:

@@ -86,6 +86,10 @@ class AbstractEngine(ABC, Generic[Built]):
     def check_target(self, each: Mapping[str, Built], target: Target) -> None:
         """Raise `InputError` where the file for the results cannot hold all of them."""
 
+    def identity(self, simulation: Built) -> str | None:
+        """A text that differs where the results would; `None` of what cannot be resumed."""
+        return None
+
     def pilot(self, simulation: Built) -> Built:
         """The simulation without the files that a run writes beside its dataset."""
         return simulation

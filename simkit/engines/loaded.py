@@ -13,6 +13,7 @@ from simkit.errors import InputError
 from simkit.experiments.constants import remark_unused
 from simkit.experiments.variants import build_each, labelled
 from simkit.machine.memory import failures_named
+from simkit.records.same_run import of_this_machine
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -54,6 +55,12 @@ class Loaded:
         """The files that a run writes: its dataset, and what the engine writes beside it."""
         beside = {file for one in self.each.values() for file in self.engine.files(one)}
         return [*([] if target is None else [Path(target)]), *sorted(beside)]
+
+    def identity(self, task: str) -> dict[str, str] | None:
+        """What a record of a `task`, such as a run, must agree in; `None` if there is no resuming it."""
+        texts = {name: self.engine.identity(one) for name, one in self.each.items()}
+        known = {f"variant {name}" if name else "experiment": x for name, x in texts.items() if x is not None}
+        return None if len(known) < len(texts) else {"task": task} | known | of_this_machine()
 
     def check_files(self, target: Target, overwrite: bool) -> None:
         """Raise `OutputError` where files that a run writes beside its dataset may not be replaced."""

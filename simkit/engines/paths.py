@@ -9,6 +9,7 @@ from simkit.config.documents import Document
 from simkit.config.settings import Experiment, Sensitivity
 from simkit.derivatives.study import find_sensitivities
 from simkit.engines.engine import AbstractEngine, Progress, Target
+from simkit.ensemble.program_digest import NoDigestError, digest_of
 from simkit.ensemble.run import run_ensemble
 from simkit.ensemble.simulation import Simulation, experiment_of
 from simkit.ensemble.sizes import LIGHTER, check_memory, estimate, estimate_text
@@ -22,6 +23,7 @@ from simkit.results.provenance import as_yaml, provenance
 if TYPE_CHECKING:
     import xarray as xr
 
+OF_NO_EFFECT = ("threads", "chunk", "devices")  # on the bits of a run
 PAIRED = 65_536  # paths of which variants are compared one by one; their means are those of all paths
 
 
@@ -73,6 +75,16 @@ class PathEngine(AbstractEngine[Simulation]):
 
     def check_target(self, each: Mapping[str, Simulation], target: Target) -> None:
         refuse_paths(map(experiment_of, each.values()), target)
+
+    def identity(self, simulation: Simulation) -> str:
+        experiment = experiment_of(simulation).resolved()
+        experiment["ensemble"] = {k: x for k, x in experiment["ensemble"].items() if k not in OF_NO_EFFECT}
+        try:
+            # Numbers that come from files, and models from Python.
+            digest = digest_of(simulation.run)
+        except NoDigestError:
+            digest = "a class of your own"
+        return f"{as_yaml({k: x for k, x in experiment.items() if k != 'output'})}digest: {digest}"
 
     def run(self, each: Mapping[str, Simulation], progress: Progress | None = None) -> "xr.Dataset":
         """Where the seed is the same, path i of all variants meets the same noise."""

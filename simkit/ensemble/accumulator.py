@@ -94,6 +94,16 @@ class Accumulator:
             last = first_paths(array, self._wanted_ends - first, slice(-1, None))[0]
             self._ends.setdefault(name, []).append(np.where(lost[: len(last)], np.nan, last))
 
+    def state(self) -> tuple:
+        """What it has so far, for a record."""
+        ends = {name: [*parts] for name, parts in self._ends.items()}
+        return dict(self._states), dict(self._stored), ends, dict(self._totals), self.failed
+
+    def restore(self, state: tuple) -> None:
+        """Go on from what another accumulator of this run had."""
+        states, stored, self._ends, self._totals, self.failed = state
+        self._states, self._stored = dict(states), {name: np.array(x) for name, x in stored.items()}
+
     def statistics(self) -> dict[str, dict[str, np.ndarray]]:
         """The finished statistics."""
         return {name: reducer.finish(self._states[name]) for name, reducer in self._reducers.items()}

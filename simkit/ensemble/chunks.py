@@ -96,10 +96,16 @@ class Chunks:
         return -(-self.total // self.paths)
 
     def __iter__(self) -> Iterator[Chunk]:
-        for kind in range(self.kinds):
-            for done in range(0, self.total, self.paths):
+        return self.after(0)
+
+    def after(self, done: int) -> Iterator[Chunk]:
+        """The chunks behind so many paths of all kinds, which are whole chunks of a plan of this total."""
+        first_kind, begin = divmod(done, self.total)
+        for kind in range(first_kind, self.kinds):
+            for done in range(begin, self.total, self.paths):
                 count = min(self.paths, self.total - done)
                 yield Chunk(kind, self.first + done, count, self.leaves, self.lanes)
+            begin = 0
 
     def ids(self) -> np.ndarray | jax.Array:
         """The path ids of the first chunk, `uint32` `(leaves, lanes)`."""

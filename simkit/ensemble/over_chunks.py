@@ -10,6 +10,7 @@ import numpy as np
 from simkit.ensemble.chunks import Chunk, Chunks
 from simkit.ensemble.work import in_order
 from simkit.machine.on_each_device import Devices
+from simkit.records.recording import Kept, RecordedLoop
 
 Kind = TypeVar("Kind")
 Outputs = TypeVar("Outputs")
@@ -23,19 +24,26 @@ def over_chunks(
     sink: Callable[[Chunk, Outputs], None],
     workers: Devices,
     progress: Progress | None = None,
-) -> None:
+    kept: Kept | None = None,
+) -> float:
     """Call `work` on each chunk in one of the workers, and `sink` on what it gives, here and in order.
 
     What comes of a chunk is dropped when `sink` returns. `progress` is called with the paths done and the
-    paths in all. The first error in the order of the chunks is raised.
+    paths in all. The first error in the order of the chunks is raised. What `kept` has, which is all that
+    `sink` has taken, is recorded where a recording is at work, and chunks that an earlier process has done
+    are left out. Gives the seconds that the loop took, in all processes.
     """
-    done = 0
-    for chunk, outputs in in_order(lambda chunk: (chunk, work(chunk)), plan, workers):
+    total = plan.kinds * plan.total
+    loop = RecordedLoop(kept, total)
+    if loop.done and progress is not None:
+        progress(loop.done, total)
+    for chunk, outputs in in_order(lambda chunk: (chunk, work(chunk)), plan.after(loop.done), workers):
         sink(chunk, outputs)
         del outputs  # or it would be in memory while the next one is awaited
-        done += chunk.count
+        loop.advance(chunk.count)
         if progress is not None:
-            progress(done, plan.kinds * plan.total)
+            progress(loop.done, total)
+    return loop.seconds
 
 
 def concatenated(
@@ -45,16 +53,33 @@ def concatenated(
     workers: Devices,
     axis: int = -1,
     progress: Progress | None = None,
+    recorded: bool = False,
 ) -> list[Any]:
     """For each kind the arrays that `work` gives for it and each chunk, concatenated, without empty lanes.
 
-    All kinds are at work at once: the chunks of one may be too few for the workers.
+    All kinds are at work at once: the chunks of one may be too few for the workers. They are `recorded` where
+    that is asked for and a recording is at work.
     """
-    plan, blocks = dataclasses.replace(plan, kinds=len(kinds)), [[] for _ in kinds]
+    plan, blocks = dataclasses.replace(plan, kinds=len(kinds)), _ArraysOfChunks([[] for _ in kinds], axis)
+    kept = blocks if recorded else None
+    over_chunks(plan, lambda chunk: work(kinds[chunk.kind], chunk), blocks.add, workers, progress, kept)
+    return [jax.tree.map(lambda *x: np.concatenate(x, axis), *each) for each in blocks.each]
 
-    def add(chunk: Chunk, outputs: Any) -> None:
-        of_paths = jax.tree.map(lambda x: np.split(np.asarray(x), [chunk.count], axis)[0], outputs)
-        blocks[chunk.kind].append(of_paths)
 
-    over_chunks(plan, lambda chunk: work(kinds[chunk.kind], chunk), add, workers, progress)
-    return [jax.tree.map(lambda *x: np.concatenate(x, axis), *each) for each in blocks]
+@dataclasses.dataclass
+class _ArraysOfChunks:
+    """The arrays of the chunks so far, for each kind."""
+
+    each: list[list[Any]]
+    axis: int
+
+    def add(self, chunk: Chunk, outputs: Any) -> None:
+        """Add the arrays of a chunk."""
+        of_paths = jax.tree.map(lambda x: np.split(np.asarray(x), [chunk.count], self.axis)[0], outputs)
+        self.each[chunk.kind].append(of_paths)
+
+    def state(self) -> list:
+        return [[*blocks] for blocks in self.each]
+
+    def restore(self, state: list) -> None:
+        self.each = state

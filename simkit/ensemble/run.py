@@ -126,12 +126,10 @@ def _run(simulation: Simulation, progress: Progress | None, ends: int) -> Ensemb
         values, counts = simulate(simulated.arguments[0], chunk.ids)
         return values, counts, *reduce(values, np.int64(chunk.count))
 
-    start = time.perf_counter()
-    accumulator = _accumulated(
+    accumulator, elapsed_s = _accumulated(
         simulation, plan, work, ends if bias is None else max(ends, bias.most), progress
     )
     statistics = accumulator.statistics()
-    elapsed_s = time.perf_counter() - start
 
     exercises, (bound_s, bound_compile_s) = with_upper_bounds(simulation, exercises)
     steps = simulation.grid.steps or accumulator.step_counts(ACCEPTED, REJECTED)
@@ -171,14 +169,18 @@ def _accumulated(
     work: Callable[[Chunk], tuple],
     ends: int,
     progress: Progress | None,
-) -> Accumulator:
-    """All chunks simulated, reduced and merged. Raises `NumericalError` where no path is finite."""
+) -> tuple[Accumulator, float]:
+    """All chunks simulated, reduced and merged, and the seconds that took.
+
+    Raises `NumericalError` where no path is finite.
+    """
     rows, paths = quantity_rows(simulation), simulation.paths
     accumulator = Accumulator(simulation, rows, default_reducers(rows, simulation.quantiles), ends)
-    over_chunks(plan, work, accumulator.add_chunk, workers_of(simulation), progress)
+    workers = workers_of(simulation)
+    seconds = over_chunks(plan, work, accumulator.add_chunk, workers, progress, kept=accumulator)
     if accumulator.failed == paths:
         raise NumericalError(f"none of the {paths} paths has finite values: there is nothing to average")
-    return accumulator
+    return accumulator, seconds
 
 
 def _values(simulation: Simulation, ids: tuple[int, ...]) -> tuple[jax.ShapeDtypeStruct, ...]:

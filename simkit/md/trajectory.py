@@ -18,7 +18,7 @@ from simkit.md.files.lammps_data import lammps_data
 from simkit.md.files.library import ANGSTROM
 from simkit.md.files.xyz import write_frame
 from simkit.md.simulation import ParticleSimulation
-from simkit.results.incomplete import incomplete
+from simkit.records.incomplete import incomplete
 from simkit.results.storage import FRAMES, check_folder_of, check_output
 from simkit.results.variables import Variables, variable
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from simkit.errors import OutputError
-from simkit.results.incomplete import abandoned, removed_at_the_end
+from simkit.records.incomplete import abandoned, removed_at_the_end
 
 try:
     import fcntl

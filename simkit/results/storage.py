@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from simkit.errors import InputError, MissingFileError, OutputError
 from simkit.progress import short_count
-from simkit.results.incomplete import incomplete, remove, unused
+from simkit.records.incomplete import incomplete, remove, unused
 from simkit.suggestions import missing_file
 
 if TYPE_CHECKING:  # a second to import, and checking a path needs none of it

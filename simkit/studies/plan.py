@@ -17,6 +17,7 @@ from simkit.ensemble.simulation import Simulation, experiment_of
 from simkit.errors import InputError
 from simkit.experiments.constants import Constants, remark_unused
 from simkit.experiments.experiment import VARIANTS, refuse_particles, simulation_of
+from simkit.results.provenance import as_yaml
 from simkit.studies.checks import DISTRIBUTIONS, misfits
 from simkit.studies.limits import beyond_a_study
 from simkit.studies.methods import METHODS, OWNERS
@@ -34,6 +35,12 @@ class UncertainExperiment:
     def centre(self) -> Loaded:
         """The experiment without its uncertainty."""
         return Loaded(PathEngine(), {"": self.simulation})
+
+    @property
+    def identity(self) -> dict[str, str] | None:
+        """What a record of the study must agree in."""
+        centre = self.centre.identity("uncertainty")
+        return centre and centre | {"study": as_yaml(self.resolved())}
 
     def resolved(self) -> dict[str, Any]:
         """The experiment as plain data, with the distributions. Loading it gives the same study."""

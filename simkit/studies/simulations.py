@@ -176,7 +176,7 @@ class SimulatedDesign:
             return jax.tree.map(lambda x: np.asarray(x, np.float64).reshape(len(x), -1), result)
 
         workers = workers_of(self.simulation)
-        ((last, slopes),) = concatenated(work, [run], plan, workers, progress=self.progress)
+        ((last, slopes),) = concatenated(work, [run], plan, workers, progress=self.progress, recorded=True)
         return {name: x[0] for name, x in last.items()}, slopes or {}
 
     def _lanes(self, points: np.ndarray, ids: np.ndarray, chunk: Chunk) -> Lanes:

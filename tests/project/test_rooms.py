@@ -28,6 +28,7 @@ ROOMS = {
             "config",
             "distributions",
             "observe",
+            "records",
             "ensemble",
             "results",
             "experiments",

@@ -11,7 +11,7 @@ import numpy as np
 
 from simkit.errors import OutputError
 from simkit.md.files.frame import Frame
-from simkit.results.incomplete import incomplete
+from simkit.records.incomplete import incomplete
 from simkit.results.storage import put_in_place
 from simkit.results.variables import Variables
 

@@ -8,8 +8,8 @@ import pytest
 
 import simkit
 from simkit import OutputError
+from simkit.records.incomplete import incomplete
 from simkit.results.claims import claimed
-from simkit.results.incomplete import incomplete
 
 GONE = 2**22 + 1  # above the highest number of a process that Linux gives
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from simkit.results.incomplete import incomplete
+from simkit.records.incomplete import incomplete
 
 
 def test_a_folder_in_which_a_thread_goes_on_is_removed_for_good(tmp_path):

@@ -1,0 +1,178 @@
+"""`--resume` and `--max-time`: runs that stop, and that another process finishes."""
+
+import contextlib
+import dataclasses
+import re
+import shlex
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from simkit.cli.failures import Terminated
+from simkit.errors import InputError, OutputError, PausedError, SimkitError
+
+if TYPE_CHECKING:
+    from simkit.records.record_file import Record
+
+UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
+
+
+def seconds_of(text: str) -> float:
+    """The seconds of a text such as `90s`, `30min`, `3h`. Raises `typer.BadParameter`."""
+    match = re.fullmatch(r"\s*([0-9.]+)\s*([a-z]*)\s*", text)
+    with contextlib.suppress(ValueError):
+        if match and (match[2] or "s") in UNITS and float(match[1]) > 0:
+            return float(match[1]) * UNITS[match[2] or "s"]
+    raise typer.BadParameter(f"must be a time such as 90s, 30min, 3h or 2d, got {text!r}")
+
+
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Finish a run that was stopped or killed, with the same bits.")
+]
+MaxTime = Annotated[
+    float | None,
+    typer.Option(
+        metavar="TIME",
+        parser=seconds_of,
+        help="Stop after this long, as in 30min or 3h; --resume finishes the run.",
+        show_default=False,
+    ),
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class Resuming:
+    """How a command records its run into `target`, and whether it goes on with an earlier one."""
+
+    target: Path | None
+    resume: bool
+    overwrite: bool
+    max_time: float | None
+    quiet: bool
+
+    def may_replace(self) -> bool:
+        """Whether files of these names may be replaced: by the user's wish, or since the record is theirs.
+
+        Raises `InputError` for a resume without an output, and `OutputError` where a record of an earlier run
+        would be lost.
+        """
+        if self.target is None:
+            if self.resume:
+                raise InputError("--resume: there is no output, so nothing is recorded; give --out FILE.zarr")
+            return self.overwrite
+        from simkit.records.record_file import exists, record_of
+
+        if self.resume and self.overwrite:
+            raise InputError("--resume and --overwrite: give one; --overwrite starts anew")
+        there = exists(record_of(self.target))
+        if there and not (self.resume or self.overwrite):
+            raise OutputError(
+                f"{self.target}: an earlier run was stopped before its end; finish it with --resume, or "
+                "start anew with --overwrite"
+            )
+        return self.overwrite or (there and self.resume)
+
+    @contextlib.contextmanager
+    def recorded(self, identity: dict[str, str] | None) -> Iterator[None]:
+        """Within it the run of this identity is recorded, and stopped at `max_time`.
+
+        Raises `PausedError` where it was stopped and the record has part of it. The record goes at the end,
+        and with an error that would come again.
+        """
+        if self.target is None or identity is None:
+            if self.resume:
+                raise InputError(
+                    "--resume: molecular dynamics does not record its runs; a new run can begin with "
+                    "`system: {file: FILE}` where the dataset of an earlier one ends"
+                )
+            with _alarm(self.max_time):
+                yield
+            return
+        from simkit.records.record_file import record_of, remove
+        from simkit.records.recording import Recording, recording
+
+        path = record_of(self.target)
+        if self.overwrite:
+            remove(path)
+        record = Recording(path, identity, self._before(path, identity) if self.resume else None)
+        try:
+            with _alarm(self.max_time), recording(record):
+                yield
+        except KeyboardInterrupt as stopped:
+            if not record.write():
+                raise
+            raise PausedError(f"{self._why(stopped)}; to finish it: {_command()}") from stopped
+        except OutputError:  # a full disk: nothing needs to be computed again
+            with contextlib.suppress(OSError):
+                record.write()
+            raise
+        except SimkitError:
+            record.remove()
+            raise
+        record.remove()
+
+    def _before(self, path: Path, identity: dict[str, str]) -> "Record | None":
+        """The record to go on from. Raises `InputError` where it is that of another run."""
+        from simkit.records.record_file import read
+        from simkit.records.same_run import differences
+
+        record, spoilt = read(path)
+        for line in spoilt:
+            self._say(f"warning: {line}")
+        if record is None:
+            self._say("note: there is no record of an earlier run, so this one starts from the beginning")
+            return None
+        other = differences(record.identity, identity)
+        if other:
+            raise InputError(
+                [
+                    f"{self.target}: its record is of another run, which --resume cannot finish; to start "
+                    "anew use --overwrite",
+                    *other,
+                ]
+            )
+        return record
+
+    def _say(self, line: str) -> None:
+        if not self.quiet:
+            print(line, file=sys.stderr)
+
+    def _why(self, stopped: KeyboardInterrupt) -> str:
+        names = {"OutOfTime": "stopped at --max-time", "Terminated": "terminated"}
+        return f"{names.get(type(stopped).__name__, 'interrupted')}; what is done is recorded"
+
+
+class OutOfTime(Terminated):
+    """The run has taken as long as it may."""
+
+
+@contextlib.contextmanager
+def _alarm(seconds: float | None) -> Iterator[None]:
+    """Within it `OutOfTime` is raised in the main thread after so many seconds."""
+    if seconds is None:
+        yield
+        return
+    inside = True
+
+    def interrupt(number, frame):
+        if inside:
+            raise OutOfTime("stopped at --max-time; nothing of this run is recorded")
+
+    previous = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        inside = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+
+
+def _command() -> str:
+    """The command that goes on with this one."""
+    given = [word for word in sys.argv[1:] if word not in ("--overwrite", "--resume")]
+    return shlex.join(["simkit", *given, "--resume"])

@@ -1,0 +1,126 @@
+"""The record of a run at work: how far each of its loops is, and what they have so far.
+
+A run is a sequence of loops over units of work, always the same for the same experiment. A loop that is
+recorded gives its state after each unit. From time to time the states of all loops are written, and a process
+that resumes begins each loop where it was: what is computed between loops is computed again.
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from simkit.records import record_file
+from simkit.records.record_file import Record
+
+EVERY = 5.0  # seconds between records; SIMKIT_RECORD_EVERY sets others
+PART_OF_TIME = 0.01  # that writing may take
+
+_current: ContextVar["Recording | None"] = ContextVar("recording", default=None)
+
+
+class Kept(Protocol):
+    """What a loop has so far, as a record keeps it: tuples, lists, mappings, numbers and arrays.
+
+    A state that was given does not change by what comes later.
+    """
+
+    def state(self) -> Any: ...
+
+    def restore(self, state: Any) -> None: ...
+
+
+class LoopState(NamedTuple):
+    """How much of `total` a loop has done, in how many seconds, and its state then."""
+
+    total: int
+    done: int
+    seconds: float
+    state: Any
+
+
+class Recording:
+    """The record under `path` of a run of this `identity`; `before` is the one that it continues."""
+
+    def __init__(self, path: Path, identity: dict[str, str], before: Record | None = None):
+        self._path, self._identity = path, identity
+        self._before: list[LoopState] = [LoopState(*each) for each in before.content] if before else []
+        self._loops: list[LoopState] = []
+        self._every = float(os.environ.get("SIMKIT_RECORD_EVERY", EVERY))
+        self._next = time.monotonic() + self._every
+        self._written = 0
+
+    @property
+    def part(self) -> float:
+        """Which part of the loop at work is done."""
+        last = self._loops[-1] if self._loops else None
+        return last.done / last.total if last else 0.0
+
+    def begin(self, total: int) -> tuple[int, LoopState | None]:
+        """The number of the loop that begins now, and how far it came before."""
+        place = len(self._loops)
+        known = self._before[place] if place < len(self._before) else None
+        known = known if known and known.total == total else None
+        self._loops.append(known or LoopState(total, 0, 0.0, None))
+        return place, known
+
+    def keep(self, place: int, state: LoopState) -> None:
+        """Keep the state of a loop, and write the record if it is time."""
+        self._loops[place] = state
+        if time.monotonic() >= self._next:
+            with contextlib.suppress(OSError):  # a full disk: the run goes on without
+                self.write()
+
+    def write(self) -> bool:
+        """Write the record unless nothing is done yet, and say whether it was written. Raises `OSError`."""
+        loops = max(self._loops, self._before, key=len)
+        if not any(loop.done for loop in loops):
+            return False
+        start = time.monotonic()
+        record_file.write(self._path, Record(self._identity, [tuple(each) for each in loops]))
+        end = time.monotonic()
+        self._next = end + max(self._every, (end - start) / PART_OF_TIME)
+        return True
+
+    def remove(self) -> None:
+        """Remove the record: the run is complete."""
+        record_file.remove(self._path)
+
+
+@contextlib.contextmanager
+def recording(record: Recording) -> Iterator[None]:
+    """Within it the loops of this thread are recorded."""
+    token = _current.set(record)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+class RecordedLoop:
+    """A loop over `total` paths that is recorded where a recording is at work."""
+
+    def __init__(self, kept: Kept | None, total: int):
+        self._record = _current.get() if kept is not None else None
+        self._kept, self._total, self._start = kept, total, time.perf_counter()
+        self.done, self._seconds = 0, 0.0
+        if self._record is not None and kept is not None:
+            self._place, known = self._record.begin(total)
+            if known is not None and known.done:
+                kept.restore(known.state)
+                self.done, self._seconds = known.done, known.seconds
+
+    @property
+    def seconds(self) -> float:
+        """How long the loop has taken, with what an earlier process took of it."""
+        return self._seconds + time.perf_counter() - self._start
+
+    def advance(self, count: int) -> None:
+        """So many more paths are done, and what is kept has them."""
+        self.done += count
+        if self._record is not None and self._kept is not None:
+            now = LoopState(self._total, self.done, self.seconds, self._kept.state())
+            self._record.keep(self._place, now)

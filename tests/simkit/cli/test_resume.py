@@ -1,0 +1,244 @@
+"""`--resume` and `--max-time`: what is recorded of a run, when it goes on, and when that is refused."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import yaml
+from command import EXPERIMENT, HEEDFUL, files_in, simkit_command
+
+import simkit
+from simkit.engines.loaded import load_each
+from simkit.engines.paths import PathEngine
+from simkit.records import record_file
+
+# Some 3 s on one core, in chunks of a hundredth of that.
+LONG = yaml.safe_load(EXPERIMENT) | {
+    "time": {"t1": 1.0, "steps": 1000},
+    "ensemble": {"paths": 409_600, "seed": 1, "chunk": 4096, "threads": 1},
+    "save": {"paths": 5000, "points": 2},
+}
+RECORD = ".small.zarr.record"
+RECORDS = {RECORD, f"{RECORD}-before"}
+
+
+def started(*arguments: str, **environment: str) -> subprocess.Popen:
+    command = [sys.executable, "-c", HEEDFUL, *arguments]
+    variables = os.environ | {"SIMKIT_RECORD_EVERY": "0"} | environment
+    variables.pop("SIMKIT_CACHE", None)
+    variables |= {"XDG_CACHE_HOME": os.path.abspath("cache")}
+    return subprocess.Popen(command, env=variables, stderr=subprocess.PIPE, text=True)
+
+
+def ended(process: subprocess.Popen) -> tuple[int, str]:
+    """The exit code of a process, and what it said on stderr."""
+    _, error = process.communicate(timeout=120)
+    return process.returncode, error
+
+
+def same(a, b) -> bool:
+    return a.drop_attrs().identical(b.drop_attrs())
+
+
+def wait_for_a_record(process: subprocess.Popen) -> None:
+    end = time.monotonic() + 120
+    while not os.path.exists(RECORD):
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def long_run(folder):
+    (folder / "long.yaml").write_text(yaml.safe_dump(LONG))
+    return folder
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_a_run_that_a_signal_ends_is_finished_with_the_same_bits(long_run, number):
+    """SIGTERM and Ctrl-C exit with 75 and the command that goes on; after SIGKILL there is a record too."""
+    process = started("run", "long.yaml", "--no-plot")
+    wait_for_a_record(process)
+    process.send_signal(number)
+    code, error = ended(process)
+    if number == signal.SIGKILL:
+        assert code == -signal.SIGKILL
+    else:
+        assert code == 75
+        assert "to finish it: simkit run long.yaml --no-plot --resume" in error
+    assert RECORD in files_in(long_run)
+    assert "small.zarr" not in files_in(long_run)
+    refused = simkit_command("run", "long.yaml")
+    assert refused.exit_code == 4
+    assert (
+        "an earlier run was stopped before its end; finish it with --resume, or start anew" in refused.stderr
+    )
+    code, error = ended(started("run", "long.yaml", "--no-plot", "--resume"))
+    assert code == 0, error
+    resumed = simkit.read_dataset("small.zarr")
+    assert ended(started("run", "long.yaml", "--no-plot", "--out", "whole.zarr"))[0] == 0
+    assert same(resumed, simkit.read_dataset("whole.zarr"))
+    assert not any(name.startswith(".") for name in files_in(long_run))
+
+
+@pytest.mark.slow
+def test_fifty_kills_at_random_moments_change_no_bit(long_run):
+    """From the import of Python to the last file: each resume goes on where the one before was killed."""
+    assert ended(started("run", "long.yaml", "--out", "whole.zarr"))[0] == 0
+    whole, draw, kills = simkit.read_dataset("whole.zarr"), random.Random(5), 0
+    while kills < 50:
+        process = started("run", "long.yaml", "--resume")
+        try:
+            process.wait(draw.uniform(0.5, 6.0))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            kills += 1
+        if ended(process)[0] == 0:
+            assert same(simkit.read_dataset("small.zarr"), whole)
+            for name in ("small.zarr", "small.png"):
+                os.rename(name, f"done-{kills}-{name}")
+    assert ended(started("run", "long.yaml", "--resume"))[0] == 0
+    assert same(simkit.read_dataset("small.zarr"), whole)
+
+
+@pytest.mark.more
+def test_a_run_stops_in_time(long_run):
+    """`--max-time` records what is done, and the next process needs no option to know where it was."""
+    process = started("run", "long.yaml", "--no-plot", "--set", "time.steps=20000", "--max-time", "12s")
+    begin = time.monotonic()
+    code, error = ended(process)
+    assert code == 75, error
+    assert time.monotonic() - begin < 30
+    assert error.startswith("stopped at --max-time; what is done is recorded")
+
+
+def small_record(identity: dict[str, str]) -> None:
+    record_file.write(record_file.record_of("small.zarr"), record_file.Record(identity, []))
+
+
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        ("ensemble.seed=2", "experiment: recorded `seed: 1`; now `seed: 2`"),
+        ("precision=float32", "experiment: recorded `precision: float64`; now `precision: float32`"),
+        ("model.sigma=0.3", "recorded `sigma: 0.2`"),
+    ],
+)
+def test_the_record_of_another_experiment_is_refused_and_stays(folder, change, difference):
+    small_record(load_each("small.yaml").identity("run"))
+    result = simkit_command("run", "small.yaml", "--resume", "--set", change)
+    assert result.exit_code == 2
+    assert "its record is of another run, which --resume cannot finish; to start anew use" in result.stderr
+    assert difference in result.stderr
+    assert files_in(folder) == {"small.yaml", RECORD}
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("versions", "simkit=0.0.1 jax=0.1"),
+        ("back end", "gpu: H100"),
+        ("processor", "8086"),
+        ("task", "study"),
+    ],
+)
+def test_the_record_of_another_machine_or_version_is_refused(folder, key, text):
+    identity = load_each("small.yaml").identity("run")
+    small_record(identity | {key: text})
+    result = simkit_command("run", "small.yaml", "--resume")
+    assert result.exit_code == 2
+    assert f"{key}: " in result.stderr
+
+
+def test_numbers_of_files_belong_to_the_identity(folder):
+    """A file of another content under the same name is another experiment."""
+    np.savetxt("starts.csv", np.full(200, 90.0), header="S", comments="")
+    first = load_each("small.yaml", ["initial={S: {file: starts.csv}}"]).identity("run")
+    np.savetxt("starts.csv", np.full(200, 91.0), header="S", comments="")
+    second = load_each("small.yaml", ["initial={S: {file: starts.csv}}"]).identity("run")
+    assert first != second
+
+
+def test_without_a_record_a_resume_starts_from_the_beginning(folder):
+    result = simkit_command("run", "small.yaml", "--resume", "--no-plot")
+    assert result.exit_code == 0
+    assert "there is no record of an earlier run, so this one starts from the beginning" in result.stderr
+    assert files_in(folder) == {"small.yaml", "small.zarr"}
+
+
+def test_a_damaged_record_is_said_to_be_so_and_the_run_starts_again(folder):
+    (folder / RECORD).write_bytes(b"simkit record 1\nnothing")
+    result = simkit_command("run", "small.yaml", "--resume", "--no-plot")
+    assert result.exit_code == 0
+    assert "is not used: its checksum is wrong" in result.stderr
+    assert files_in(folder) == {"small.yaml", "small.zarr"}
+
+
+def test_a_run_that_starts_anew_removes_the_record(folder):
+    small_record({})
+    result = simkit_command("run", "small.yaml", "--overwrite", "--no-plot")
+    assert result.exit_code == 0
+    assert files_in(folder) == {"small.yaml", "small.zarr"}
+
+
+def test_a_run_that_fails_leaves_no_record(folder):
+    """It would fail again."""
+    small_record({})
+    explosion = "model={ode: {S: S**9}}"
+    result = simkit_command(
+        "run", "small.yaml", "--overwrite", "--set", explosion, "--set", "solver=Euler", "--set", "observe={}"
+    )
+    assert result.exit_code == 3
+    assert files_in(folder) == {"small.yaml"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--resume", "--overwrite"], "--resume and --overwrite: give one"),
+        (["--max-time", "soon"], "must be a time such as 90s, 30min, 3h or 2d"),
+        (["--max-time", "0s"], "must be a time such as"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(folder, arguments, message):
+    result = simkit_command("run", "small.yaml", *arguments)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.replace("│", " ").split())
+    assert files_in(folder) == {"small.yaml"}
+
+
+def test_without_an_output_there_is_nothing_to_resume(folder):
+    text = EXPERIMENT.replace("output: small.zarr\n", "")
+    (folder / "small.yaml").write_text(text)
+    result = simkit_command("run", "small.yaml", "--resume")
+    assert result.exit_code == 2
+    assert "there is no output, so nothing is recorded; give --out FILE.zarr" in result.stderr
+
+
+def test_a_run_without_output_that_stops_in_time_says_that_nothing_is_kept(folder, monkeypatch):
+    def forever(*arguments):
+        time.sleep(60)
+
+    monkeypatch.setattr(PathEngine, "run", forever)
+    text = EXPERIMENT.replace("output: small.zarr\n", "")
+    (folder / "small.yaml").write_text(text)
+    result = simkit_command("run", "small.yaml", "--max-time", "0.5s")
+    assert result.exit_code == 143
+    assert result.stderr == "stopped at --max-time; nothing of this run is recorded\n"
+
+
+def test_a_full_disk_under_the_record_does_not_end_the_run(folder, monkeypatch):
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setenv("SIMKIT_RECORD_EVERY", "0")
+    monkeypatch.setattr(record_file, "write", full)
+    result = simkit_command("run", "small.yaml", "--no-plot")
+    assert result.exit_code == 0
+    assert files_in(folder) == {"small.yaml", "small.zarr"}

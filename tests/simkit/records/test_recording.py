@@ -1,0 +1,169 @@
+"""A run that is stopped anywhere and finished by another process has the bits of one that was not."""
+
+import dataclasses
+import time
+
+import numpy as np
+import pytest
+import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import simkit
+from simkit.ensemble.accumulator import Accumulator
+from simkit.records import record_file
+from simkit.records import recording as recording_module
+from simkit.records.recording import LoopState, Recording, recording
+
+EXPERIMENT = {
+    "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
+    "initial": {"S": 100.0},
+    "time": {"t1": 1.0, "steps": 2},
+    "ensemble": {"paths": 20_000, "seed": 7, "devices": 1, "threads": 1, "chunk": 2048},
+    "observe": {"call": "maximum(S - 100, 0)", "late": "hitting_time(S > 130)"},
+    "save": {"points": 2, "paths": 3000},
+}
+JUMPS = {
+    "model": {"type": "ImmigrationDeath", "alpha": 5.0, "mu": 1.0},
+    "initial": {"X": 0},
+    "time": {"t1": 1.0},
+    "events": {"up": {"when": "X > 6", "set": {"X": 0}}},
+    "ensemble": EXPERIMENT["ensemble"],
+}
+VARIANTS = {"variants": {"low": {"model": {"sigma": 0.1}}, "high": {"model": {"sigma": 0.3}}}}
+SENSITIVE = {"sensitivity": {"wrt": ["sigma", "S"]}, "save": {"points": 1}}
+MEASURED = ("elapsed_s", "compile_s", "bias_s", "path_steps_per_s", "created")
+MEASURED += ("configuration", "variant_attributes")  # which say how many threads there were
+
+
+class Killed(BaseException):
+    pass
+
+
+@dataclasses.dataclass
+class Reaper:
+    """Ends a run once so many chunks are done, as `progress` of a run sees them."""
+
+    chunks: int
+
+    def __call__(self, done: int, total: int) -> None:
+        self.chunks -= 1
+        if self.chunks < 0:
+            raise Killed
+
+
+def same(a: xr.Dataset, b: xr.Dataset) -> bool:
+    """Whether all numbers have the same bits, and attributes but those of time are equal."""
+    attributes = [{k: v for k, v in x.attrs.items() if k not in MEASURED} for x in (a, b)]
+    return attributes[0] == attributes[1] and a.drop_attrs().identical(b.drop_attrs())
+
+
+def finished_by_two(path, compute, progress, again: dict) -> xr.Dataset:
+    """The result of a run that `progress` kills, and that is then finished with other settings."""
+    first = Recording(path, {})
+    try:
+        with recording(first):
+            compute({}, progress)
+    except Killed:
+        first.write()
+    before, spoilt = record_file.read(path)
+    assert not spoilt
+    with recording(Recording(path, {}, before)):
+        return compute(again, None)
+
+
+def run(experiment: dict):
+    def compute(settings: dict, progress) -> xr.Dataset:
+        changed = experiment | {"ensemble": experiment["ensemble"] | settings}
+        return simkit.run(changed, progress=progress)
+
+    return compute
+
+
+def differentiate(settings: dict, progress) -> xr.Dataset:
+    changed = EXPERIMENT | SENSITIVE | {"ensemble": EXPERIMENT["ensemble"] | settings}
+    return simkit.sensitivity(changed, progress=progress)
+
+
+CASES = {"paths": run(EXPERIMENT), "jumps": run(JUMPS), "variants": run(EXPERIMENT | VARIANTS)}
+CASES["derivatives"] = differentiate
+
+
+@pytest.fixture(scope="module")
+def whole():
+    """The results of runs that nobody kills."""
+    return {name: compute({}, None) for name, compute in CASES.items()}
+
+
+@pytest.mark.parametrize("case", CASES)
+@settings(max_examples=6)
+@given(chunks=st.integers(0, 20), threads=st.integers(1, 2), chunk=st.sampled_from([2048, 6144]))
+def test_a_run_that_is_killed_and_finished_has_the_same_bits(
+    tmp_path_factory, whole, case, chunks, threads, chunk
+):
+    """After any number of chunks, and whatever cores and chunks the second process has."""
+    path = tmp_path_factory.mktemp("record") / ".a.zarr.record"
+    again = {"threads": threads, "chunk": chunk}
+    assert same(finished_by_two(path, CASES[case], Reaper(chunks), again), whole[case])
+
+
+@pytest.mark.parametrize("call", [1, 4, 10])
+def test_a_run_may_be_stopped_while_a_chunk_is_being_merged(tmp_path, monkeypatch, whole, call):
+    """What was merged of that chunk does not count, and the chunk is merged again."""
+    calls, count = [0], Accumulator._count
+
+    def stopping(*arguments):
+        calls[0] += 1
+        if calls[0] == call:
+            raise Killed
+        count(*arguments)
+
+    monkeypatch.setattr(Accumulator, "_count", stopping)
+    result = finished_by_two(tmp_path / ".a.zarr.record", CASES["paths"], None, {})
+    assert calls[0] >= call
+    assert same(result, whole["paths"])
+
+
+def test_chunks_that_are_recorded_are_not_simulated_again(tmp_path, monkeypatch):
+    """Of ten chunks seven were done, so that three are left."""
+    left, add_chunk = [], Accumulator.add_chunk
+
+    def added(self, chunk, outputs):
+        left.append(chunk.first)
+        add_chunk(self, chunk, outputs)
+
+    monkeypatch.setattr(Accumulator, "add_chunk", added)
+    finished_by_two(tmp_path / ".a.zarr.record", CASES["paths"], Reaper(6), {})
+    assert left == [2048 * i for i in (*range(7), *range(7, 10))]
+
+
+def test_the_time_of_both_processes_counts(tmp_path):
+    """A run says how long its paths took, also those of the process that was killed."""
+
+    class Slow(Reaper):
+        def __call__(self, done, total):
+            time.sleep(0.2)
+            super().__call__(done, total)
+
+    result = finished_by_two(tmp_path / ".a.zarr.record", CASES["paths"], Slow(4), {})
+    assert result.attrs["elapsed_s"] > 4 * 0.2  # the fifth pause ends with the first process
+
+
+def test_a_record_is_written_every_few_seconds_and_takes_little_of_the_time(tmp_path, monkeypatch):
+    """One that takes 0.1 s to write is written every 10 s at most."""
+    now, written = [0.0], []
+
+    def write(path, record):
+        written.append(now[0])
+        now[0] += 0.1
+
+    monkeypatch.setattr(recording_module.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(record_file, "write", write)
+    record = Recording(tmp_path / "record", {})
+    place, _ = record.begin(1000)
+    for i in range(300):
+        now[0] += 0.1
+        record.keep(place, LoopState(1000, i + 1, 0.0, ()))
+    assert len(written) == 3
+    assert written[0] == pytest.approx(5.0, abs=0.11)
+    assert min(np.diff(written)) >= 10 - 1e-9
