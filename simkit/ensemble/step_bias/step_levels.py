@@ -164,11 +164,13 @@ def _by_tolerances(simulation: Simulation, grid: AdaptiveGrid, shorter: bool) ->
     stochastic = simulation.problem.stochastic
     rtol, finest = float(grid.tolerances.rtol), FINEST * float(np.finfo(simulation.precision).eps)
     possible = [pair for pair in TOLERANCES if all(finest <= times * rtol < 1 for times in pair)]
+    schedule = schedule_of(simulation.problem)
+    stops = not stochastic and schedule is not None and bool(schedule.events or schedule.nodes)
+    if stops:  # larger tolerances alone may take the same steps
+        possible = [pair for pair in possible if min(pair) < 1]
     if shorter and not stochastic:
         possible = [pair for pair in possible if max(pair) < 1]
     power = simulation.stepping.power
-    schedule = schedule_of(simulation.problem)
-    stops = not stochastic and schedule is not None and bool(schedule.events or schedule.nodes)
     of_steps = power if stochastic else 1 / weak_order(simulation.solver, simulation.problem)
 
     def other(times: float) -> OtherGrid:

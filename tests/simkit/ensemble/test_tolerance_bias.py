@@ -247,3 +247,12 @@ def test_the_thermostat_of_the_guide_has_the_error_that_is_claimed():
     exact = rest + (T - rest) * math.exp(-(12 - time) / 2)
     error, off = result.bias["T"], result.statistics["moments"]["T_mean"][-1] - exact
     assert abs(off - error.bias) < 3 * error.stderr < abs(off)
+
+
+def test_larger_tolerances_alone_say_nothing_of_steps_that_end_at_saved_times():
+    """In float32 there are no smaller ones than 1e-6, and the bias is unknown rather than 0."""
+    stops = SWING | STOPS["a date"] | {"save": {"points": 100}}
+    simulation = dataclasses.replace(with_tolerance(stops, 1e-6), precision="float32")
+    assert not levels(simulation)
+    result = run_ensemble(simulation)
+    assert all(math.isnan(error.bias) for error in result.bias.values())
