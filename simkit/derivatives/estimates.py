@@ -42,7 +42,8 @@ class EstimatedDerivative:
 class EstimatedSensitivities:
     """The sensitivities of an experiment.
 
-    `values` are means and standard errors of the quantities, `bias` what steps leave in those at the end.
+    `values` are means and standard errors of the quantities, `bias` what steps leave in those at the end,
+    `waiting` for a hitting time how many paths had not met its condition, and of how many.
     """
 
     targets: tuple[Target, ...]
@@ -53,3 +54,4 @@ class EstimatedSensitivities:
     elapsed_s: float
     compile_s: float
     bias: dict[str, StepError] = dataclasses.field(default_factory=dict)
+    waiting: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)

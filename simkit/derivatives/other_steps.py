@@ -12,7 +12,7 @@ from simkit_solvers.problems.observe import AbstractObserver
 
 from simkit.derivatives.targets import binding_of
 from simkit.ensemble.simulation import Run, Simulation
-from simkit.ensemble.step_bias.step_levels import OtherGrid
+from simkit.ensemble.step_bias.step_levels import PARTS, OtherGrid
 from simkit.observe.observer import Observer
 
 TIGHTER = 0.1  # tolerances, of the run that shows the error: its own is an order of magnitude less
@@ -25,7 +25,7 @@ def with_tighter_tolerances(inputs: Run, precision: str) -> Run:
     own, finest = grid.tolerances, RESOLUTIONS * float(jnp.finfo(precision).eps)
     rtol = jnp.maximum(TIGHTER * own.rtol, jnp.asarray(finest, precision))
     tighter = eqx.tree_at(lambda t: (t.rtol, t.atol), own, (rtol, TIGHTER * own.atol))
-    return inputs._replace(grid=eqx.tree_at(lambda g: g.tolerances, grid, tighter))
+    return inputs._replace(grid=grid.with_steps(tighter, PARTS[TIGHTER] * grid.parts))
 
 
 def with_half_steps(simulation: Simulation) -> Simulation | None:

@@ -12,7 +12,7 @@ from simkit.derivatives.error_variables import error_variables, resolutions
 from simkit.derivatives.estimates import EstimatedDerivative, EstimatedSensitivities
 from simkit.ensemble.simulation import Simulation
 from simkit.results.dataset import FORMAT
-from simkit.results.dataset_errors import bias_variables
+from simkit.results.dataset_errors import bias_variables, censored_of
 from simkit.results.number_text import rounding_in
 from simkit.results.quantity import described
 from simkit.results.variables import Variables, variable
@@ -49,6 +49,8 @@ def to_dataset(
         variables[f"{name}_mean"] = variable(dims, mean[rows], unit, what)
         variables[f"{name}_mean_stderr"] = variable(dims, stderr[rows], unit, f"standard error of the {what}")
         variables |= bias_variables(f"{name}_bias", unit, what, study.bias.get(name))
+        if name in study.waiting:
+            variables |= censored_of(name, simulation, *study.waiting[name])
         own = [d for d in study.derivatives if d.choice.quantity == name]
         for order, (kind, dimension) in enumerate(ORDERS.items(), 1):
             derivatives = [d for d in own if len(d.choice.targets) == order]
@@ -110,6 +112,7 @@ def _attributes(simulation: Simulation, study: EstimatedSensitivities, labels: l
         "kind": simulation.stepping.kind,
         "model": type(model_of(simulation.problem)).__name__,
         "solver": type(simulation.solver).__name__,
+        "state_variables": " ".join(simulation.problem.State._fields),
         "quantities": " ".join(study.values),
         "t1": float(grid.times[-1]),
         "precision": simulation.precision,

@@ -24,7 +24,7 @@ from simkit.derivatives.tails import FAULTS
 from simkit.derivatives.targets import find_target, program_of, shifted
 from simkit.ensemble.early_exercise.longstaff_schwartz import independent_policies
 from simkit.ensemble.programs import Request, compiled
-from simkit.ensemble.run import mean_steps_of_few
+from simkit.ensemble.run import mean_steps_of_few, waiting_paths
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.coupled_steps import (
     approximate_means,
@@ -92,7 +92,9 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
     means = {name: collected.means[name] for name in quantities}
     values = {name: (result.mean[i], result.stderr[i]) for name, (result, i) in means.items()}
     sizes = simulation.paths, len(collected.failed), elapsed, compile_s
-    return EstimatedSensitivities(tuple(run.targets), derivatives, values, *sizes, collected.biases)
+    timed = any(each.hitting_time and each.name in quantities for each in simulation.observed)
+    waiting = waiting_paths(simulation) if timed else {}
+    return EstimatedSensitivities(tuple(run.targets), derivatives, values, *sizes, collected.biases, waiting)
 
 
 def _finished(collected: Collected, choice: Selection, capped: bool) -> EstimatedDerivative:

@@ -13,7 +13,7 @@ from simkit.md.table import run_size
 from simkit.progress import counted
 from simkit.results.number_text import MARK, bias_text, difference_text, rounding_of, titled, with_error
 from simkit.results.printing import laid_out, printed
-from simkit.results.step_notes import more_steps, no_result, of_variant
+from simkit.results.step_notes import censored_notes, more_steps, no_result, of_variant
 from simkit.results.titles import run_title
 from simkit.results.variants import each_variant
 
@@ -136,7 +136,7 @@ def notes(dataset: "xr.Dataset") -> list[str]:
     more = steps_wanted(dataset, "too_few_steps")
     if more:
         lines.append(f"! {', '.join(more)}: the step bias matters; {more_steps(dataset, more)}")
-    return lines
+    return [*lines, *censored_notes(dataset, dataset.attrs.get("quantities", "").split())]
 
 
 def all_unresolved(dataset: "xr.Dataset") -> list[str]:

@@ -28,6 +28,7 @@ from simkit.ensemble.step_bias.coupled_steps import (
 from simkit.ensemble.stepping import ACCEPTED, REJECTED
 from simkit.ensemble.work import devices_of, workers_of
 from simkit.errors import NumericalError
+from simkit.observe.observable import waits
 
 COUNTED_PATHS = 256  # for the mean number of adaptive steps
 
@@ -73,6 +74,33 @@ def mean_steps_of_few(simulation: Simulation) -> float:
     (program,), _ = compiled(request)
     _, counts = program(*request.arguments)
     return float(sum(np.ravel(counts[name])[: few.paths].mean() for name in (ACCEPTED, REJECTED)))
+
+
+def waiting_paths(simulation: Simulation) -> dict[str, tuple[int, int]]:
+    """For each hitting time how many paths still wait at the end, and of how many without a failure."""
+    names = [observable.name for observable in simulation.observed if observable.hitting_time is not None]
+    plan = chunk_plan(simulation)
+    request, _ = chunk_requests(simulation, plan)
+    (program,), _ = compiled(request)
+    waiting, finite = dict.fromkeys(names, 0), 0
+
+    def work(chunk: Chunk) -> tuple:
+        values, counts = program(request.arguments[0], chunk.ids)
+        of_paths = [np.asarray(array).reshape(len(array), -1)[:, : chunk.count] for array in values]
+        sound = np.all([np.isfinite(rows).all(0) for rows in of_paths], axis=0)
+        waits_at_end = {name: np.ravel(counts[waits(name)])[: chunk.count] for name in names}
+        return sound, waits_at_end
+
+    def add(chunk: Chunk, outputs: tuple) -> None:
+        nonlocal finite
+        sound, waits_at_end = outputs
+        finite += int(sound.sum())
+        for name, still in waits_at_end.items():
+            waiting[name] += int(still[sound].sum())
+
+    if names:
+        over_chunks(plan, work, add, workers_of(simulation))
+    return {name: (count, finite) for name, count in waiting.items()}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -110,14 +110,19 @@ def limits(quantity: RunQuantity) -> Variables:
 
 def censored(quantity: RunQuantity) -> Variables:
     """The fraction of the paths that did not meet a hitting time's condition before the run ended."""
-    n, waiting = quantity.n, quantity.result.waiting.get(quantity.name, 0)
+    waiting = quantity.result.waiting.get(quantity.name, 0)
+    return censored_of(quantity.name, quantity.simulation, waiting, quantity.n)
+
+
+def censored_of(name: str, simulation: Simulation, waiting: int, n: int) -> Variables:
+    """The fraction of `n` paths that still wait at the end; nothing where none does."""
     if not waiting:
         return {}
     fraction, error = waiting / n, 0.0
-    if is_random(quantity.simulation):
+    if is_random(simulation):
         error = max(math.sqrt(fraction * (1 - fraction) / n), 1 / n)
     what = "fraction of the paths that had not met the condition before the end"
-    return with_stderr(f"{quantity.name}_censored", (), fraction, error, "1", what, n=n)
+    return with_stderr(f"{name}_censored", (), fraction, error, "1", what, n=n)
 
 
 def resolution_of_mean(quantity: RunQuantity) -> Resolution:

@@ -96,7 +96,7 @@ def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
         others = "with other tolerances" if chosen else "at its other steps"
         remedy = "a larger time.max_steps may help" if chosen else "use more steps"
         yield f"the step bias{which} leaves out paths without a finite value {others} ({lost}); {remedy}"
-    yield from _censored(dataset, names, which)
+    yield from censored_notes(dataset, names, which)
     empty = [
         name for name in names if f"{name}_upper" in dataset and not np.isfinite(dataset[f"{name}_upper"])
     ]
@@ -136,7 +136,7 @@ def _no_estimate(dataset: "xr.Dataset", of: str) -> str:
     )
 
 
-def _censored(dataset: "xr.Dataset", names: Iterable[str], which: str) -> Iterable[str]:
+def censored_notes(dataset: "xr.Dataset", names: Iterable[str], which: str = "") -> Iterable[str]:
     """How many paths a hitting time knows only to be later than the run."""
     for name in names:
         if np.isfinite(dataset.get(f"{name}_censored", np.nan)):

@@ -5,8 +5,9 @@ come from the Brownian bridge. A grid counts if it has all dates at which an obs
 events, and all points of curves at which a step of the run ends: otherwise it would be another experiment.
 
 Adaptive steps are longer or shorter by other tolerances, which are traced, so that the program is the same.
-The error of an ordinary equation goes with its tolerances. Of a stochastic one steps go with their power 2/3,
-and its error with the steps.
+The error of an ordinary equation goes with its tolerances. Where it stops at every saved time its steps may
+be as long as that allows, at any tolerance: with smaller ones they are no longer than a fourth or a sixteenth
+of it. Of a stochastic equation steps go with their power 2/3, and its error with the steps.
 
 Where sampling is exact, only what functionals over time make of the states is approximate: they see
 every second and fourth state of the same path, or those of a path on steps a fourth as long.
@@ -38,6 +39,9 @@ LONGER = (2, 4), (3, 9)
 SHORTER = 0.5, 0.25
 HALVING = {0.5: HalvedNoise.of, 0.25: HalvedNoise.twice}
 TOLERANCES = (10.0, 0.1), (0.1, 0.01), (10.0, 100.0)
+# Of an interval between stops, for tolerances so many times as large. In two or three steps, each no more
+# than ten times the one before, the longest is nearly half an interval: four parts make it half as long.
+PARTS = {0.1: 4.0, 0.01: 16.0}
 FINEST = 8  # units in the last place, below which no relative tolerance is
 
 
@@ -160,6 +164,10 @@ def _by_tolerances(simulation: Simulation, grid: AdaptiveGrid, shorter: bool) ->
     stochastic = simulation.problem.stochastic
     rtol, finest = float(grid.tolerances.rtol), FINEST * float(np.finfo(simulation.precision).eps)
     possible = [pair for pair in TOLERANCES if all(finest <= times * rtol < 1 for times in pair)]
+    schedule = schedule_of(simulation.problem)
+    stops = not stochastic and schedule is not None and bool(schedule.events or schedule.nodes)
+    if stops:  # larger tolerances alone may take the same steps
+        possible = [pair for pair in possible if min(pair) < 1]
     if shorter and not stochastic:
         possible = [pair for pair in possible if max(pair) < 1]
     power = simulation.stepping.power
@@ -171,8 +179,10 @@ def _by_tolerances(simulation: Simulation, grid: AdaptiveGrid, shorter: bool) ->
             grid.tolerances,
             (times * grid.tolerances.rtol, times * grid.tolerances.atol),
         )
-        there = eqx.tree_at(lambda g: g.tolerances, grid, tolerances)
-        return OtherGrid(times**power, times**-of_steps, there, CounterNoise.of, simulation.observer)
+        parts = PARTS.get(times, 1.0)
+        there = grid.with_steps(tolerances, parts * grid.parts)
+        cost = max(times**-of_steps, parts) if stops else times**-of_steps
+        return OtherGrid(times**power, cost, there, CounterNoise.of, simulation.observer)
 
     return tuple(map(other, possible[0])) if possible else ()
 

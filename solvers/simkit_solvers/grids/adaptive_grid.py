@@ -31,7 +31,9 @@ class AdaptiveGrid(AbstractSavedTimes):
 
     Row 0 is `t0`, row r the time `t0 + r (t1 - t0) / points`. All but `points` and `max_steps` is traced.
     `first_step` is chosen from the slope at `t0` unless given; on a stochastic problem it is the longest
-    step, and a saved interval unless given. Raises `ValueError` unless `points`, `max_steps`, `t1 - t0` and
+    step, and a saved interval unless given. Where an ordinary equation stops at saved times, no step is
+    longer than the interval between two stops divided by `parts` (`with_steps`), which shows the error of
+    steps that tolerances would let be longer. Raises `ValueError` unless `points`, `max_steps`, `t1 - t0` and
     `first_step` are positive, the latter two where they are no tracers.
 
     >>> import jax.numpy as jnp
@@ -44,6 +46,7 @@ class AdaptiveGrid(AbstractSavedTimes):
     span: Scalar
     tolerances: Tolerances
     first_step: Scalar | None
+    parts: Scalar
     points: int = eqx.field(static=True)
     max_steps: int = eqx.field(static=True)
 
@@ -61,12 +64,16 @@ class AdaptiveGrid(AbstractSavedTimes):
         check_positive("first_step", first_step)
         # Here, before anything takes the precision of the state: a late start would take the span's digits.
         self.t0, self.span = t0, t1 - t0
-        self.tolerances, self.first_step = tolerances, first_step
+        self.tolerances, self.first_step, self.parts = tolerances, first_step, 1.0
         self.points, self.max_steps = points, max_steps
 
     def over(self, grid: "AdaptiveGrid") -> "AdaptiveGrid":
-        """Another grid with the tolerances of this one."""
-        return eqx.tree_at(lambda g: g.tolerances, grid, self.tolerances)
+        """Another grid with the tolerances of this one, and its parts of intervals."""
+        return grid.with_steps(self.tolerances, self.parts)
+
+    def with_steps(self, tolerances: Tolerances, parts: Scalar) -> "AdaptiveGrid":
+        """The same saved times with other steps."""
+        return eqx.tree_at(lambda g: (g.tolerances, g.parts), self, (tolerances, parts))
 
     @property
     def fewest_steps(self) -> int:

@@ -1,5 +1,6 @@
 """Adaptive steps of an ordinary equation: in one run, or from stop to stop of its schedule."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -26,6 +27,8 @@ from simkit_solvers.problems.calendar import Schedule, added, stops_of
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.problems.schedule import as_solved, just_after, within
+
+BEYOND_A_PART = 1.001
 
 
 class AdaptiveRun(NamedTuple):
@@ -201,6 +204,8 @@ class Solving(NamedTuple):
         states = diffrax.SubSaveAt(**where, fn=same_precision(dtype))
         last = diffrax.SubSaveAt(t1=True, fn=lambda t, y, args: t)
         steps = self.times[:2] if times is None else times
+        interval = span / (1 if times is None else self.grid.points)
+        control = functools.partial(step_control, self.solver, self.grid.tolerances, **self.coefficients)
         solution = solved(
             Flattened(as_solved(problem), layout),
             self.solver,
@@ -209,7 +214,7 @@ class Solving(NamedTuple):
             begin,
             span,
             saveat=diffrax.SaveAt(subs=[states, last], solver_state=conditions is not None),
-            stepsize_controller=step_control(self.solver, self.grid.tolerances, steps, **self.coefficients),
+            stepsize_controller=control(steps, self._longest(interval)),
             adjoint=self.adjoint,
             conditions=conditions,
             triggers=triggers,
@@ -225,6 +230,11 @@ class Solving(NamedTuple):
         ended = solution.result == diffrax.RESULTS.successful
         accepted, rejected = stats["num_accepted_steps"], stats["num_rejected_steps"]
         return _Stretch(saved, vectors, reached[0], ended, accepted, rejected, holds)
+
+    def _longest(self, interval) -> jax.Array:
+        """The longest step between two stops: a little more than a part, so that no rest is left."""
+        parts = jnp.asarray(self.grid.parts, interval.dtype)
+        return jnp.where(parts > 1, BEYOND_A_PART * interval / parts, jnp.inf)
 
     def _conditions(
         self, problem: AbstractODE, layout: VectorLayout, begin, schedule: Schedule | None

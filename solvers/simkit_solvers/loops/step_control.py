@@ -87,6 +87,7 @@ def step_control(
     solver: diffrax.AbstractSolver,
     tolerances: Tolerances,
     times: jax.Array,
+    longest: Scalar | None = None,
     pcoeff: Scalar = 0.2,
     icoeff: Scalar = 0.65,
     dcoeff: Scalar = 0.0,
@@ -94,14 +95,15 @@ def step_control(
     r"""The controller of a solver's steps: $h_{n+1} = 0.9\,h_n\,e_n^{-(p+i+d)/q}\,e_{n-1}^{(p+2d)/q}\,
     e_{n-2}^{-d/q}$ with $e$ the error over the tolerance and q the order.
 
-    `times` are the saved ones; a solver whose dense output is of lower order steps to each. The coefficients
+    `times` are the saved ones; a solver whose dense output is of lower order steps to each. No step is longer
+    than `longest`. The coefficients
     are those of Hairer & Wanner's PI controller unless given: fewer rejected steps than by the integral part
     alone, and about as many in all. References: Hairer & Wanner (1996), Solving Ordinary Differential
     Equations II, section IV.2, doi:10.1007/978-3-642-05221-7; Gustafsson (1991), Control theoretic techniques
     for stepsize selection in explicit Runge–Kutta methods, doi:10.1145/210232.210242.
     """
     controller = diffrax.PIDController(
-        rtol=tolerances.rtol, atol=tolerances.atol, pcoeff=pcoeff, icoeff=icoeff, dcoeff=dcoeff
+        rtol=tolerances.rtol, atol=tolerances.atol, pcoeff=pcoeff, icoeff=icoeff, dcoeff=dcoeff, dtmax=longest
     )
     if not info_or_default(solver).interpolates and len(times) > 2:
         controller = diffrax.ClipStepSizeController(controller, step_ts=times[1:-1])

@@ -212,3 +212,24 @@ def test_paths_that_fail_are_left_out_of_the_step_error_too():
     result = simkit.sensitivity(explodes, wrt=["a"])
     assert result.attrs["failed_paths"] > 0
     assert np.isfinite(result["x_derivative_step_error"]).all()
+
+
+@pytest.mark.parametrize("event", [{"at": 10.0, "set": {"x": "x"}}, {"when": "x > 2", "set": {"x": 0}}])
+def test_derivatives_know_the_error_of_steps_that_end_at_saved_times(event):
+    """Tolerances would let steps be longer than between saved times: smaller ones alone show no error."""
+    swing = {
+        "model": {"ode": {"x": "y", "y": "-k*x"}, "parameters": {"k": 1.0}},
+        "initial": {"x": 1.0, "y": 0.0},
+        "time": {"t1": 20.0, "rtol": 1e-3, "atol": 1e-3},
+        "save": {"points": 100},
+        "events": {"event": event},
+        "sensitivity": {"wrt": ["k"]},
+    }
+    result = simkit.sensitivity(swing)
+    derivatives = {"x": -10 * math.sin(20), "y": -math.sin(20) / 2 - 10 * math.cos(20)}
+    for name, value in derivatives.items():
+        off = abs(float(np.ravel(result[f"{name}_derivative"])[-1]) - value)
+        assert 1e-9 < off < 3 * float(np.ravel(result[f"{name}_derivative_step_error"])[-1])
+        mean = {"x": math.cos(20), "y": -math.sin(20)}[name]
+        off = float(np.ravel(result[f"{name}_mean"])[-1]) - mean
+        assert abs(off - float(result[f"{name}_bias"])) < 3 * float(result[f"{name}_bias_stderr"]) < abs(off)

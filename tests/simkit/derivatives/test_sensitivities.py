@@ -5,6 +5,8 @@ deviations per path of the pathwise and the likelihood-ratio estimators on the e
 2003, Monte Carlo Methods in Financial Engineering, chapter 7).
 """
 
+import io
+
 import numpy as np
 import pytest
 from derivative_examples import EXACT, STEPS
@@ -13,6 +15,8 @@ from scipy.stats import multivariate_normal
 import simkit
 from simkit import NumericalError
 from simkit.closed_forms.black_scholes import black_scholes_gamma, black_scholes_vanna
+from simkit.derivatives.table import print_table
+from simkit.results.step_notes import step_notes
 
 GREEKS = [
     ("call", "S", 0.636830651175619, 0.576381, "pathwise"),
@@ -199,3 +203,31 @@ def test_scores_distribute_noises_that_drive_all_variables(noises):
     errors = result["both_derivative_stderr"].values
     assert (abs(result["both_derivative"].values - wanted) < 4 * errors).all()
     assert (errors < 0.05 * abs(wanted)).all()
+
+
+WASHOUT = {
+    "model": {
+        "sde": {"biomass": {"drift": "r*biomass", "noise": {"W": "0.2*biomass"}}},
+        "parameters": {"r": 0.05},
+    },
+    "initial": {"biomass": 1.0},
+    "time": {"t1": 1.0, "steps": 8},
+    "ensemble": {"paths": 500, "seed": 1},
+    "observe": {"washout": "hitting_time(biomass < 0.75)", "last": "biomass"},
+    "sensitivity": {"wrt": ["r"]},
+}
+
+
+def test_the_table_says_how_many_paths_wait_at_the_end():
+    """As that of the run does, of the same paths; and of no quantity that is not asked for.
+
+    The heading names the variables of the equations, not what is observed.
+    """
+    run, file = simkit.run(WASHOUT), io.StringIO()
+    assert 0.5 < float(run["washout_censored"]) < 1
+    (line,) = [note for note in step_notes(run) if "had not met" in note]
+    print_table(simkit.sensitivity(WASHOUT), file)
+    assert line in " ".join(file.getvalue().split())
+    assert file.getvalue().startswith("Stochastic equations of biomass, EulerMaruyama: derivatives of means")
+    other = simkit.sensitivity(WASHOUT | {"sensitivity": {"wrt": ["r"], "of": ["last"]}})
+    assert "washout_censored" not in other

@@ -192,3 +192,67 @@ def test_variables_of_one_path_are_judged_together():
         bias, error = float(result[f"{name}_bias"]), float(result[f"{name}_bias_stderr"])
         off = float(np.ravel(result[f"{name}_mean"])[-1]) - value
         assert np.isnan(bias) or abs(bias - off) < 4 * error, name
+
+
+# What makes an ordinary equation stop at every saved time.
+STOPS = {
+    "a condition": {"events": {"never": {"when": "x > 2", "set": {"x": 0}}}},
+    "a date": {"events": {"halfway": {"at": 10.0, "set": {"x": "x"}}}},
+    "a curve": {
+        "curves": {"k": {"times": [0, 10, 20], "values": [1, 1, 1]}},
+        "model": {"ode": {"x": "y", "y": "-k*x"}},
+    },
+    "dense output of low order": {"solver": "KenCarp4"},
+}
+
+
+@pytest.mark.parametrize("why", STOPS)
+def test_steps_that_end_at_saved_times_have_a_bias_at_any_tolerance(why):
+    """Tolerances would let steps be longer than between saved times, and the bias is that of such steps."""
+    simulation = load(
+        SWING | {"save": {"points": 100}, "time": {"t1": 20.0, "rtol": 1e-3, "atol": 1e-3}} | STOPS[why]
+    )
+    result = run_ensemble(simulation)
+    for name, exact in {"x": math.cos(20), "y": -math.sin(20)}.items():
+        error, off = result.bias[name], result.statistics["moments"][f"{name}_mean"][-1] - exact
+        assert abs(off) > 1e-9
+        assert error.claim == "estimate"
+        assert abs(off - error.bias) < 3 * error.stderr < abs(error.bias)
+    shorter = bias_run(simulation, shorter=True)
+    assert shorter.requests[0].key == chunk_requests(simulation, chunk_plan(simulation))[0].key
+
+
+def test_the_thermostat_of_the_guide_has_the_error_that_is_claimed():
+    """Its 240 saved times make steps shorter than its tolerances do."""
+    thermostat = {
+        "constants": {"outside": 10, "power": 15},
+        "model": {"ode": {"T": "power*on - 0.5*(T - outside)", "on": 0}},
+        "initial": {"T": 20, "on": 0},
+        "time": {"t1": 12, "rtol": 1e-9, "atol": 1e-9},
+        "precision": "float64",
+        "save": {"points": 240},
+        "events": {
+            "cold": {"when": "T < 18", "set": {"on": 1}},
+            "warm": {"when": "T > 21", "set": {"on": 0}},
+        },
+    }
+    result = run_ensemble(load(thermostat))
+    time, T, on = 0.0, 20.0, False
+    while True:  # T - rest decays at the rate 1/2 to the next threshold
+        rest, threshold = (40.0, 21.0) if on else (10.0, 18.0)
+        stretch = 2 * math.log((T - rest) / (threshold - rest))
+        if time + stretch > 12:
+            break
+        time, T, on = time + stretch, threshold, not on
+    exact = rest + (T - rest) * math.exp(-(12 - time) / 2)
+    error, off = result.bias["T"], result.statistics["moments"]["T_mean"][-1] - exact
+    assert abs(off - error.bias) < 3 * error.stderr < abs(off)
+
+
+def test_larger_tolerances_alone_say_nothing_of_steps_that_end_at_saved_times():
+    """In float32 there are no smaller ones than 1e-6, and the bias is unknown rather than 0."""
+    stops = SWING | STOPS["a date"] | {"save": {"points": 100}}
+    simulation = dataclasses.replace(with_tolerance(stops, 1e-6), precision="float32")
+    assert not levels(simulation)
+    result = run_ensemble(simulation)
+    assert all(math.isnan(error.bias) for error in result.bias.values())
