@@ -201,7 +201,10 @@ class _Assembly:
             return Seen("steps", self.ends, self.steps)
         save = self.experiment.save
         return Seen(
-            "stochastic" if self.stochastic else "ordinary", self.ends, points=(save and save.points) or 1
+            "stochastic" if self.stochastic else "ordinary",
+            self.ends,
+            points=(save and save.points) or 1,
+            triggered=tuple(event.name for event in self.events if event.triggered),
         )
 
     def ensemble(self) -> Ensemble | None:

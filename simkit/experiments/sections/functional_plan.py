@@ -19,7 +19,7 @@ class Seen:
     """How paths go on: by `steps` of equal length, by the events of a network, or by adaptive steps.
 
     `ends` are t0 and t1, `points` the saved intervals, `moving` the names of what changes between events.
-    What is `None` could not be read.
+    What is `None` could not be read. `triggered` are the events that a condition triggers.
     """
 
     clock: Clock
@@ -27,6 +27,7 @@ class Seen:
     steps: int | None = None
     points: int | None = None
     moving: frozenset[str] = frozenset()
+    triggered: tuple[str, ...] = ()
 
 
 def check_functionals(observable: Observable, seen: Seen, path: KeyPath, constants: Constants) -> None:
@@ -35,6 +36,8 @@ def check_functionals(observable: Observable, seen: Seen, path: KeyPath, constan
     kinds = sorted({type(f) for f in observable.functionals}, key=lambda kind: kind.name)
     for kind in kinds:
         reason = kind.refusal(seen.clock)
+        if reason is not None and seen.clock == "ordinary" and seen.triggered:
+            reason = _between_triggered(seen.triggered[0])
         if reason is not None:
             diagnostics.add((*path, "value"), f"{kind.name}(…) {reason}")
     if seen.clock == "events":
@@ -55,6 +58,15 @@ def check_functionals(observable: Observable, seen: Seen, path: KeyPath, constan
         for kind in (kind for kind in kinds if kind.order is not None):
             message = f"{every} does not divide the {steps} steps, and the {kind.name} would end early"
             diagnostics.add(path, message)
+
+
+def _between_triggered(event: str) -> str:
+    """Why no path is monitored step by step where an event has to be found between steps."""
+    return (
+        f"monitors the path step by step, and adaptive steps, by which {event} is found, have no common "
+        "times; leave it out and take more save.points to see the path, or give the times at which to check "
+        f"the condition, such as events.{event}.every, and time.steps in place of rtol and atol"
+    )
 
 
 def _refuse_moving(functional: AbstractFunctional, moving: Collection[str], path: KeyPath) -> None:
