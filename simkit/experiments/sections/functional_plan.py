@@ -19,7 +19,8 @@ class Seen:
     """How paths go on: by `steps` of equal length, by the events of a network, or by adaptive steps.
 
     `ends` are t0 and t1, `points` the saved intervals, `moving` the names of what changes between events.
-    What is `None` could not be read. `triggered` are the events that a condition triggers.
+    `triggered` are the events that a condition triggers. What is `None` could not be read. Unless it is
+    `of_paths`, no path is run.
     """
 
     clock: Clock
@@ -28,10 +29,13 @@ class Seen:
     points: int | None = None
     moving: frozenset[str] = frozenset()
     triggered: tuple[str, ...] = ()
+    of_paths: bool = True
 
 
 def check_functionals(observable: Observable, seen: Seen, path: KeyPath, constants: Constants) -> None:
     """Add an error for each functional that the run does not know, and for an `every` that does not fit."""
+    if not seen.of_paths:
+        return
     diagnostics = constants.diagnostics
     kinds = sorted({type(f) for f in observable.functionals}, key=lambda kind: kind.name)
     for kind in kinds:
@@ -114,7 +118,7 @@ def _date_of(functional: AbstractFunctional, constants: Constants, seen: Seen, p
 
 def _between(date: float, seen: Seen) -> str | None:
     """Why a run has no step at a time: adaptive steps of a stochastic equation end at saved times only."""
-    if seen.ends is None:
+    if seen.ends is None or not seen.of_paths:
         return None
     wrong = None
     if seen.clock == "steps":
