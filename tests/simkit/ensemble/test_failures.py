@@ -97,6 +97,21 @@ def test_float32_is_named_where_it_may_be_the_reason():
     assert "atol below 1e-7 of the largest variable may be out of reach: use precision: float64" in message
 
 
+@pytest.mark.parametrize(("precision", "start"), [("float32", 1e38), ("float64", 1e308), ("float64", -1e304)])
+def test_an_initial_value_near_the_largest_number_is_named(precision, start):
+    """No warning of an overflow (which are errors here), and no steps to blame; smaller ones are not."""
+    growth = SQUARE | {"model": {"ode": {"x": "x"}}, "precision": precision, "initial": {"x": start}}
+    message = str(failed_paths(load(growth), IDS[:1]))
+    largest = {"float32": "3.4e+38", "float64": "1.8e+308"}[precision]
+    said = (
+        f". The initial x = {start:g} is near {largest}, the largest number of {precision}: use a larger unit"
+    )
+    assert said in message
+    assert ("or precision: float64" in message) == (precision == "float32")
+    assert "Use more steps" not in message
+    assert "The initial" not in str(failed_paths(load(growth | {"initial": {"x": start / 1e7}}), IDS[:1]))
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_the_message_of_paths_that_fail_alike(case):
     """The first three are described, the others of their leaf counted; a common reason stands once."""
