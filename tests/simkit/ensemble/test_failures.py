@@ -13,6 +13,7 @@ from simkit.ensemble.initial import PathValues
 EXCLUDE = ", or set `ensemble: {failures: exclude}` to leave such paths out and have them counted"
 DEBUG = ". `simkit debug FILE` shows which part of which equation it was"
 STEPS = "Use more steps or another solver"
+ORDINARY = "Unless the solution itself becomes infinite there, use more steps or another solver"
 NO_VALUE = (
     "The equations have no value there, as the log or the root of a negative number: write them so that they "
     "have one, such as log(maximum(x, 1e-9))"
@@ -40,18 +41,18 @@ DEATHS = {
     "ensemble": {"paths": 5000},
 }
 CASES = {
-    "a state": (SQUARE, "x = inf at t = 5 (step 2 of 8)", "", STEPS + EXCLUDE + DEBUG),
+    "a state": (SQUARE, "x = inf at t = 5 (step 2 of 8)", "", ORDINARY + EXCLUDE + DEBUG),
     "the only path": (
         SQUARE | {"ensemble": {"paths": 1}},
         "x = inf at t = 5 (step 2 of 8)",
         "",
-        STEPS + DEBUG,
+        ORDINARY + DEBUG,
     ),
     "many steps, of which every fourth is a row": (
         SQUARE | {"time": {"t1": 4.0, "steps": 40_000}},
         "x = nan at t = 1.0004 (step 10004 of 40000)",
         "",
-        STEPS + EXCLUDE + DEBUG,
+        ORDINARY + EXCLUDE + DEBUG,
     ),
     "a drift without a value": (
         SQUARE
