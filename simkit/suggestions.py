@@ -10,14 +10,14 @@ WITH_COMMAS = re.compile(r"[-+]?\d+(,\d+)+(\.\d*)?([eE][-+]?\d+)?")
 THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
 
 
-def did_you_mean(given: str, known: Iterable[str]) -> str:
+def did_you_mean(given: str, known: Iterable[str], few: int = 12) -> str:
     """`; did you mean 'GBM'?` for a name close to a known one, else the known ones, if they are few."""
     names = list(dict.fromkeys(known))
     folded = {name.casefold(): name for name in names}
     close = difflib.get_close_matches(given[:100].casefold(), folded, n=1)
     if close:
         return f"; did you mean {folded[close[0]]!r}?"
-    return f"; known: {', '.join(names)}" if 0 < len(names) <= 12 else ""
+    return f"; known: {', '.join(names)}" if 0 < len(names) <= few else ""
 
 
 def missing_file(path: Path, name: str | None = None) -> str:

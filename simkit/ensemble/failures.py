@@ -59,6 +59,9 @@ def failed_paths(simulation: Simulation, ids: np.ndarray) -> NumericalError:
         remedy = "The Langevin equation is not valid for small counts: use DirectMethod, or more steps"
     if all(failure.undefined for failure in failures):
         remedy = UNDEFINED
+    large = {name: x for failure in failures for name, x in failure.large_starts.items()}
+    if large and all(failure.large_starts for failure in failures):
+        remedy = _smaller(large, simulation.precision)
     if all(failure.observables_only for failure in failures):
         remedy = "The state is finite: write the observable so that it has a value there"
     names = triggered_events(schedule_of(simulation.problem))
@@ -75,6 +78,16 @@ def failed_paths(simulation: Simulation, ids: np.ndarray) -> NumericalError:
         remedy += ", or set `ensemble: {failures: exclude}` to leave such paths out and have them counted"
     return NumericalError(
         f"{_texts(failures, more)}. {remedy}{'' if known.keys() - {BAD_PROPENSITY} else DEBUG}"
+    )
+
+
+def _smaller(large: dict[str, float], precision: str) -> str:
+    """What to do about initial values that leave no room for growth."""
+    starts = " and ".join(f"{name} = {x:g}" for name, x in large.items())
+    other = ", or precision: float64" if precision == "float32" else ""
+    return (
+        f"The initial {starts} {'is' if len(large) == 1 else 'are'} near {np.finfo(precision).max:.3g}, the "
+        f"largest number of {precision}: use a larger unit, in which numbers are smaller{other}"
     )
 
 
@@ -97,8 +110,9 @@ class Failure:
     `rows` are all rows of the replay by name, `step` and `every` those of the row and between rows on a fixed
     grid. A path with adaptive steps, or with events, that ended early has the time that it `reached`. `row`
     is None where all rows are finite. `undefined` says that a state of moderate size became NaN in one step,
-    of which shorter ones make no number. A path of events has the `status` with which it ended. `reason` is
-    the end of the text, where that says why and not only what.
+    of which shorter ones make no number. `large_starts` are the initial values near the largest number.
+    A path of events has the `status` with which it ended. `reason` is the end of the text, where that says
+    why and not only what.
     """
 
     path: int
@@ -109,6 +123,7 @@ class Failure:
     broken: dict[str, float] = dataclasses.field(default_factory=dict)
     observables_only: bool = False
     undefined: bool = False
+    large_starts: dict[str, float] = dataclasses.field(default_factory=dict)
     step: int | None = None
     every: int = 1
     reached: float | None = None
@@ -149,6 +164,7 @@ def failure_of(simulation: Simulation, path: int) -> Failure:
         broken,
         observables_only=of_observables and not _blows_up(simulation, values, row),
         undefined=step is not None and every == 1 and _has_no_value(simulation, values, row),
+        large_starts=_large_starts(simulation, values),
         step=step,
         every=every,
     )
@@ -158,8 +174,15 @@ def _has_no_value(simulation: Simulation, values: dict[str, np.ndarray], row: in
     """Whether some of the state is NaN after a step from a state of moderate size."""
     states = np.stack([values[name] for name in simulation.problem.State._fields])
     before = np.abs(states[:, :row])
-    moderate = row > 0 and before[:, -1].max() <= MODERATE * (1 + before[:, 0].max())
+    moderate = row > 0 and before[:, -1].max() / MODERATE <= 1 + before[:, 0].max()
     return bool(moderate and np.isnan(states[:, row]).any() and not np.isinf(states[:, row]).any())
+
+
+def _large_starts(simulation: Simulation, values: dict[str, np.ndarray]) -> dict[str, float]:
+    """The initial values so near to the largest number that moderate growth passes it."""
+    most = np.finfo(simulation.precision).max / MODERATE
+    starts = {name: float(values[name][0]) for name in simulation.problem.State._fields}
+    return {name: x for name, x in starts.items() if abs(x) > most}
 
 
 def _stopped(simulation: Simulation, path: int, counts: dict[str, Any], failure: Failure) -> Failure:
@@ -180,8 +203,10 @@ def _stopped(simulation: Simulation, path: int, counts: dict[str, Any], failure:
 def _blows_up(simulation: Simulation, values: dict[str, np.ndarray], row: int) -> bool:
     """Whether the state itself grows without bound, which a power of it shows first."""
     states = np.stack([np.abs(values[name]) for name in simulation.problem.State._fields])
-    huge = (1 + states[:, 0].max()) / np.finfo(simulation.precision).eps ** 2
-    return not np.isfinite(states[:, row:]).all() or bool(states[:, row].max() > huge)
+    eps = np.finfo(simulation.precision).eps
+    return not np.isfinite(states[:, row:]).all() or bool(
+        states[:, row].max() * eps**2 > 1 + states[:, 0].max()
+    )
 
 
 def replayed(

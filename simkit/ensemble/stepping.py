@@ -138,7 +138,6 @@ class AbstractFixedSteps(AbstractStepping):
     group = None
     order = None
     description = "steps of one length"
-    remedy = "Use more steps or another solver"
 
     @property
     def compensates(self):
@@ -160,6 +159,7 @@ class FixedSteps(AbstractFixedSteps):
     """Steps of one length of ordinary equations."""
 
     kind = "ode"
+    remedy = "Unless the solution itself becomes infinite there, use more steps or another solver"
     exact_by = "steps"
 
 
@@ -167,6 +167,7 @@ class StochasticFixedSteps(AbstractFixedSteps):
     """Steps of one length of stochastic equations."""
 
     kind = "sde"
+    remedy = "Use more steps or another solver"
     has_increments = True
 
     def noise(self, program, inputs, path):

@@ -53,12 +53,13 @@ from simkit.experiments.sections.time_plan import given_steps, plan_fixed, plan_
 from simkit.experiments.sensitivity_names import check_sensitivity
 
 
-def assemble(experiment: Experiment, diagnostics: Diagnostics) -> Simulation | None:
+def assemble(experiment: Experiment, diagnostics: Diagnostics, *, of_paths: bool = True) -> Simulation | None:
     """The simulation of an experiment; what is wrong goes to `diagnostics`, and then there is none.
 
-    A section is `None` where it cannot be read; the others are checked as far as they go without it.
+    A section is `None` where it cannot be read; the others are checked as far as they go without it. Unless
+    it is `of_paths`, what their steps allow to monitor is not checked.
     """
-    return _Assembly(experiment, diagnostics).simulation()
+    return _Assembly(experiment, diagnostics).simulation(of_paths)
 
 
 class _Assembly:
@@ -91,9 +92,9 @@ class _Assembly:
         self.steps: int | None = None
         self.make_grid = self.grid()
 
-    def simulation(self) -> Simulation | None:
+    def simulation(self, of_paths: bool) -> Simulation | None:
         experiment, diagnostics, plan = self.experiment, self.diagnostics, self.plan
-        seen = self.seen()
+        seen = dataclasses.replace(self.seen(), of_paths=of_paths)
         observables, stops, info = plan_observables(experiment.observe, plan, self.constants, seen)
         derived = plan_derived(experiment.derived, plan, tuple(info), self.constants)
         picture = plan_plot(experiment.plot, plan, info, diagnostics)
@@ -201,7 +202,10 @@ class _Assembly:
             return Seen("steps", self.ends, self.steps)
         save = self.experiment.save
         return Seen(
-            "stochastic" if self.stochastic else "ordinary", self.ends, points=(save and save.points) or 1
+            "stochastic" if self.stochastic else "ordinary",
+            self.ends,
+            points=(save and save.points) or 1,
+            triggered=tuple(event.name for event in self.events if event.triggered),
         )
 
     def ensemble(self) -> Ensemble | None:

@@ -144,14 +144,18 @@ class Constants:
 
 
 def remark_unused(document: Document) -> None:
-    """Say which constants no expression of the document uses, in a variant or outside."""
+    """Say which constants and curves no expression of the document uses, in a variant or outside."""
     if document.functions:  # which may use any of them
         return
     diagnostics = Diagnostics(document, with_text=False)
-    used, message = _words(document.data), "no expression uses it; use it, or remove it"
-    for name in diagnostics.written("constants"):
-        if name not in used:
-            diagnostics.remark(("constants", name), message, at_key=True)
+    message = "no expression uses it; use it, or remove it"
+    # No curve is made of another, and the name of a file is no use of one.
+    outside = {key: value for key, value in document.data.items() if key != "curves"}
+    for section, data in (("constants", document.data), ("curves", outside)):
+        used = _words(data)
+        for name in diagnostics.written(section):
+            if name not in used:
+                diagnostics.remark((section, name), message, at_key=True)
 
 
 def _words(value: Any) -> set[str]:

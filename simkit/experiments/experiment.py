@@ -64,12 +64,15 @@ def refuse_particles(diagnostics: Diagnostics) -> None:
         diagnostics.raise_if_any()
 
 
-def simulation_of(document: Document) -> Simulation:
-    """The simulation of a document without variants. Raises `InputError` that lists every error."""
+def simulation_of(document: Document, *, of_paths: bool = True) -> Simulation:
+    """The simulation of a document without variants. Raises `InputError` that lists every error.
+
+    Where no path is to be run, `of_paths` is false, and path functionals may be those that no run would know.
+    """
     diagnostics = Diagnostics(document)
     refuse_particles(diagnostics)
     experiment = with_curve_numbers(read_experiment(diagnostics), diagnostics)
-    simulation = assemble(experiment, diagnostics)
+    simulation = assemble(experiment, diagnostics, of_paths=of_paths)
     diagnostics.raise_if_any()
     if simulation is None:
         raise RuntimeError("an experiment without errors must give a simulation")

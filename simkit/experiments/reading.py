@@ -29,16 +29,22 @@ from simkit.config.strict_yaml import MAX_DEPTH
 from simkit.experiments.defaults import with_defaults
 from simkit.suggestions import did_you_mean, shown
 
+SWEEP = (
+    "; write variants, the settings of each by its name, such as "
+    "{coarse: {time.steps: 50}, fine: {time.steps: 100}}"
+)
 REMEDIES: dict[Root, dict[KeyPath, str]] = {
     Experiment: {
         ("time", "dt"): "; write steps, the number of them from t0 to t1",
         ("potential",): "; it is for molecular dynamics, which needs system too",
         ("dtype",): "; write precision: float32 or float64",
+        ("sweep",): SWEEP,
     },
     ParticleExperiment: {
         ("time", "t1"): "; write dt and steps, the length and the number of steps",
         ("model",): "; in molecular dynamics potential says how particles interact",
         ("dtype",): "; write precision: float32, mixed or float64",
+        ("sweep",): SWEEP,
         (
             "save",
             "points",
@@ -49,6 +55,7 @@ REMEDIES: dict[Root, dict[KeyPath, str]] = {
     },
 }
 Read = TypeVar("Read", Experiment, ParticleExperiment)
+FEW = 15  # keys that a message lists
 AS_NEAR = 0.1  # of the similarity of two words, which is from 0 to 1
 
 
@@ -220,7 +227,7 @@ def _near_key(key: str, known: list[str], given: Mapping[str, Any]) -> str:
     near = {name: difflib.SequenceMatcher(None, key.casefold(), name).ratio() for name in known}
     closest = max(near.values(), default=0.0)
     hint = did_you_mean(key, [name for name in known if name not in given and near[name] > closest - AS_NEAR])
-    return hint if "did you mean" in hint else did_you_mean(key, known)
+    return hint if "did you mean" in hint else did_you_mean(key, known, FEW)
 
 
 def _readable(data: dict[str, Any], wrong: list[KeyPath], root: type[Read]) -> Read:

@@ -79,6 +79,8 @@ def check_tokens(text: str, keywords: bool) -> None:
         if operand and (match["number"] or (match["name"] and not keyword.iskeyword(token))):
             after = f"{shown(token)} follows {shown(operand)} without an operator"
             fail(at, f"{after}; a product is written *, and a number without its unit")
+        if re.fullmatch(r"0+[1-9][0-9]*", token):
+            fail(at, f"a number has no leading zeros; write {token} as {token.lstrip('0')}")
         if match["name"] and keyword.iskeyword(token) and token not in ("and", "or", "not"):
             fail(at, f"{token!r} is a reserved word and not allowed{_WORDS.get(token, '')}")
         if token == "=" and not keywords:

@@ -11,10 +11,10 @@ from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.resolution import Resolution, resolution
 from simkit.ensemble.step_bias.rounding import rounding_error
 from simkit.ensemble.step_bias.step_error import StepError
+from simkit.results.number_text import RULE_OF_THREE
 from simkit.results.quantity import RunQuantity
 from simkit.results.variables import Variables, power_of, variable, with_stderr
 
-RULE_OF_THREE = 3.0  # if none of n paths does, fewer than 3/n of all do, with 95 % confidence
 # So many roundings from an exact value, a mean without any other error is wrong, not unlucky.
 WITHOUT_SPREAD = 5.0
 

@@ -14,6 +14,7 @@ PLAIN = 1e-3, 1e5  # from, to: numbers of this size are without an exponent, how
 ROUNDINGS = 100
 OFF = (" %", " abs")
 MARK = " !"
+RULE_OF_THREE = 3.0  # if none of n paths does, fewer than 3/n of all do, with 95 % confidence
 
 
 def rounding_of(dataset: "xr.Dataset") -> float:

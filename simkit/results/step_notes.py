@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simkit.ensemble.step_bias.resolution import COMPARABLE
+from simkit.results.number_text import RULE_OF_THREE, with_error
 from simkit.results.variants import each_variant
 
 if TYPE_CHECKING:
@@ -141,10 +142,20 @@ def censored_notes(dataset: "xr.Dataset", names: Iterable[str], which: str = "")
     for name in names:
         if np.isfinite(dataset.get(f"{name}_censored", np.nan)):
             part, error = (100 * float(dataset[f"{name}_censored{end}"]) for end in ("", "_stderr"))
+            if part == 100:
+                yield f"{name}{which}: {_none_met(error)}; the mean is the time of the end"
+                continue
             yield (
-                f"{name}{which}: {part:.1f} ± {error:.1f} % of the paths had not met the condition before "
+                f"{name}{which}: {with_error(part, error)} % of the paths had not met the condition before "
                 "the end, and count with the time of the end"
             )
+
+
+def _none_met(error: float) -> str:
+    """That no path met a condition, and how many of all may; `error` is 100 % by the number of paths."""
+    most = RULE_OF_THREE * error
+    bound = f" (below {most:.2g} % of all do, by the rule of three)" if 0 < most < 100 else ""
+    return f"no path met the condition before the end{bound}"
 
 
 def _why_unknown(dataset: "xr.Dataset", failed: bool) -> str:

@@ -1,5 +1,6 @@
 """Steady states of experiments: from a file, or its variants, to a dataset."""
 
+import functools
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -60,7 +61,8 @@ def load_paths(source: Any, overrides: Overrides = (), chosen: Iterable[str] | N
     """An experiment of paths, or its variants. Raises `InputError`, also for one of molecular dynamics."""
     document = opened(source, overrides)
     remark_unused(document)
-    each = build_each(document, None if chosen is None else list(chosen), simulation_of)
+    build = functools.partial(simulation_of, of_paths=False)
+    each = build_each(document, None if chosen is None else list(chosen), build)
     return Loaded(PathEngine(), fitted(each))
 
 

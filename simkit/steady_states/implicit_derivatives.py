@@ -17,7 +17,7 @@ def derivatives_of(fixed: Fixed, root: Root, names: Sequence[str]) -> tuple[np.n
     """The derivatives of variables, then observables, in targets by name, a column each, and their errors.
 
     An error is that of the root times the slope of the derivative, and what rounding makes of the solution of
-    the linear system.
+    the linear system. A derivative that is undefined in this state is not finite.
     """
     values = _derivatives(fixed, root.state, names)
     error = _rounding(fixed, root.state, names, values)
@@ -26,6 +26,10 @@ def derivatives_of(fixed: Fixed, root: Root, names: Sequence[str]) -> tuple[np.n
         moved = root.state.copy()
         moved[i] += step
         error += abs(_derivatives(fixed, moved, names) - values) / step * off
+    if len(names) > 1 and not np.isfinite(values).all():
+        # Another target's direction is zero along one, but zero times an undefined slope is undefined.
+        alone = [derivatives_of(fixed, root, [name]) for name in names]
+        values, error = (np.concatenate(columns, axis=1) for columns in zip(*alone, strict=True))
     return values, error
 
 

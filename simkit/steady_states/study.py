@@ -115,7 +115,7 @@ def find_steady_states(
             _described(fixed, root, rest if root is rest.root else None, tuple(targets.values()))
             for root in roots
         )
-        notes += _notes(simulation, rates, states, bool(targets))
+        notes += _notes(simulation, rates, states, [*targets])
         time = rest.time if rest.root is not None else np.nan
         return SteadyStates(rates, fixed, states, weights @ rates.start, time, targets, tuple(notes))
 
@@ -196,7 +196,7 @@ def _search_notes(search: int, converged: int, outside: int) -> list[str]:
 
 
 def _notes(
-    simulation: Simulation, rates: Rates, states: Sequence[SteadyState], differentiated: bool
+    simulation: Simulation, rates: Rates, states: Sequence[SteadyState], targets: Sequence[str]
 ) -> list[str]:
     notes = []
     if rates.frozen:
@@ -212,16 +212,33 @@ def _notes(
             f"steady state {', '.join(lines)} is one of a continuum: which one is reached depends on all "
             "initial values, not on conserved totals alone"
         )
-    if differentiated and any(state.stability.zeros.any() for state in states):
+    if targets and any(state.stability.zeros.any() for state in states):
         notes.append(
             f"no derivatives of a state where the implicit function theorem does not hold ({NO_DERIVATIVE}); "
             "use `simkit sensitivity` with a large time.t1"
         )
+    for number, state in enumerate(states, 1):
+        notes += _undefined(rates, state, targets, f" of state {number}" if len(states) > 1 else "")
     left_out = [each.name for each in simulation.observed if each.name not in rates.observables]
     if left_out:
         notes.append(f"not shown: {', '.join(left_out)}, which the state alone does not determine")
     for number, state in enumerate(states, 1):
         notes += _out_of_range(rates, state, number if len(states) > 1 else None)
+    return notes
+
+
+def _undefined(rates: Rates, state: SteadyState, targets: Sequence[str], which: str) -> list[str]:
+    """The derivatives that the equations or observables do not have in a state, a line for each target."""
+    if state.stability.zeros.any():  # where none is sought
+        return []
+    names, notes = (*rates.names, *rates.observables), []
+    for label, column in zip(targets, state.derivatives.T, strict=True):
+        missing = [name for name, each in zip(names, column, strict=True) if not np.isfinite(each)]
+        if missing:
+            notes.append(
+                f"no derivative{which} with respect to {label} (?) of {', '.join(missing)}: it is not finite "
+                "there, as that of x**n with respect to n is not where x is negative"
+            )
     return notes
 
 

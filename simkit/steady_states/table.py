@@ -111,21 +111,22 @@ def state_table(states: list[dict[str, Any]], unicode: bool = True) -> Table:
 
 
 def derivative_table(states: list[dict[str, Any]], unicode: bool = True) -> Table:
-    """A row for each derivative; the elasticity is the change of the value in % for 1 % of the parameter."""
+    """A row for each derivative, `?` where it is undefined.
+
+    The elasticity is the change of the value in % for 1 % of the parameter.
+    """
     rows: list[dict[str, str]] = []
     ends = set()
     for number, state in enumerate(states, 1):
         for name, value in state["values"].items():
-            known = {
-                label: own for label, own in value["derivatives"].items() if own["derivative"] is not None
-            }
-            for i, (label, own) in enumerate(known.items()):
+            for i, (label, own) in enumerate(value["derivatives"].items()):
+                undefined = own["derivative"] is None
                 row = {
                     "steady state": "" if i else str(number),
                     "": "" if i else name,
                     "with respect to": label,
-                    "derivative": _figure(own["derivative"], own["error"]),
-                    "elasticity": _figure(own["elasticity"], own["elasticity_error"]),
+                    "derivative": "?" if undefined else _figure(own["derivative"], own["error"]),
+                    "elasticity": "?" if undefined else _figure(own["elasticity"], own["elasticity_error"]),
                 }
                 rows.append(row)
             ends.add(len(rows))

@@ -19,7 +19,8 @@ class Seen:
     """How paths go on: by `steps` of equal length, by the events of a network, or by adaptive steps.
 
     `ends` are t0 and t1, `points` the saved intervals, `moving` the names of what changes between events.
-    What is `None` could not be read.
+    `triggered` are the events that a condition triggers. What is `None` could not be read. Unless it is
+    `of_paths`, no path is run.
     """
 
     clock: Clock
@@ -27,14 +28,20 @@ class Seen:
     steps: int | None = None
     points: int | None = None
     moving: frozenset[str] = frozenset()
+    triggered: tuple[str, ...] = ()
+    of_paths: bool = True
 
 
 def check_functionals(observable: Observable, seen: Seen, path: KeyPath, constants: Constants) -> None:
     """Add an error for each functional that the run does not know, and for an `every` that does not fit."""
+    if not seen.of_paths:
+        return
     diagnostics = constants.diagnostics
     kinds = sorted({type(f) for f in observable.functionals}, key=lambda kind: kind.name)
     for kind in kinds:
         reason = kind.refusal(seen.clock)
+        if reason is not None and seen.clock == "ordinary" and seen.triggered:
+            reason = _between_triggered(seen.triggered[0])
         if reason is not None:
             diagnostics.add((*path, "value"), f"{kind.name}(…) {reason}")
     if seen.clock == "events":
@@ -55,6 +62,15 @@ def check_functionals(observable: Observable, seen: Seen, path: KeyPath, constan
         for kind in (kind for kind in kinds if kind.order is not None):
             message = f"{every} does not divide the {steps} steps, and the {kind.name} would end early"
             diagnostics.add(path, message)
+
+
+def _between_triggered(event: str) -> str:
+    """Why no path is monitored step by step where an event has to be found between steps."""
+    return (
+        f"monitors the path step by step, and adaptive steps, by which {event} is found, have no common "
+        "times; leave it out and take more save.points to see the path, or give the times at which to check "
+        f"the condition, such as events.{event}.every, and time.steps in place of rtol and atol"
+    )
 
 
 def _refuse_moving(functional: AbstractFunctional, moving: Collection[str], path: KeyPath) -> None:
@@ -102,7 +118,7 @@ def _date_of(functional: AbstractFunctional, constants: Constants, seen: Seen, p
 
 def _between(date: float, seen: Seen) -> str | None:
     """Why a run has no step at a time: adaptive steps of a stochastic equation end at saved times only."""
-    if seen.ends is None:
+    if seen.ends is None or not seen.of_paths:
         return None
     wrong = None
     if seen.clock == "steps":

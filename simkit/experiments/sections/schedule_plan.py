@@ -91,7 +91,7 @@ def plan_events(
             names = [*plan.variables, *plan.parameters, *constants.names, *curves, "t"]
         with diagnostics.collecting():
             times = _times(place, settings, constants, span)
-        if not settings.set:
+        if not settings.set and not diagnostics.written(*place, "set"):  # or what it has cannot be read
             diagnostics.add((*place, "set"), "needs at least one state variable")
         for variable, text in settings.set.items():
             path = (*place, "set", variable)

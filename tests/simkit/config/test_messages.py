@@ -4,6 +4,7 @@ import diffrax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from md_examples import fluid
 from simkit_physics import GBM
 from simkit_solvers import SOLVERS, make_solver
 from simkit_solvers.methods.registry import ELSEWHERE, solver_elsewhere
@@ -388,6 +389,14 @@ MEANT = {
     "double": (PRICE | {"precision": "double"}, "precision: must be .* got 'double'; did you mean 'float64'"),
     "half": (PRICE | {"precision": "float16"}, "precision: must be .* 'float16'; did you mean 'float32'"),
     "dtype": (PRICE | {"dtype": "float32"}, "dtype: unknown key; write precision: float32 or float64$"),
+    "sweep": (
+        PRICE | {"sweep": {"model.sigma": [0.1, 0.2]}},
+        r"sweep: unknown key; write variants, the settings of each by its name, such as \{coarse: ",
+    ),
+    "a key like none of thirteen": (
+        PRICE | {"uncertainty": {"method": "morris", "zzz": 1}},
+        "uncertainty.zzz: unknown key; known: method, .*, seed",
+    ),
     "a list of reactions": (
         NETWORK | {"model": {"reactions": ["S -> I"]}},
         r"model.reactions: must be a mapping of names to values, such as {decay: {equation: X -> 0, rate",
@@ -407,3 +416,16 @@ def test_what_was_meant_is_the_only_message(experiment, message):
     with pytest.raises(InputError, match=f"^{message}") as caught:
         load(experiment)
     assert len(caught.value.problems) == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("zzz", "unknown key; known: constants, .*, variants$"),
+        ("sweep", "unknown key; write variants, the settings of each by its name"),
+    ],
+)
+def test_a_key_like_none_of_molecular_dynamics_has_all_its_keys_named(key, message):
+    """Of which there are fourteen; for a sweep there is another word."""
+    with pytest.raises(InputError, match=f"^{key}: {message}"):
+        load_each(fluid() | {key: 1})

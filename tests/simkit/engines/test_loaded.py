@@ -72,6 +72,27 @@ def test_a_constant_that_nothing_uses_is_remarked_once_at_its_place(experiment, 
         assert simkit_command("run", "--dry-run", "--quiet", file).stderr == ""
 
 
+def test_a_curve_that_nothing_uses_is_remarked_at_its_place(tmp_path, monkeypatch):
+    """A curve is used where an expression names it, and not where a file or an interpolation is called so."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "q.csv").write_text("when,what\n0,1\n10,2\n")
+    drawn = {"times": [0, 10], "values": [1, 2], "interpolation": "linear"}
+    from_file = {"file": "q.csv", "time": "when", "value": "what"}
+    curves = {"k": drawn, "observed": drawn, "in_b": drawn, "linear": drawn, "q": from_file}
+    equations = PATHS["model"] | {"parameters": {"rate": "2*k"}}
+    given = PATHS | {"curves": curves, "model": equations, "observe": {"end": "x*observed"}}
+    (tmp_path / "one.yaml").write_text(json.dumps(given))
+    variants = {"a": {}, "b": {"observe.end": "x + in_b"}}
+    (tmp_path / "two.yaml").write_text(json.dumps(given | {"variants": variants}))
+    for file, names in (("one.yaml", ("in_b", "linear", "q")), ("two.yaml", ("linear", "q"))):
+        result = simkit_command("validate", file)
+        assert result.exit_code == 0, result.stderr
+        lines = result.stderr.splitlines()
+        unused = "no expression uses it; use it, or remove it"
+        assert [line.rpartition(": curves.")[2] for line in lines] == [f"{n}: {unused}" for n in names]
+        assert all(line.startswith(f"warning: {file}:1:") for line in lines)
+
+
 def test_what_is_wrong_with_derivatives_of_a_variant_names_it():
     second = {"a": {}, "b": {"sensitivity.wrt": ["x0"], "constants.x0": 1.0, "initial.x": "x0"}}
     with pytest.raises(InputError, match=r"^variant b: has sensitivity\.wrt: \['x0'\], and a has \['a'\]"):

@@ -13,6 +13,7 @@ from simkit.ensemble.initial import PathValues
 EXCLUDE = ", or set `ensemble: {failures: exclude}` to leave such paths out and have them counted"
 DEBUG = ". `simkit debug FILE` shows which part of which equation it was"
 STEPS = "Use more steps or another solver"
+ORDINARY = "Unless the solution itself becomes infinite there, use more steps or another solver"
 NO_VALUE = (
     "The equations have no value there, as the log or the root of a negative number: write them so that they "
     "have one, such as log(maximum(x, 1e-9))"
@@ -40,18 +41,18 @@ DEATHS = {
     "ensemble": {"paths": 5000},
 }
 CASES = {
-    "a state": (SQUARE, "x = inf at t = 5 (step 2 of 8)", "", STEPS + EXCLUDE + DEBUG),
+    "a state": (SQUARE, "x = inf at t = 5 (step 2 of 8)", "", ORDINARY + EXCLUDE + DEBUG),
     "the only path": (
         SQUARE | {"ensemble": {"paths": 1}},
         "x = inf at t = 5 (step 2 of 8)",
         "",
-        STEPS + DEBUG,
+        ORDINARY + DEBUG,
     ),
     "many steps, of which every fourth is a row": (
         SQUARE | {"time": {"t1": 4.0, "steps": 40_000}},
         "x = nan at t = 1.0004 (step 10004 of 40000)",
         "",
-        STEPS + EXCLUDE + DEBUG,
+        ORDINARY + EXCLUDE + DEBUG,
     ),
     "a drift without a value": (
         SQUARE
@@ -95,6 +96,21 @@ CASES = {
 def test_float32_is_named_where_it_may_be_the_reason():
     message = str(failed_paths(load(TOLERANT | {"precision": "float32"}), IDS))
     assert "atol below 1e-7 of the largest variable may be out of reach: use precision: float64" in message
+
+
+@pytest.mark.parametrize(("precision", "start"), [("float32", 1e38), ("float64", 1e308), ("float64", -1e304)])
+def test_an_initial_value_near_the_largest_number_is_named(precision, start):
+    """No warning of an overflow (which are errors here), and no steps to blame; smaller ones are not."""
+    growth = SQUARE | {"model": {"ode": {"x": "x"}}, "precision": precision, "initial": {"x": start}}
+    message = str(failed_paths(load(growth), IDS[:1]))
+    largest = {"float32": "3.4e+38", "float64": "1.8e+308"}[precision]
+    said = (
+        f". The initial x = {start:g} is near {largest}, the largest number of {precision}: use a larger unit"
+    )
+    assert said in message
+    assert ("or precision: float64" in message) == (precision == "float32")
+    assert "Use more steps" not in message
+    assert "The initial" not in str(failed_paths(load(growth | {"initial": {"x": start / 1e7}}), IDS[:1]))
 
 
 @pytest.mark.parametrize("case", CASES)

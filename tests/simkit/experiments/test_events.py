@@ -313,6 +313,15 @@ def test_what_is_wrong_with_an_event(change, message):
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize("value", [float("nan"), None, [1]])
+def test_a_value_that_cannot_be_read_is_the_only_error_of_an_event(value):
+    """The event does set a variable, though to nothing that is a number or an expression."""
+    with pytest.raises(InputError) as caught:
+        load(EVENTS | {"events": {"add": {"at": 1, "set": {"x": value}}}})
+    assert str(caught.value).startswith("events.add.set.x: ")
+    assert "needs at least one state variable" not in str(caught.value)
+
+
 def test_where_events_are_refused():
     noisy = {
         "model": {"type": "GBM", "mu": 0.1, "sigma": 0.2},

@@ -549,6 +549,23 @@ def test_what_is_wrong_with_a_condition_is_said(run, event, message):
         simkit.load(run | {"events": {"bounce": {"set": {"h": 0.0}, **event}}})
 
 
+def test_no_remedy_for_a_monitored_path_with_a_triggered_event_is_refused_in_turn():
+    """Fixed steps do not find the bounce: a path is monitored with them once the times to check are given."""
+    monitored = BALL | {"observe": {"top": "max(h)"}}
+    with pytest.raises(InputError) as error:
+        simkit.load(monitored)
+    message = "adaptive steps, by which bounce is found, have no common times; leave it out and take more"
+    assert message in str(error.value)
+    assert "such as events.bounce.every, and time.steps in place of rtol and atol" in str(error.value)
+    fixed = monitored | {"time": {"t1": 1.5, "steps": 150}}
+    with pytest.raises(InputError, match="fixed steps of an ordinary equation do not find"):
+        simkit.load(fixed)
+    simkit.load(fixed, {"events.bounce.every": 0.01})
+    without = {key: value for key, value in monitored.items() if key != "events"}
+    with pytest.raises(InputError, match=r"no common times; give time\.steps in place"):
+        simkit.load(without)
+
+
 def test_exact_sampling_between_its_times_triggers_none():
     prices = {"model": {"type": "GBM", "mu": 0.05, "sigma": 0.2}, "initial": {"S": 100.0}}
     knock = {"knock": {"when": "S > 120", "set": {"S": 100}}}

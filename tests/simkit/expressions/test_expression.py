@@ -176,6 +176,7 @@ REFUSED = {
     "1 year": "'year' follows '1' without an operator; a product is written *, and a number without its "
     "unit (column 3 of the expression)",
     "1.2.3": "a number with two points (column 4 of the expression)",
+    "maximum(S-0100,0)": "a number has no leading zeros; write 0100 as 100 (column 11 of the expression)",
     "1e999": "a number too large for float64 (column 1 of the expression)",
     "9" * 400: "a number too large for float64 (column 1 of the expression)",
     "foo(S)": "unknown function 'foo' (column 1 of the expression); did you mean 'floor'?",

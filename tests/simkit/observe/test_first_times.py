@@ -10,6 +10,8 @@ from functional_examples import STEPS, rows, simulation
 
 import simkit
 from simkit import CLOSED_FORMS, InputError, load, sensitivity
+from simkit.results.number_text import with_error
+from simkit.results.step_notes import step_notes
 from simkit.results.table import print_table
 
 DATES = 4
@@ -290,9 +292,8 @@ def test_paths_that_still_wait_at_the_end_are_counted():
     file = io.StringIO()
     print_table(result, file)
     part, error = float(result["when_censored"]), float(result["when_censored_stderr"])
-    row = (
-        f"when: {100 * part:.1f} ± {100 * error:.1f} % of the paths had not met the condition before the end"
-    )
+    figure = with_error(100 * part, 100 * error)
+    row = f"when: {figure} % of the paths had not met the condition before the end"
     assert row in file.getvalue()
 
 
@@ -318,6 +319,10 @@ def test_that_all_paths_wait_has_an_error_where_others_could():
     never = {"observe": {"when": "hitting_time(x > 9)"}, "ensemble": {"paths": 64, "devices": 1}}
     result = simkit.run(WATCHED | never)
     assert (float(result["when_censored"]), float(result["when_censored_stderr"])) == (1.0, 1 / 64)
+    before = "when: no path met the condition before the end"
+    after = "; the mean is the time of the end"
+    assert f"{before} (below 4.7 % of all do, by the rule of three){after}" in step_notes(result)
     constant = {"model": {"ode": {"x": "0*x"}}, "time": {"t1": 1.0, "steps": 4}, "initial": {"x": 0.0}}
     result = simkit.run(constant | never | {"ensemble": {"paths": 1, "devices": 1}})
     assert (float(result["when_censored"]), float(result["when_censored_stderr"])) == (1.0, 0.0)
+    assert f"{before}{after}" in step_notes(result)

@@ -55,6 +55,27 @@ def notes(variables=None, **attributes):
 
 
 @pytest.mark.parametrize(
+    ("part", "error", "line"),
+    [
+        (
+            1.0,
+            1 / 5000,
+            "no path met the condition before the end (below 0.06 % of all do, by the rule of three)",
+        ),
+        (1.0, 1 / 2, "no path met the condition before the end"),
+        (1.0, 0.0, "no path met the condition before the end"),
+        (0.9998, 1 / 5000, "99.9800 ± 0.0200 % of the paths had not met the condition before the end"),
+    ],
+)
+def test_a_condition_that_no_path_met_has_a_limit_by_the_rule_of_three(part, error, line):
+    """Of n paths, whose error is 1/n, unless all must have one value."""
+    (note,) = notes({"x_censored": part, "x_censored_stderr": error})
+    assert note.startswith(
+        f"x: {line}, and count" if part < 1 else f"x: {line}; the mean is the time of the end"
+    )
+
+
+@pytest.mark.parametrize(
     ("model", "solver", "advice"),
     [
         ("GBM", "EulerMaruyama", "use 600 steps or more, or DriftImplicitEuler if the problem is stiff"),

@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from steady_examples import LORENZ, assert_within_errors, numbers, ode, states_of
 
+import simkit
 from simkit.steady_states.newton import Fixed
 from simkit.steady_states.search import searched
 from simkit.steady_states.settling import flows_to
 from simkit.steady_states.stability import Stability, stability_of
+from simkit.steady_states.table import print_table
 
 SIZES = st.integers(1, 6)
 SEEDS = st.integers(0, 2**32 - 1)
@@ -176,6 +178,28 @@ def test_the_error_of_a_derivative_near_a_fold_includes_that_of_the_root(a):
     own = state["values"]["x"]["derivatives"]["a"]
     exact = 0.5 / math.sqrt(a)
     assert abs(own["derivative"] - exact) <= own["error"] <= 1e-3 * exact
+
+
+def test_an_undefined_derivative_leaves_the_defined_ones(capsys):
+    """x**2 = a at both signs, with slope 1/(2 x) in a; where x is negative, x**n has none in n."""
+    source = ode({"x": "a - x**n"}, {"x": 1.0}, a=4.0, n=2.0) | {"observe": {"double": "2*x"}}
+    dataset = simkit.steady(source, ["a", "n"], search=20, ranges={"x": (-5, 5)})
+    positive, negative = (dataset.sel(root=number) for number in (1, 2))
+    assert [float(each["value"].sel(quantity="x")) for each in (positive, negative)] == [2.0, -2.0]
+    by_a = {"x": 0.25, "double": 0.5}
+    for state, sign in ((positive, 1), (negative, -1)):
+        for name, exact in by_a.items():
+            own = state.sel(quantity=name, parameter="a")
+            assert abs(float(own["derivative"]) - sign * exact) <= float(own["derivative_error"]) < 1e-14
+    by_n = positive["derivative"].sel(quantity="x", parameter="n")
+    assert float(by_n) == pytest.approx(-math.log(2))  # -x log(x)/n
+    assert np.isnan(negative["derivative"].sel(parameter="n")).all()
+    print_table(dataset)
+    text = capsys.readouterr().out
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if "│" in line]
+    assert [row for row in rows if "?" in row] == [["", "", "n", "?", "?"]] * 2
+    (note,) = (line for line in text.splitlines() if line.startswith("no derivative"))
+    assert note.startswith("no derivative of state 2 with respect to n (?) of x, double: ")
 
 
 def test_derivatives_are_those_of_finite_differences():

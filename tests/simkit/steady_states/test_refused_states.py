@@ -82,6 +82,34 @@ def test_negative_concentrations_are_named():
     assert "in state 2 is below 0, the least that it may be" in states.attrs["notes"]
 
 
+ADAPTIVE = {"time": {"t1": 1.0, "rtol": 1e-4, "atol": 1e-6}}
+RELAXING = ode({"x": "a - x"}, {"x": 1.0}, a=3.0)
+MONITORED = {
+    "adaptive": (RELAXING | ADAPTIVE, ["integral(x)", "max(x)", "at(x, 0.3)"]),
+    "fixed": (RELAXING, ["at(x, 0.33)"]),
+    "stochastic": (DOUBLE_WELL | ADAPTIVE | {"solver": "Milstein"}, ["first(x, x > 1)", "at(x, 0.3)"]),
+    "network": (ISOMERS, ["mean(A)"]),
+}
+
+
+@pytest.mark.parametrize("case", MONITORED)
+def test_what_is_monitored_along_paths_is_named_whatever_their_steps(case):
+    """No path is run, so that it does not matter which steps would have seen it."""
+    source, functionals = MONITORED[case]
+    observe = {f"path{i}": text for i, text in enumerate(functionals)}
+    first = "A" if case == "network" else "x"
+    dataset = simkit.steady(source | {"observe": observe | {"double": f"2*{first}"}})
+    notes = dataset.attrs["notes"].splitlines()
+    assert f"not shown: {', '.join(observe)}, which the state alone does not determine" in notes
+    values = dataset["value"].sel(root=1)
+    assert float(values.sel(quantity="double")) == 2 * float(values.sel(quantity=first))
+    assert not {*observe} & {*values["quantity"].values.tolist()}
+    with pytest.raises(InputError, match=r"observe\.path0"):
+        simkit.load(source | {"observe": observe})
+    with pytest.raises(InputError, match=r"observe\.top: unknown name 'other'"):
+        simkit.steady(source | {"observe": {"top": "max(other)"}})
+
+
 @pytest.mark.more
 def test_notes_say_what_is_shown_and_what_is_not():
     random = DOUBLE_WELL | {"initial": {"x": {"normal": [0.4, 0.1]}}, "observe": {"top": "max(x)"}}
