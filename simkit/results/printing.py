@@ -12,6 +12,7 @@ from rich.table import Table
 LEFT = ("", "unit", "paths", "variant", "parameter", "of the output", "note")
 LEFT += ("with respect to", "estimator", "because", "steady state")
 FOLDED, FOLDED_WIDTH = ("unit", "note", "because"), 5
+STANDARD_ERROR = "one standard error"
 WIDEST = 10_000  # where there is no terminal, nothing is folded
 
 
@@ -37,7 +38,7 @@ def printed(
     heading: str,
     table: Callable[[bool], Table],
     closings: Iterable[str],
-    error: str = "one standard error",
+    error: str = STANDARD_ERROR,
 ) -> None:
     """Print a heading, a table made for a terminal that knows Unicode or not, and closing lines.
 

@@ -8,6 +8,7 @@ import re
 import pytest
 from dataset_examples import gbm_dataset, one_curve_dataset
 
+import simkit
 from simkit.results.table import print_table, summary, with_error
 
 
@@ -136,6 +137,18 @@ def test_a_single_path_has_a_value_and_no_error():
     assert "±" not in text
     assert "step bias" not in text
     assert "1 path × 400 steps" in text
+
+
+@pytest.mark.parametrize("several", [{}, {"variants": {"a": {}, "b": {"initial.x": 2.0}}}])
+def test_what_is_behind_the_sign_of_a_single_path_is_no_sampling_error(several):
+    """It is the error of the estimated step bias, whether or not there are variants."""
+    decay = {"model": {"ode": {"x": "-x"}}, "initial": {"x": 1.0}, "time": {"t1": 1.0, "steps": 8}}
+    lines = printed(simkit.run(decay | {"solver": "Euler"} | several)).splitlines()
+    assert lines[0] == "Ordinary equations of x, Euler, at t = 1; ± is the estimated error"
+    dataset = gbm_dataset()
+    assert printed(dataset).splitlines()[0].endswith("; ± is one standard error")
+    dataset.attrs["paths"] = 1
+    assert printed(dataset).splitlines()[0].endswith("; ± is the estimated error")
 
 
 def test_a_single_random_path_says_that_its_values_are_no_means():
