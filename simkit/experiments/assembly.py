@@ -25,6 +25,7 @@ from simkit.experiments.inline.network_plan import plan_network
 from simkit.experiments.sections.adaptive_plan import MakeGrid, is_adaptive, plan_adaptive, refuse_adaptive
 from simkit.experiments.sections.curve_plan import plan_curves
 from simkit.experiments.sections.derived_plan import plan_derived
+from simkit.experiments.sections.event_plan import EventPlan, Span, plan_events, refuse_events
 from simkit.experiments.sections.exercise_plan import refuse_too_many
 from simkit.experiments.sections.functional_plan import Seen
 from simkit.experiments.sections.initial_plan import (
@@ -39,15 +40,7 @@ from simkit.experiments.sections.jump_plan import plan_jumps, refuse_jumps, seen
 from simkit.experiments.sections.model_plan import ModelPlan, plan_named
 from simkit.experiments.sections.observable_plan import plan_observables
 from simkit.experiments.sections.plot_plan import plan_plot
-from simkit.experiments.sections.schedule_plan import (
-    EventPlan,
-    Span,
-    at_start,
-    plan_events,
-    plan_schedule,
-    refuse_events,
-    refuse_jumps_inside,
-)
+from simkit.experiments.sections.schedule_plan import at_start, plan_schedule, refuse_jumps_inside
 from simkit.experiments.sections.solver_plan import is_network, plan_solver
 from simkit.experiments.sections.time_plan import given_steps, plan_fixed, plan_span, refuse_float32
 from simkit.experiments.sensitivity_names import check_sensitivity

@@ -9,10 +9,10 @@ from typing import Any
 from simkit.ensemble.simulation import Run
 from simkit.experiments.constants import Constants
 from simkit.experiments.sections.adaptive_plan import MakeGrid
+from simkit.experiments.sections.event_plan import Span
 from simkit.experiments.sections.exercise_plan import dates_of
 from simkit.experiments.sections.initial_plan import InitialValue
 from simkit.experiments.sections.model_plan import ModelPlan
-from simkit.experiments.sections.schedule_plan import Span
 from simkit.observe.observable import Observable
 from simkit.observe.observer import Observer
 
