@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from simkit.cli.failures import Terminated
-from simkit.errors import InputError, OutputError, PausedError, SimkitError
+from simkit.errors import InputError, NumericalError, OutOfMemoryError, OutputError, PausedError
 
 if TYPE_CHECKING:
     from simkit.records.record_file import Record
@@ -80,8 +80,8 @@ class Resuming:
     def recorded(self, identity: dict[str, str] | None) -> Iterator[None]:
         """Within it the run of this identity is recorded, and stopped at `max_time`.
 
-        Raises `PausedError` where it was stopped and the record has part of it. The record goes at the end,
-        and with an error that would come again.
+        Raises `PausedError` where it was stopped and there is a record of part of it. The record goes at the
+        end, and with an error that would come again.
         """
         if self.target is None or identity is None:
             if self.resume:
@@ -92,7 +92,7 @@ class Resuming:
             with _alarm(self.max_time):
                 yield
             return
-        from simkit.records.record_file import record_of, remove
+        from simkit.records.record_file import exists, record_of, remove
         from simkit.records.recording import Recording, recording
 
         path = record_of(self.target)
@@ -103,14 +103,18 @@ class Resuming:
             with _alarm(self.max_time), recording(record):
                 yield
         except KeyboardInterrupt as stopped:
-            if not record.write():
+            with contextlib.suppress(OSError):  # then there may be an earlier one
+                record.write()
+            if not exists(path):
                 raise
-            raise PausedError(f"{self._why(stopped)}; to finish it: {_command()}") from stopped
-        except OutputError:  # a full disk: nothing needs to be computed again
+            raise PausedError(
+                f"{_why(stopped)}; what is done is recorded; to finish it: {_command()}"
+            ) from stopped
+        except (OutputError, OutOfMemoryError):  # nothing needs to be computed again
             with contextlib.suppress(OSError):
                 record.write()
             raise
-        except SimkitError:
+        except NumericalError:
             record.remove()
             raise
         record.remove()
@@ -141,13 +145,15 @@ class Resuming:
         if not self.quiet:
             print(line, file=sys.stderr)
 
-    def _why(self, stopped: KeyboardInterrupt) -> str:
-        names = {"OutOfTime": "stopped at --max-time", "Terminated": "terminated"}
-        return f"{names.get(type(stopped).__name__, 'interrupted')}; what is done is recorded"
-
 
 class OutOfTime(Terminated):
     """The run has taken as long as it may."""
+
+
+def _why(stopped: KeyboardInterrupt) -> str:
+    if isinstance(stopped, OutOfTime):
+        return "stopped at --max-time"
+    return "terminated" if isinstance(stopped, Terminated) else "interrupted"
 
 
 @contextlib.contextmanager

@@ -65,15 +65,14 @@ def failed_paths(simulation: Simulation, ids: np.ndarray) -> NumericalError:
     if all(failure.observables_only for failure in failures):
         remedy = "The state is finite: write the observable so that it has a value there"
     names = triggered_events(schedule_of(simulation.problem))
-    if names and any("max_steps" in failure.reason for failure in failures):
+    too_many = any("max_steps" in failure.reason for failure in failures)
+    if names and too_many:
         remedy = (
             f"Events that come ever faster, as {' and '.join(names)} may, take a step each: let the "
             "condition end that, as in `when: h < 0 and v < -0.01`, or use a larger time.max_steps"
         )
-    if len(names) > 1 and all(failure.undefined for failure in failures):
-        remedy += (
-            f". Or {' and '.join(names)} trigger one another without end: let their conditions exclude that"
-        )
+    elif len(names) > 1:
+        remedy += f". If {' and '.join(names)} trigger one another without end, let a condition exclude that"
     if simulation.paths > 1:  # or nothing would be left
         remedy += ", or set `ensemble: {failures: exclude}` to leave such paths out and have them counted"
     return NumericalError(

@@ -6,6 +6,7 @@ that resumes begins each loop where it was: what is computed between loops is co
 """
 
 import contextlib
+import copy
 import os
 import time
 from collections.abc import Iterator
@@ -51,13 +52,6 @@ class Recording:
         self._loops: list[LoopState] = []
         self._every = float(os.environ.get("SIMKIT_RECORD_EVERY", EVERY))
         self._next = time.monotonic() + self._every
-        self._written = 0
-
-    @property
-    def part(self) -> float:
-        """Which part of the loop at work is done."""
-        last = self._loops[-1] if self._loops else None
-        return last.done / last.total if last else 0.0
 
     def begin(self, total: int) -> tuple[int, LoopState | None]:
         """The number of the loop that begins now, and how far it came before."""
@@ -110,7 +104,7 @@ class RecordedLoop:
         if self._record is not None and kept is not None:
             self._place, known = self._record.begin(total)
             if known is not None and known.done:
-                kept.restore(known.state)
+                kept.restore(copy.deepcopy(known.state))  # the record may be written before the next unit
                 self.done, self._seconds = known.done, known.seconds
 
     @property

@@ -26,7 +26,7 @@ def of_this_machine() -> dict[str, str]:
 
 
 def _processor() -> str:
-    """The type of the processor, and what it can do, since XLA compiles for that."""
+    """The type of the processor, and what it can do, a line each, since XLA compiles for that."""
     wanted = ("model name", "flags", "Features")
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
@@ -34,7 +34,8 @@ def _processor() -> str:
     except OSError:
         return f"{platform.machine()} {platform.processor()}"
     known = {key.strip(): text.strip() for key, _, text in (line.partition(":") for line in lines)}
-    return "\n".join(known[key] for key in wanted if key in known) or platform.machine()
+    name, *features = (known[key] for key in wanted if key in known)
+    return "\n".join([name, *" ".join(features).split()])
 
 
 def differences(recorded: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

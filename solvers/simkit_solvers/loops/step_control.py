@@ -96,11 +96,11 @@ def step_control(
     e_{n-2}^{-d/q}$ with $e$ the error over the tolerance and q the order.
 
     `times` are the saved ones; a solver whose dense output is of lower order steps to each. No step is longer
-    than `longest`. The coefficients
-    are those of Hairer & Wanner's PI controller unless given: fewer rejected steps than by the integral part
-    alone, and about as many in all. References: Hairer & Wanner (1996), Solving Ordinary Differential
-    Equations II, section IV.2, doi:10.1007/978-3-642-05221-7; Gustafsson (1991), Control theoretic techniques
-    for stepsize selection in explicit Runge–Kutta methods, doi:10.1145/210232.210242.
+    than `longest`. The coefficients are those of Hairer & Wanner's PI controller unless given: fewer rejected
+    steps than by the integral part alone, and about as many in all. References: Hairer & Wanner (1996),
+    Solving Ordinary Differential Equations II, section IV.2, doi:10.1007/978-3-642-05221-7; Gustafsson
+    (1991), Control theoretic techniques for stepsize selection in explicit Runge–Kutta methods,
+    doi:10.1145/210232.210242.
     """
     controller = diffrax.PIDController(
         rtol=tolerances.rtol, atol=tolerances.atol, pcoeff=pcoeff, icoeff=icoeff, dcoeff=dcoeff, dtmax=longest

@@ -14,9 +14,12 @@ import yaml
 from command import EXPERIMENT, HEEDFUL, files_in, simkit_command
 
 import simkit
+from simkit import NumericalError, OutOfMemoryError, OutputError
 from simkit.engines.loaded import load_each
 from simkit.engines.paths import PathEngine
 from simkit.records import record_file
+from simkit.records.recording import RecordedLoop
+from simkit.records.same_run import differences, of_this_machine
 
 # Some 3 s on one core, in chunks of a hundredth of that.
 LONG = yaml.safe_load(EXPERIMENT) | {
@@ -24,6 +27,13 @@ LONG = yaml.safe_load(EXPERIMENT) | {
     "ensemble": {"paths": 409_600, "seed": 1, "chunk": 4096, "threads": 1},
     "save": {"paths": 5000, "points": 2},
 }
+MELT = """\
+system: {units: lj, lattice: {type: fcc, cells: 2, density: 0.8}, velocities: {temperature: 1.0}}
+potential: {type: LennardJones, epsilon: 1.0, sigma: 1.0, cutoff: 1.2}
+solver: VelocityVerlet
+time: {dt: 0.004, steps: 10}
+output: melt.zarr
+"""
 RECORD = ".small.zarr.record"
 RECORDS = {RECORD, f"{RECORD}-before"}
 
@@ -234,6 +244,65 @@ def test_a_run_without_output_that_stops_in_time_says_that_nothing_is_kept(folde
     result = simkit_command("run", "small.yaml", "--max-time", "0.5s")
     assert result.exit_code == 143
     assert result.stderr == "stopped at --max-time; nothing of this run is recorded\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "kept"),
+    [(OutOfMemoryError("too large"), True), (OutputError("full"), True), (NumericalError("nan"), False)],
+)
+def test_a_record_stays_after_errors_that_need_not_come_again(folder, monkeypatch, error, kept):
+    """With more memory or space the run can be finished; a path that is infinite stays so."""
+
+    def fail(*arguments):
+        raise error
+
+    small_record(load_each("small.yaml").identity("run"))
+    monkeypatch.setattr(PathEngine, "run", fail)
+    assert simkit_command("run", "small.yaml", "--resume").exit_code == error.exit_code
+    assert (RECORD in files_in(folder)) == kept
+
+
+def test_a_signal_on_a_full_disk_leaves_the_record_before(folder, monkeypatch):
+    """What it has is less than what was done, and still goes on."""
+
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    def interrupt(*arguments):
+        RecordedLoop(_Nothing(), 10).advance(5)
+        monkeypatch.setattr(record_file, "write", full)
+        raise KeyboardInterrupt
+
+    small_record(load_each("small.yaml").identity("run"))
+    monkeypatch.setattr(PathEngine, "run", interrupt)
+    result = simkit_command("run", "small.yaml", "--resume")
+    assert result.exit_code == 75
+    assert RECORD in files_in(folder)
+
+
+class _Nothing:
+    def state(self):
+        return ()
+
+    def restore(self, state):
+        pass
+
+
+def test_molecular_dynamics_says_how_it_goes_on(folder):
+    (folder / "melt.yaml").write_text(MELT)
+    result = simkit_command("run", "melt.yaml", "--resume")
+    assert result.exit_code == 2
+    assert (
+        "a new run can begin with `system: {file: FILE}` where the dataset of an earlier one" in result.stderr
+    )
+    assert files_in(folder) == {"small.yaml", "melt.yaml"}
+
+
+def test_processors_differ_by_what_they_can_do():
+    """A line for each feature, so that a message names those that only one of them has."""
+    one, other = "Chip A\nfpu\navx2\navx512f", "Chip A\nfpu\navx2"
+    assert differences({"processor": one}, {"processor": other}) == ["processor: recorded `avx512f`"]
+    assert all(" " not in line for line in of_this_machine()["processor"].split("\n")[1:])
 
 
 def test_a_full_disk_under_the_record_does_not_end_the_run(folder, monkeypatch):

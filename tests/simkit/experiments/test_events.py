@@ -362,3 +362,45 @@ def test_where_events_are_refused():
             None,
             Largest(),
         )
+
+
+@pytest.mark.parametrize("curve", [False, True], ids=["event", "curve"])
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_noise_that_a_solver_carries_survives_events_and_curves(curve, precision):
+    """Half of each step's noise comes with the next step; what changes nothing takes none of it."""
+    decay = {
+        "model": {"sde": {"x": {"drift": "-x*g", "noise": {"W": 1.0}}}, "parameters": {"g": 1.0}},
+        "initial": {"x": 0.0},
+        "solver": "LeimkuhlerMatthews",
+        "time": {"t1": 2.0, "steps": 20},
+        "precision": precision,
+        "ensemble": {"paths": 64, "seed": 1, "devices": 1, "unresolved": "keep"},
+        "save": {"paths": 64},
+    }
+    nodes = [0.1 * i for i in range(21)]
+    still = {"times": nodes, "values": [1.0] * 21, "interpolation": "previous"}
+    change: dict = {"events": {"none": {"every": 0.1, "when": "x > -100", "set": {"x": "x"}}}}
+    if curve:
+        model = {"sde": decay["model"]["sde"]}
+        change = {"curves": {"g": still}, "model": model}
+    plain, changed = (simkit.run(decay | more)["x_path"].values for more in ({}, change))
+    np.testing.assert_allclose(changed, plain, atol=1e-5 if precision == "float32" else 1e-12)
+
+
+def test_a_solver_that_carries_the_force_computes_it_again_after_an_event():
+    """A run with an event in the middle is two runs, the second from the state that the event left."""
+    half = {
+        "model": {"type": "HarmonicOscillator", "m": 1.0, "k": 4.0},
+        "initial": {"q": 1.0, "p": 0.0},
+        "solver": "Leapfrog",
+        "time": {"t1": 1.0, "steps": 20},
+        "precision": "float64",
+        "ensemble": {"unresolved": "keep"},
+    }
+    event = {"push": {"at": [1.0], "when": "q > -100", "set": {"q": "q + 1"}}}
+    whole = simkit.run(half | {"time": {"t1": 2.0, "steps": 40}, "events": event})
+    first = simkit.run(half)
+    middle = {"q": float(first["q_mean"][-1]) + 1, "p": float(first["p_mean"][-1])}
+    second = simkit.run(half | {"initial": middle})
+    for name in ("q", "p"):
+        assert float(whole[f"{name}_mean"][-1]) == pytest.approx(float(second[f"{name}_mean"][-1]), abs=1e-12)

@@ -2,41 +2,14 @@
 
 import numpy as np
 import pytest
+from event_examples import BALL, DRIFT, HARVEST, RESET, SOLVERS, more
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm, poisson
 
 import simkit
 from simkit import InputError, NumericalError
-from simkit.results.event_notes import event_notes
 from simkit.results.step_notes import step_notes
-
-BALL = {
-    "constants": {"h0": 1.0, "g": 9.81, "kept": 0.8},
-    "model": {"ode": {"h": "v", "v": "-g"}},
-    "initial": {"h": "h0", "v": 0.0},
-    "time": {"t1": 1.5, "rtol": 1e-9, "atol": 1e-9},
-    "precision": "float64",
-    "save": {"points": 30},
-    "events": {"bounce": {"when": "h < 0", "set": {"h": 0, "v": "-kept*v"}}},
-}
-HARVEST = {
-    "model": {"reactions": {"birth": {"equation": "0 -> X", "rate": "k"}}, "parameters": {"k": 10.0}},
-    "initial": {"X": 0},
-    "time": {"t1": 4.0},
-    "save": {"points": 4},
-    "ensemble": {"paths": 4000, "seed": 5, "devices": 1},
-    "events": {"harvest": {"when": "X >= 20", "set": {"X": 0}}},
-}
-DRIFT = {
-    "model": {"sde": {"x": {"drift": 1.0, "noise": {"W": "s"}}}, "parameters": {"s": 0.4}},
-    "initial": {"x": 0.0},
-    "time": {"t1": 4.0, "steps": 200},
-    "precision": "float64",
-    "ensemble": {"paths": 32, "seed": 2, "devices": 1},
-    "save": {"points": 200, "paths": "all"},
-}
-RESET = {"events": {"reset": {"when": "x > 1", "set": {"x": "x - 1"}}}}
 
 
 def bounces(t, h0, g, e):
@@ -88,13 +61,6 @@ def test_a_thermostat_switches_at_its_temperatures():
     np.testing.assert_allclose(result["time"].values[changes], times, atol=12 / 500)
 
 
-def more(*values):
-    return [pytest.param(value, marks=pytest.mark.more) for value in values]
-
-
-SOLVERS = ["DirectMethod", *more("NextReaction", "CommonReactionPaths")]
-
-
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_counts_are_harvested_whenever_they_reach_a_number(solver):
     """The counts are a Poisson process modulo 20, of which mean and variance are known."""
@@ -122,48 +88,6 @@ def test_counts_do_not_depend_on_chunks():
     ways = [{"chunk": 256}, {"chunk": 4096, "devices": 2}]
     means = [simkit.run(HARVEST | {"ensemble": HARVEST["ensemble"] | way})["X_mean"].values for way in ways]
     assert np.array_equal(*means)
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_harvests_are_counted(solver):
-    """As many as 20 goes into a Poisson number of births; the error is that of its known variance."""
-    always = {"check": {"at": [1.0, 2.0, 4.0], "when": "X >= 0", "set": {"X": "X"}}}
-    result = simkit.run(HARVEST | {"solver": solver, "events": HARVEST["events"] | always})
-    births = np.arange(400)
-    chances, harvests = poisson.pmf(births, 40.0), births // 20
-    mean = np.sum(chances * harvests)
-    error = np.sqrt(np.sum(chances * (harvests - mean) ** 2) / 4000)
-    assert abs(float(result["harvest_count"]) - mean) < 4 * error
-    assert float(result["harvest_count_stderr"]) == pytest.approx(error, rel=0.1)
-    assert float(result["check_count"]) == 3
-
-
-def test_bounces_are_counted_and_an_event_that_never_happens_is_named():
-    """A ball from 1 m is on the ground after 0.45 s, and then every 0.72 s, 0.58 s, …"""
-    never = {
-        "never": {"when": "h == 0.5", "set": {"v": 0}},
-        "late": {"at": [1.0], "when": "h > 2", "set": {"v": 0}},
-    }
-    result = simkit.run(BALL | {"time": BALL["time"] | {"t1": 2.0}, "events": BALL["events"] | never})
-    assert [float(result[f"{name}_count"]) for name in ("bounce", "never", "late")] == [3, 0, 0]
-    assert event_notes(result) == [
-        "event bounce: 3 times",
-        "! event never never happened: `h == 0.5` did not become true after the start; what changes "
-        "continuously is hardly ever equal to a number: use < or > for that",
-        "! event late never happened: `h > 2` held at none of its times",
-    ]
-
-
-@pytest.mark.more
-@pytest.mark.parametrize("checked", [{}, {"every": 0.02}])
-def test_resets_of_a_stochastic_equation_are_counted(checked):
-    """What the resets took from the same path without them, of 1 each time, is their number."""
-    plain = simkit.run(DRIFT)
-    reset = simkit.run(DRIFT | {"events": {"reset": RESET["events"]["reset"] | checked}})
-    lost = plain["x_path"].values[:, -1] - reset["x_path"].values[:, -1]
-    assert float(reset["reset_count"]) == pytest.approx(lost.mean(), abs=1e-9)
-    assert float(reset["reset_count_stderr"]) == pytest.approx(lost.std(ddof=1) / np.sqrt(32), abs=1e-9)
-    assert event_notes(reset)[0].endswith(" times on a path, with an unknown step bias")
 
 
 CASCADE = {
@@ -228,117 +152,28 @@ def test_reactions_end_cascades_too():
     assert abs(x + 5 * a - 6 * b - 300) < 4.5 * np.sqrt(300 / 16)
 
 
-def test_events_that_trigger_one_another_without_end_make_the_path_fail():
-    events = {"up": {"when": "x < 0.5", "set": {"x": 2}}, "down": {"when": "x > 1.5", "set": {"x": 0}}}
-    rising = {"initial": {"x": 1.0}, "precision": "float64", "events": events}
-    with pytest.raises(NumericalError):
-        simkit.run(rising | RISING["tolerances"] | {"model": {"ode": {"x": 1}}})
-
-
-KINDS = {
+ENDLESS = {
+    "tolerances": {"model": {"ode": {"x": 1}}, "time": {"t1": 4.0, "rtol": 1e-8, "atol": 1e-8}},
     "steps": {
-        "model": {"sde": {"x": {"drift": "g", "noise": {"W": 0.1}}}},
+        "model": {"sde": {"x": {"drift": 1, "noise": {"W": 0}}}},
         "time": {"t1": 4.0, "steps": 64},
         "solver": "EulerMaruyama",
+        "ensemble": {"paths": 1},
     },
-    "tolerances": {"model": {"ode": {"x": "g"}}, "time": {"t1": 4.0, "rtol": 1e-6, "atol": 1e-6}},
-    "reactions": {"model": {"reactions": {"r": {"equation": "0 -> x", "rate": "g"}}}, "time": {"t1": 4.0}},
+    "reactions": {
+        "model": {"reactions": {"r": {"equation": "0 -> x", "rate": 5.0}}},
+        "time": {"t1": 4.0},
+        "ensemble": {"paths": 2},
+    },
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_counts_have_events_at_the_start_and_those_that_events_and_curves_trigger(kind):
-    """At 0, 1, 2 and 3 x is set to 50, which brings it back to 0; and at 2.5 a parameter jumps."""
-    jump = {"times": [0, 2.5], "values": [0, 1], "interpolation": "previous", "outside": "hold"}
-    events = {
-        "given": {"at": [0, 1, 2, 3], "when": "x > -100", "set": {"x": 50}},
-        "back": {"when": "x > 40", "set": {"x": 0}},
-        "jumped": {"when": "g > 0.5 and x > -100", "set": {"x": 1}},
-        "not_now": {"at": [1, 2], "when": "x > 60", "set": {"x": 0}},
-    }
-    result = simkit.run(
-        {"initial": {"x": 0}, "curves": {"g": jump}, "events": events, "precision": "float64"}
-        | KINDS[kind]
-        | {"ensemble": {"paths": 64, "seed": 3, "devices": 1, "unresolved": "keep"}, "save": {"points": 1}}
-    )
-    counts = [float(result[f"{name}_count"]) for name in events]
-    assert counts == [4, 4, 1, 0]
-    random = kind != "tolerances"
-    assert [float(result[f"{name}_count_stderr"]) for name in events] == [1 / 64 if random else 0] * 4
-
-
-def test_one_random_path_shows_no_error_of_its_count():
-    run = HARVEST | {"ensemble": {"paths": 1, "seed": 5}}
-    result = simkit.run(run)
-    assert np.isnan(float(result["harvest_count_stderr"]))
-    assert event_notes(result)[0].endswith("± ? times")
-
-
-def test_what_counts_that_never_happened_say_of_their_conditions():
-    """Whole numbers are often equal to a number; times may be given by `every`, too."""
-    events = {
-        "same": {"when": "X == 1000", "set": {"X": 0}},
-        "now": {"every": 1.0, "when": "X > 1e6", "set": {"X": 0}},
-    }
-    assert event_notes(simkit.run(HARVEST | {"events": events})) == [
-        "! event same never happened: `X == 1000` did not become true after the start",
-        "! event now never happened: `X > 1e6` held at none of its times",
-    ]
-
-
-@pytest.mark.parametrize("curve", [False, True], ids=["event", "curve"])
-@pytest.mark.parametrize("precision", ["float32", "float64"])
-def test_noise_that_a_solver_carries_survives_events_and_curves(curve, precision):
-    """Half of each step's noise comes with the next step; what changes nothing takes none of it."""
-    decay = {
-        "model": {"sde": {"x": {"drift": "-x*g", "noise": {"W": 1.0}}}, "parameters": {"g": 1.0}},
-        "initial": {"x": 0.0},
-        "solver": "LeimkuhlerMatthews",
-        "time": {"t1": 2.0, "steps": 20},
-        "precision": precision,
-        "ensemble": {"paths": 64, "seed": 1, "devices": 1, "unresolved": "keep"},
-        "save": {"paths": 64},
-    }
-    nodes = [0.1 * i for i in range(21)]
-    still = {"times": nodes, "values": [1.0] * 21, "interpolation": "previous"}
-    change: dict = {"events": {"none": {"every": 0.1, "when": "x > -100", "set": {"x": "x"}}}}
-    if curve:
-        model = {"sde": decay["model"]["sde"]}
-        change = {"curves": {"g": still}, "model": model}
-    plain, changed = (simkit.run(decay | more)["x_path"].values for more in ({}, change))
-    np.testing.assert_allclose(changed, plain, atol=1e-5 if precision == "float32" else 1e-12)
-
-
-def test_a_solver_that_carries_the_force_computes_it_again_after_an_event():
-    """A run with an event in the middle is two runs, the second from the state that the event left."""
-    half = {
-        "model": {"type": "HarmonicOscillator", "m": 1.0, "k": 4.0},
-        "initial": {"q": 1.0, "p": 0.0},
-        "solver": "Leapfrog",
-        "time": {"t1": 1.0, "steps": 20},
-        "precision": "float64",
-        "ensemble": {"unresolved": "keep"},
-    }
-    event = {"push": {"at": [1.0], "when": "q > -100", "set": {"q": "q + 1"}}}
-    whole = simkit.run(half | {"time": {"t1": 2.0, "steps": 40}, "events": event})
-    first = simkit.run(half)
-    middle = {"q": float(first["q_mean"][-1]) + 1, "p": float(first["p_mean"][-1])}
-    second = simkit.run(half | {"initial": middle})
-    for name in ("q", "p"):
-        assert float(whole[f"{name}_mean"][-1]) == pytest.approx(float(second[f"{name}_mean"][-1]), abs=1e-12)
-
-
-def test_events_are_counted_on_the_paths_that_have_not_failed():
-    """A path that becomes infinite has no part in the count."""
-    fatal = {
-        "model": {"sde": {"x": {"drift": "exp(50*x)", "noise": {"W": 1.0}}}},
-        "time": {"t1": 1.0, "steps": 50},
-        "ensemble": {"paths": 256, "seed": 4, "failures": "exclude", "unresolved": "keep"},
-        "events": {"up": {"every": 0.5, "when": "x > -100", "set": {"x": "x"}}},
-    }
-    result = simkit.run(DRIFT | fatal | {"save": {"points": 1}})
-    assert 0 < result.attrs["failed_paths"] < 256
-    assert float(result["up_count"]) == 1
+@pytest.mark.parametrize("run", ENDLESS)
+def test_events_that_trigger_one_another_without_end_make_the_path_fail(run):
+    events = {"up": {"when": "x < 1", "set": {"x": 2}}, "down": {"when": "x > 1", "set": {"x": 0}}}
+    rising = {"initial": {"x": 1}, "precision": "float64", "events": events}
+    with pytest.raises(NumericalError, match="If up and down trigger one another without end"):
+        simkit.run(rising | ENDLESS[run])
 
 
 @pytest.mark.more

@@ -24,9 +24,6 @@ class Stopped(BaseException):
     pass
 
 
-STEPS = ["open", "flush", "fsync", "replace"]
-
-
 def stop_at(monkeypatch, number: int) -> list[int]:
     """The process stops before the call of this number, of those that make or rename a file."""
     calls = [0]

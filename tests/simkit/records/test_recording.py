@@ -32,6 +32,16 @@ JUMPS = {
 }
 VARIANTS = {"variants": {"low": {"model": {"sigma": 0.1}}, "high": {"model": {"sigma": 0.3}}}}
 SENSITIVE = {"sensitivity": {"wrt": ["sigma", "S"]}, "save": {"points": 1}}
+UNCERTAIN = {
+    "model": {"type": "GBM", "mu": 0.05, "sigma": {"uniform": [0.1, 0.3]}},
+    "uncertainty": {"points": 64, "replicates": 2},
+    "save": {"points": 1},
+}
+FAILING = EXPERIMENT | {
+    "model": {"sde": {"S": {"drift": "0.05*S", "noise": {"W": "0.2*S"}}}},
+    "observe": {"call": "log(maximum(S - 60, 0))"},
+    "ensemble": EXPERIMENT["ensemble"] | {"failures": "exclude"},
+}
 MEASURED = ("elapsed_s", "compile_s", "bias_s", "path_steps_per_s", "created")
 MEASURED += ("configuration", "variant_attributes")  # which say how many threads there were
 
@@ -85,8 +95,13 @@ def differentiate(settings: dict, progress) -> xr.Dataset:
     return simkit.sensitivity(changed, progress=progress)
 
 
+def study(settings: dict, progress) -> xr.Dataset:
+    changed = EXPERIMENT | UNCERTAIN | {"ensemble": EXPERIMENT["ensemble"] | {"paths": 64} | settings}
+    return simkit.uncertainty(changed, progress=progress)
+
+
 CASES = {"paths": run(EXPERIMENT), "jumps": run(JUMPS), "variants": run(EXPERIMENT | VARIANTS)}
-CASES["derivatives"] = differentiate
+CASES |= {"failures": run(FAILING), "derivatives": differentiate, "study": study}
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +137,34 @@ def test_a_run_may_be_stopped_while_a_chunk_is_being_merged(tmp_path, monkeypatc
     result = finished_by_two(tmp_path / ".a.zarr.record", CASES["paths"], None, {})
     assert calls[0] >= call
     assert same(result, whole["paths"])
+
+
+def test_what_was_begun_after_a_resume_does_not_count_either(tmp_path, monkeypatch, whole):
+    """A chunk is merged but not counted when the second process stops: the third merges it once."""
+    path, add_chunk, calls = tmp_path / ".a.zarr.record", Accumulator.add_chunk, [0]
+    first = Recording(path, {})
+    with pytest.raises(Killed), recording(first):
+        CASES["paths"]({}, Reaper(3))
+    first.write()
+
+    def stopping(*arguments):
+        add_chunk(*arguments)
+        raise Killed
+
+    second = Recording(path, {}, record_file.read(path)[0])
+    monkeypatch.setattr(Accumulator, "add_chunk", stopping)
+    with pytest.raises(Killed), recording(second):
+        CASES["paths"]({}, None)
+    second.write()
+
+    def counting(*arguments):
+        calls[0] += 1
+        add_chunk(*arguments)
+
+    monkeypatch.setattr(Accumulator, "add_chunk", counting)
+    with recording(Recording(path, {}, record_file.read(path)[0])):
+        assert same(CASES["paths"]({}, None), whole["paths"])
+    assert calls == [6]
 
 
 def test_chunks_that_are_recorded_are_not_simulated_again(tmp_path, monkeypatch):
