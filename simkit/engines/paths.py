@@ -9,7 +9,6 @@ from simkit.config.documents import Document
 from simkit.config.settings import Experiment, Sensitivity
 from simkit.derivatives.study import find_sensitivities
 from simkit.engines.engine import AbstractEngine, Progress, Target
-from simkit.ensemble.program_digest import NoDigestError, digest_of
 from simkit.ensemble.run import run_ensemble
 from simkit.ensemble.simulation import Simulation, experiment_of
 from simkit.ensemble.sizes import LIGHTER, check_memory, estimate, estimate_text
@@ -77,14 +76,9 @@ class PathEngine(AbstractEngine[Simulation]):
         refuse_paths(map(experiment_of, each.values()), target)
 
     def identity(self, simulation: Simulation) -> str:
-        experiment = experiment_of(simulation).resolved()
+        experiment = experiment_of(simulation).resolved()  # with the digests of its files
         experiment["ensemble"] = {k: x for k, x in experiment["ensemble"].items() if k not in OF_NO_EFFECT}
-        try:
-            # Numbers that come from files, and models from Python.
-            digest = digest_of(simulation.run)
-        except NoDigestError:
-            digest = "a class of your own"
-        return f"{as_yaml({k: x for k, x in experiment.items() if k != 'output'})}digest: {digest}"
+        return as_yaml({key: section for key, section in experiment.items() if key != "output"})
 
     def run(self, each: Mapping[str, Simulation], progress: Progress | None = None) -> "xr.Dataset":
         """Where the seed is the same, path i of all variants meets the same noise."""

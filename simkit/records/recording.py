@@ -26,7 +26,7 @@ _current: ContextVar["Recording | None"] = ContextVar("recording", default=None)
 class Kept(Protocol):
     """What a loop has so far, as a record keeps it: tuples, lists, mappings, numbers and arrays.
 
-    A state that was given does not change by what comes later.
+    A state that was given does not change by what comes later, but for places that later units fill.
     """
 
     def state(self) -> Any: ...

@@ -178,6 +178,16 @@ def test_numbers_of_files_belong_to_the_identity(folder):
     assert first != second
 
 
+def test_a_run_that_was_killed_while_it_removed_its_record_is_finished(folder):
+    """Its files are there, and are its own as long as the record is."""
+    assert simkit_command("run", "small.yaml").exit_code == 0
+    first = simkit.read_dataset("small.zarr").load()
+    small_record(load_each("small.yaml").identity("run"))
+    assert simkit_command("run", "small.yaml", "--resume").exit_code == 0
+    assert same(simkit.read_dataset("small.zarr"), first)
+    assert files_in(folder) == {"small.yaml", "small.zarr", "small.png"}
+
+
 def test_without_a_record_a_resume_starts_from_the_beginning(folder):
     result = simkit_command("run", "small.yaml", "--resume", "--no-plot")
     assert result.exit_code == 0

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import simkit
 from simkit.records import record_file
 from simkit.records.record_file import Record
 
@@ -97,7 +98,7 @@ class Foreign(NamedTuple):
     x: int
 
 
-@pytest.mark.parametrize("content", [Foreign(1), os.path.join, np.load])
+@pytest.mark.parametrize("content", [Foreign(1), os.path.join, np.load, simkit.run, simkit.InputError])
 def test_a_record_runs_no_code(tmp_path, content):
     """Nothing but arrays and tuples of simkit is read, though the checksum of such a file is right."""
     path = tmp_path / ".a.zarr.record"

@@ -1,6 +1,7 @@
 """A run that is stopped anywhere and finished by another process has the bits of one that was not."""
 
 import dataclasses
+import pickle
 import time
 
 import numpy as np
@@ -13,6 +14,7 @@ import simkit
 from simkit.ensemble.accumulator import Accumulator
 from simkit.records import record_file
 from simkit.records import recording as recording_module
+from simkit.records.record_file import Record
 from simkit.records.recording import LoopState, Recording, recording
 
 EXPERIMENT = {
@@ -139,6 +141,26 @@ def test_a_run_may_be_stopped_while_a_chunk_is_being_merged(tmp_path, monkeypatc
     assert same(result, whole["paths"])
 
 
+# All stored paths are in the first chunk.
+STATES = CASES | {"paths": run(EXPERIMENT | {"save": {"points": 2, "paths": 2000}})}
+
+
+@pytest.mark.parametrize("case", ["paths", "derivatives", "study"])
+def test_a_state_that_was_given_does_not_change_by_what_comes_later(tmp_path, monkeypatch, case):
+    """It is written at any time until the next one, also while a chunk is being merged."""
+    compute, given = STATES[case], []
+
+    def keep(self, place, state):
+        given.append((state, pickle.dumps(tuple(state))))
+
+    monkeypatch.setattr(Recording, "keep", keep)
+    with recording(Recording(tmp_path / "record", {})):
+        compute({}, None)
+    assert len(given) > (0 if case == "study" else 9)
+    assert any(isinstance(each.state, list) for each, _ in given) == (case == "study")  # arrays of runs
+    assert all(pickle.dumps(tuple(state)) == before for state, before in given)
+
+
 def test_what_was_begun_after_a_resume_does_not_count_either(tmp_path, monkeypatch, whole):
     """A chunk is merged but not counted when the second process stops: the third merges it once."""
     path, add_chunk, calls = tmp_path / ".a.zarr.record", Accumulator.add_chunk, [0]
@@ -178,6 +200,18 @@ def test_chunks_that_are_recorded_are_not_simulated_again(tmp_path, monkeypatch)
     monkeypatch.setattr(Accumulator, "add_chunk", added)
     finished_by_two(tmp_path / ".a.zarr.record", CASES["paths"], Reaper(6), {})
     assert left == [2048 * i for i in (*range(7), *range(7, 10))]
+
+
+def test_a_run_that_is_stopped_before_it_came_as_far_as_the_last_loses_nothing(tmp_path):
+    """Loops that it has not come to stay as the record had them."""
+    path = tmp_path / "record"
+    before = Record({}, [(10, 10, 1.0, ("a",)), (10, 4, 0.5, ("b",))])
+    again = Recording(path, {}, before)
+    place, known = again.begin(10)
+    assert known == LoopState(*before.content[0])
+    again.write()
+    assert record_file.read(path)[0] == before
+    assert place == 0
 
 
 def test_the_time_of_both_processes_counts(tmp_path):
