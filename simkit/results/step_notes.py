@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 IMPLICIT = {"ode": "Rodas5P", "sde": "DriftImplicitEuler"}
 ABSURD = 100  # times as many steps, which another solver would not need
+BLOWN_UP = 1e6  # times the values of the start, by which unstable steps change a value
 
 
 def by_quantity(dataset: "xr.Dataset", attribute: str) -> dict[str, int]:
@@ -215,7 +216,8 @@ def more_steps(dataset: "xr.Dataset", wanted: dict[str, int]) -> str:
     """How many steps, and for steps that are no result what else may help; of adaptive steps tolerances.
 
     Steps beyond the stability of a solver blow up as a power of their number. A solution of an ordinary
-    equation that changes with each length of step and shows no order is chaotic rather than stiff.
+    equation that changes with each length of step and shows no order is chaotic rather than stiff, unless
+    it has blown up; where it has, no number of steps can be foretold.
     """
     kind, times = str(dataset.attrs.get("kind")), max(wanted.values())
     if kind == "jump":
@@ -227,6 +229,8 @@ def more_steps(dataset: "xr.Dataset", wanted: dict[str, int]) -> str:
     if times >= ABSURD * dataset.attrs.get("steps", math.inf):
         return f"these steps would have to be {times:,}; use another solver{other and f', such as {other}'}"
     if kind == "ode" and any(_has_no_order(dataset, name) for name in wanted):
+        if other and _has_blown_up(dataset, wanted):
+            return f"use {other}, or {'smaller tolerances' if adaptive else 'many more steps'}"
         return f"{text}, or an earlier time.t1 if the solution is chaotic: errors grow exponentially there"
     return f"{text}, or {other}" if other and not adaptive else text
 
@@ -244,6 +248,14 @@ def _other_solver(dataset: "xr.Dataset") -> str:
         return "BAOAB"
     other = IMPLICIT.get(kind)
     return f"{other} if the problem is stiff" if other else ""
+
+
+def _has_blown_up(dataset: "xr.Dataset", names: Iterable[str]) -> bool:
+    """Whether other steps change a value by far more than any state of the start explains."""
+    states = np.array([dataset[f"{name}_mean"].values for name in dataset.attrs["state_variables"].split()])
+    sizes = np.abs(states).max(0)
+    start = sizes[np.argmax(sizes > 0)]
+    return any(float(dataset.get(f"{name}_bias_bound", np.nan)) > BLOWN_UP * start for name in names)
 
 
 def _has_no_order(dataset: "xr.Dataset", name: str) -> bool:

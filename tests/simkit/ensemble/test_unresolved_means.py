@@ -128,6 +128,14 @@ def test_an_ordinary_equation_beyond_its_limit_is_no_result():
     assert result.attrs["unresolved"] == "x 400"
 
 
+def test_a_solution_that_has_blown_up_is_called_stiff():
+    """At 20 steps of 0.05 each doubling of steps multiplies x by hundreds of digits, which is no chaos."""
+    stiff = {"model": {"ode": {"x": "-1000*x"}}, "initial": {"x": 1.0}, "time": {"t1": 1.0, "steps": 20}}
+    with pytest.warns(UserWarning, match="use Rodas5P if the problem is stiff, or many more steps") as caught:
+        simkit.run(stiff)
+    assert not any("80 steps" in str(each.message) for each in caught)
+
+
 @pytest.mark.parametrize(
     "steps", [{"steps": 1000}, pytest.param({"rtol": 1e-6, "atol": 1e-6}, marks=pytest.mark.slow)]
 )
