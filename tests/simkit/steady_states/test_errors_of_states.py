@@ -54,6 +54,17 @@ def solved_exactly(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
     return np.asarray([float(row[-1]) for row in rows])
 
 
+@pytest.mark.parametrize("a", np.geomspace(3e-10, 3e-7, 16))
+def test_a_root_near_a_fold_lies_within_its_error(a):
+    """1 + sqrt(a) of a - 1 + 2 x - x^2, whose terms cancel but for what rounding makes of them."""
+    found = simkit.steady(ode({"x": f"{float(a)!r} - 1 + 2*x - x**2"}, {"x": 2.0}))
+    values, errors = (found[key].sel(quantity="x").values for key in ("value", "value_error"))
+    off = abs(abs(values - 1) - math.sqrt(a))
+    assert len(values)
+    assert (off <= errors).all()
+    assert (errors < 1e-15 / math.sqrt(a)).all()
+
+
 @given(SIZES, SEEDS)
 def test_a_linear_system_is_solved_to_within_its_error(size, seed):
     """Stable or not, with units that differ by powers of ten."""
