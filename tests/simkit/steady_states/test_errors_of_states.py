@@ -54,7 +54,7 @@ def solved_exactly(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
     return np.asarray([float(row[-1]) for row in rows])
 
 
-@pytest.mark.user_jit
+@pytest.mark.user_code
 @pytest.mark.parametrize("a", 10 ** -np.random.default_rng(1).uniform(6, 9.5, 16))
 def test_a_root_near_a_fold_lies_within_its_error(a):
     """1 + sqrt(a) of a - 1 + 2 x - x^2, whose terms cancel but for what rounding makes of them."""
