@@ -18,7 +18,7 @@ from simkit.md.simulation import ParticleSimulation, ParticleSystem, ScalarObser
 from simkit.md.trajectory import FORMAT, axis_coordinate, frame_of, particle_variables
 from simkit.results.variables import Variables, variable, with_stderr
 from simkit.results.variant_dataset import side_by_side
-from simkit.time_series import blocks_of, of_series, slope
+from simkit.time_series import blocks_of, of_series, slope, transient_of
 
 DIAMETER = "sigma of the potential, as large as particles are drawn"
 
@@ -110,7 +110,11 @@ def observed(
 def _scalar(name: str, scalar: ScalarObservable, system: ParticleSystem, values: np.ndarray) -> Variables:
     unit, text = scalar.unit, scalar.expression.text
     mean = mean_of(values)
-    about = {"n": int(values.size)} | ({"stderr_unknown": mean.unknown} if mean.unknown else {})
+    about: dict[str, Any] = {"n": int(values.size)}
+    about |= {"stderr_unknown": mean.unknown} if mean.unknown else {}
+    if (start := transient_of(values)) is not None:
+        about |= {"transient": start.samples * system.interval}
+        about |= {"settled_mean": start.mean, "settled_stderr": start.stderr}
     variables = {
         f"{name}_mean": variable((), mean.value, unit, f"mean of {text}", **about),
         f"{name}_stderr": variable((), mean.stderr, unit, f"standard error of the mean of {text}"),

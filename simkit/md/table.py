@@ -9,7 +9,7 @@ import numpy as np
 from rich.table import Table
 
 from simkit.progress import counted
-from simkit.results.number_text import finite_or_none, row_title, with_error
+from simkit.results.number_text import MARK, finite_or_none, row_title, with_error
 from simkit.results.printing import laid_out, printed
 from simkit.results.variants import each_variant, variant_names
 
@@ -79,6 +79,8 @@ def _figures(dataset: "xr.Dataset", name: str) -> dict[str, Any]:
         "n": int(mean.attrs["n"]),
         "unit": str(mean.attrs["units"]),
     }
+    if "transient" in mean.attrs:
+        figures |= {key: float(mean.attrs[key]) for key in ("transient", "settled_mean", "settled_stderr")}
     reason = mean.attrs.get("stderr_unknown")
     return figures | ({"stderr_unknown": str(reason)} if reason else {})
 
@@ -108,7 +110,10 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
     if single:
         columns["value"] = ["" if row["mean"] is None else f"{row['mean']:.12g}" for row in rows]
     else:
-        columns["mean"] = [_with_error(row, "mean", "stderr") for row in rows]
+        marks = [MARK if "transient" in row else "" for row in rows]
+        columns["mean"] = [
+            _with_error(row, "mean", "stderr") + mark for row, mark in zip(rows, marks, strict=True)
+        ]
         columns[f"correlated for [{dataset['time'].attrs['units']}]"] = [
             _with_error(row, "correlation_time", "correlation_time_stderr") for row in rows
         ]
@@ -144,8 +149,14 @@ def closing_lines(dataset: "xr.Dataset") -> list[str]:
     for name, one in each.items():
         for line in _notes(one):
             lines.setdefault(line, []).append(name)
-    notes = [line if len(of) == len(each) else f"{', '.join(of)}: {line}" for line, of in lines.items()]
+    notes = [line if len(of) == len(each) else _of_variants(line, of) for line, of in lines.items()]
     return [*notes, _speed(dataset, each)]
+
+
+def _of_variants(line: str, names: list[str]) -> str:
+    """A line that holds for some variants; an exclamation mark stays in front."""
+    mark, text = ("! ", line[2:]) if line.startswith("! ") else ("", line)
+    return f"{mark}{', '.join(names)}: {text}"
 
 
 def _notes(dataset: "xr.Dataset") -> list[str]:
@@ -165,6 +176,7 @@ def _notes(dataset: "xr.Dataset") -> list[str]:
     if drift.get("value") is not None and "stderr_unknown" in drift:
         reasons.setdefault(drift["stderr_unknown"], []).append("drift")
     lines = [f"error of {', '.join(names)} unknown: {reason}" for reason, names in reasons.items()]
+    lines += _transients(content["observables"], str(dataset["time"].attrs["units"]))
     lines += list(dict.fromkeys(f"{name}: {row['note']}" for name, row in rows.items() if "note" in row))
     if drift.get("value") is not None:
         text = _with_error(drift, "value", "stderr")
@@ -175,6 +187,20 @@ def _notes(dataset: "xr.Dataset") -> list[str]:
     if "start" in content:
         lines.append(content["start"])
     return [*lines, content["forces"]]
+
+
+def _transients(rows: dict[str, dict[str, Any]], unit: str) -> Iterator[str]:
+    """That means include the way from the start to equilibrium, and what they are without it."""
+    away = {name: row for name, row in rows.items() if "transient" in row}
+    later = [
+        f"{name} {with_error(row['settled_mean'], row['settled_stderr'])} from {row['transient']:.3g} on"
+        for name, row in away.items()
+    ]
+    if later:
+        yield (
+            "! the run begins away from equilibrium, and its means include that; without the beginning "
+            f"[{unit}]: {', '.join(later)}; equilibrate in a stage before the run"
+        )
 
 
 def _speed(dataset: "xr.Dataset", variants: "dict[str, xr.Dataset]") -> str:

@@ -23,4 +23,6 @@ from .levels import with_level_samples as with_level_samples
 from .series import blocks_of as blocks_of
 from .series import levels_of as levels_of
 from .series import of_series as of_series
+from .transient import Transient as Transient
+from .transient import transient_of as transient_of
 from .trend import slope as slope

@@ -1,0 +1,55 @@
+"""Transients: found where a series begins away from its mean, and nowhere else."""
+
+import numpy as np
+import pytest
+from scipy.signal import lfilter
+
+from simkit.time_series import transient_of
+
+SERIES = 300
+
+
+def correlated(replicas: int, samples: int, tau: float, seed: int) -> np.ndarray:
+    """A stationary autoregression of variance 1 and mean 0; correlations decay by e in `tau` samples."""
+    generator, decay = np.random.default_rng(seed), np.exp(-1 / tau)
+    noise = generator.normal(size=(replicas, samples)) * np.sqrt(1 - decay**2)
+    noise[:, 0] /= np.sqrt(1 - decay**2)
+    return lfilter([1.0], [1.0, -decay], noise, axis=1)
+
+
+@pytest.mark.parametrize(("replicas", "samples", "tau"), [(1, 400, 0.3), (1, 2000, 4.0), (4, 1500, 8.0)])
+def test_a_stationary_series_has_none(replicas, samples, tau):
+    """At most 1 in 100, of 300 series."""
+    found = [transient_of(correlated(replicas, samples, tau, seed)) for seed in range(SERIES)]
+    assert sum(each is not None for each in found) <= SERIES // 100
+
+
+@pytest.mark.parametrize(("replicas", "samples", "tau"), [(1, 2000, 0.3), (4, 2000, 3.0)])
+def test_a_start_away_from_the_mean_is_found_and_left_out(replicas, samples, tau):
+    """An exponential approach from 5 standard deviations: most of the 25 standard errors of bias go.
+
+    Of the bias at most half a standard error remains, and around that the means scatter as their errors say.
+    """
+    approach = 5 * np.exp(-np.arange(samples) / 40)
+    found = [transient_of(correlated(replicas, samples, tau, seed) + approach) for seed in range(SERIES)]
+    there = [each for each in found if each is not None]
+    assert len(there) >= 0.98 * SERIES
+    z = np.asarray([each.mean / each.stderr for each in there])
+    assert abs(z.mean()) < 0.6
+    assert 0.8 < z.std() < 1.2
+    assert np.median([each.samples for each in there]) < samples / 5
+
+
+def test_short_and_constant_series_have_none():
+    for series in (np.zeros((1, 3)), np.ones((2, 100)), np.arange(3.0)[None]):
+        assert transient_of(series) is None
+
+
+def test_a_constant_that_begins_elsewhere_is_known_exactly_afterwards():
+    """As of a quantity that is conserved once a thermostat has set it."""
+    series = np.ones((1, 100))
+    series[0, :3] = 7.0
+    found = transient_of(series)
+    assert found is not None
+    assert 3 <= found.samples < 10
+    assert (found.mean, found.stderr) == (1.0, 0.0)
