@@ -68,6 +68,11 @@ class SetVariables(AbstractChange):
         return y._replace(**{name: jnp.asarray(value(known), t.dtype) for name, value in self.values})
 
 
+def event_names(schedule: Schedule | None) -> list[str]:
+    """The names of the events; of those in Python the names of their classes."""
+    return [] if schedule is None else _names(schedule, range(len(schedule.events)))
+
+
 def triggered_events(schedule: Schedule | None) -> list[str]:
     """The names of the events whose conditions decide when they happen."""
     return [] if schedule is None else _names(schedule, schedule.triggered)

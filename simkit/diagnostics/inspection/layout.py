@@ -17,6 +17,8 @@ STAGES = (
     ("parameter", "variable", "noise", "time"),
     ("term", "operation"),
     ("next",),
+    ("event",),
+    ("settled",),
     ("functional",),
     ("observable",),
 )

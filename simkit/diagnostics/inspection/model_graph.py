@@ -10,13 +10,16 @@ from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 from simkit_solvers.problems.schedule import schedule_of
 
-from simkit.diagnostics.inspection.flat import influences, traced
+from simkit.diagnostics.inspection.flat import Flat, influences, traced
 from simkit.diagnostics.inspection.graph import Graph, Kind, Node
 from simkit.diagnostics.inspection.named import labelled_numbers
 from simkit.ensemble.simulation import Simulation
 from simkit.functionals.functional import AbstractFunctional
 from simkit.observe.observable import Observable
 from simkit.observe.observer import Observer
+from simkit.observe.time_functions import event_names
+
+OF_EVENTS = ("constant ", "event ")  # how the names of numbers begin that belong to events
 
 
 class _Draft:
@@ -42,13 +45,15 @@ def model_graph(simulation: Simulation) -> Graph:
 
     A variable stands twice: as it is before a step, and after it. Between them stand the terms of its
     equation (drift, noise, jumps, or the reactions of a network simulated event by event). Observables see
-    the variables after the step. Events at given times are not shown.
+    the variables after the step, and those that events set after these. An event has edges from what its
+    condition and its new values depend on.
     """
     with jax.enable_x64(True):
         draft = _Draft()
         for name in simulation.problem.State._fields:
             draft.node("variable", name)
-        _equations(draft, simulation)
+        equations = _equations(draft, simulation)
+        _events(draft, equations)
         _constants(draft, simulation)
         if isinstance(simulation.observer, Observer):
             for observable in simulation.observer.observables:
@@ -62,36 +67,65 @@ class _Equations:
     def __init__(self, draft: _Draft, problem: AbstractODE):
         names, self.numbers, self.rebuilt = labelled_numbers(problem, jnp.float64)
         for name in names:
-            if not name.startswith("event "):
+            if not name.startswith(OF_EVENTS):
                 draft.node("parameter", name)
-        self.draft = draft
+        self.draft, self.problem = draft, problem
         self.fields = problem.State._fields
-        self.sources = [f"parameter {name}" for name in names]
+        self.sources = [name if name.startswith(OF_EVENTS) else f"parameter {name}" for name in names]
         self.sources += [f"variable {name}" for name in self.fields] + ["time t"]
 
     def depend(self, targets: list[str], function: Callable, others: tuple[str, ...] = ()) -> list[str]:
         """The targets, with edges from what `function(problem, t, y, others)`, one value each, depends on."""
+        program = self._traced(function, others)
+        for target, result in zip(targets, influences(program), strict=True):
+            for i in sorted(result):
+                self.draft.edge(self._source(i, others), target)
+        return targets
+
+    def happen(self, name: str, number: int) -> list[str]:
+        """The node of an event with its edges, and the variables that it sets."""
+        node = self.draft.node("event", name, f"event {name}")
+
+        def after(problem, t, y, z):
+            schedule = schedule_of(problem)
+            assert schedule is not None
+            event = schedule.events[number]
+            holds = event.holds(problem, t, y).astype(t.dtype)
+            return holds, *event.change(problem, t, y)
+
+        program = self._traced(after)
+        holds, *values = zip(program.outputs, influences(program), strict=True)
+        before = program.inputs[len(self.numbers) :]
+        changed = {
+            field: read
+            for field, old, (new, read) in zip(self.fields, before, values, strict=False)
+            if new is not old
+        }
+        for i in sorted(frozenset.union(holds[1], *changed.values())):
+            self.draft.edge(self._source(i).replace("variable ", "next ", 1), node)
+        return list(changed)
+
+    def _traced(self, function: Callable, others: tuple[str, ...] = ()) -> Flat:
         one, t = jnp.ones((), jnp.float64), jnp.zeros((), jnp.float64)
 
         def values(numbers, y, t, z):
             problem = self.rebuilt(numbers)
             return function(problem, t, problem.State(*y), z)
 
-        program, _ = traced(values, self.numbers, [one for _ in self.fields], t, [one for _ in others])
-        for target, result in zip(targets, influences(program), strict=True):
-            for i in sorted(result):
-                name = [*self.sources, *others][i]
-                if name == "time t":
-                    self.draft.node("time", "t")
-                self.draft.edge(name, target)
-        return targets
+        return traced(values, self.numbers, [one for _ in self.fields], t, [one for _ in others])[0]
+
+    def _source(self, number: int, others: tuple[str, ...] = ()) -> str:
+        """The node of an input, which is added if it is seldom used."""
+        name = [*self.sources, *others][number]
+        kind, _, own = name.partition(" ")
+        return self.draft.node(kind, own) if kind in ("time", "constant") else name
 
     def terms(self, kind: str) -> list[str]:
         """The nodes of a term that each variable has."""
         return [self.draft.node("term", f"{kind} of {name}") for name in self.fields]
 
 
-def _equations(draft: _Draft, simulation: Simulation) -> None:
+def _equations(draft: _Draft, simulation: Simulation) -> _Equations:
     """The parameters, and the terms between each variable before and after a step."""
     problem = simulation.problem
     equations = _Equations(draft, problem)
@@ -100,7 +134,7 @@ def _equations(draft: _Draft, simulation: Simulation) -> None:
         draft.edge(f"variable {name}", after[name])
     if isinstance(problem, AbstractReactionNetwork) and simulation.stepping.whole:
         _reactions(draft, equations, problem, after)
-        return
+        return equations
     targets = equations.depend(equations.terms("drift"), lambda p, t, y, z: p.drift(t, y))
     if problem.stochastic:
         noises = tuple(draft.node("noise", f"d{name}") for name in problem.Noise._fields)
@@ -113,6 +147,16 @@ def _equations(draft: _Draft, simulation: Simulation) -> None:
             draft.edge(target, after[target.rpartition(" of ")[2]])
     for kind, driver in (("noise", "noise d"), ("jump", "term jump")):
         _drop_undriven(draft, [f"term {kind} of {name}" for name in equations.fields], driver)
+    return equations
+
+
+def _events(draft: _Draft, equations: _Equations) -> None:
+    """The events at the end of a step, and the variables after them."""
+    for number, name in enumerate(event_names(schedule_of(equations.problem))):
+        for field in equations.happen(name, number):
+            settled = draft.node("settled", field, f"{field} after events")
+            draft.edge(f"next {field}", settled)
+            draft.edge(f"event {name}", settled)
 
 
 def _reactions(
@@ -206,7 +250,7 @@ def _read(
 
 def _source(draft: _Draft, simulation: Simulation, name: str) -> str:
     if name in simulation.problem.State._fields:
-        return f"next {name}"
+        return f"settled {name}" if f"settled {name}" in draft.nodes else f"next {name}"
     if name == "t":
         return draft.node("time", "t")
     if f"parameter {name}" in draft.nodes or name not in simulation.constants:

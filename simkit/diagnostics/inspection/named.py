@@ -15,7 +15,8 @@ INSIDE = frozenset({"original", "schedule", "parameters", "quantities"})  # of a
 def labelled_numbers(problem: AbstractODE, dtype: DTypeLike) -> tuple[list[str], list[jax.Array], Any]:
     """The floating-point leaves of a problem: their names, as arrays, and how to put them back.
 
-    A leaf inside a parameter, such as a value of a curve, has the parameter's name.
+    A leaf inside a parameter, such as a value of a curve, has the parameter's name; a constant that an event
+    reads is `constant NAME`, and other numbers of the first event are `event 1`.
     """
     numbers, others = eqx.partition(problem, _is_real)
     result, structure = jax.tree_util.tree_flatten_with_path(numbers)
@@ -37,5 +38,5 @@ def _name(path) -> str:
     parts = [str(getattr(part, "name", getattr(part, "key", getattr(part, "idx", part)))) for part in path]
     own = [part for part in parts if part not in INSIDE]
     if own[:1] == ["events"]:
-        return f"event {int(own[1]) + 1}"
+        return f"constant {own[-1]}" if "constants" in own else f"event {int(own[1]) + 1}"
     return own[0] if own else ".".join(parts)

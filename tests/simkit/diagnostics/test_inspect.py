@@ -241,6 +241,39 @@ def test_the_graph_of_a_model_has_exactly_its_dependencies():
     }
 
 
+def test_events_of_all_kinds_stand_in_the_graph():
+    """With edges from their conditions and values; variables that none sets are read after the step."""
+    experiment = {
+        "constants": {"c": 0.5},
+        "model": {
+            "ode": {"x": "-a*x", "v": "-v", "unset": 1},
+            "parameters": {"a": 1.0, "b": 2.0},
+        },
+        "initial": {"x": 1.0, "v": 1.0, "unset": 0.0},
+        "time": {"t1": 2.0, "rtol": 1e-6, "atol": 1e-6},
+        "events": {
+            "kick": {"when": "x < b/4", "set": {"v": "v + 0*x"}},
+            "dose": {"at": 1.0, "set": {"x": "x + c*t"}},
+        },
+        "observe": {"sum": "x + unset"},
+    }
+    edges = set(model_graph(load(experiment)).edges)
+    assert {edge for edge in edges if any("event" in end or "settled" in end for end in edge)} == {
+        ("next x", "event kick"),
+        ("parameter b", "event kick"),
+        ("next v", "event kick"),
+        ("event kick", "settled v"),
+        ("next v", "settled v"),
+        ("next x", "event dose"),
+        ("constant c", "event dose"),
+        ("time t", "event dose"),
+        ("event dose", "settled x"),
+        ("next x", "settled x"),
+        ("settled x", "observable sum"),
+    }
+    assert ("next unset", "observable sum") in edges
+
+
 def test_a_network_event_by_event_has_its_reactions():
     graph = model_graph(load(KINDS["jumps"] | {"ensemble": {"paths": 2}}))
     rates = {node.label for node in graph.nodes if node.kind == "term"}
