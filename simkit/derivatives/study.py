@@ -20,7 +20,7 @@ from simkit.derivatives.parts import parts_of, requests_of
 from simkit.derivatives.pilot import remedy, select_estimators
 from simkit.derivatives.smoothness import why_discontinuous
 from simkit.derivatives.step_errors import error_of_derivative, has_means
-from simkit.derivatives.tails import FAULTS
+from simkit.derivatives.tails import FAULTS, UNMOVED
 from simkit.derivatives.targets import find_target, program_of, shifted
 from simkit.ensemble.early_exercise.longstaff_schwartz import independent_policies
 from simkit.ensemble.programs import Request, compiled
@@ -148,7 +148,7 @@ def _reason_for_zero(run: DifferentiatedRun, choice: Selection) -> str:
         return f"no path's slope{'' if alone else ' in one'} changes with {'it' if alone else 'the other'}"
     if run.simulation.paths == 1 and why_discontinuous(run, choice.quantity, choice.targets[0]):
         return "the value is a step, and flat around here"
-    return "no path changes with it"
+    return UNMOVED
 
 
 def _is_idle(run: DifferentiatedRun, number: int) -> bool:

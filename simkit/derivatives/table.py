@@ -8,10 +8,18 @@ from rich.table import Table
 
 from simkit.derivatives.result import ROUNDED
 from simkit.derivatives.summary import NO_RESULT, steps_wanted, summary
-from simkit.derivatives.tails import FAULTS, FLAGS
+from simkit.derivatives.tails import FAULTS, FLAGS, UNMOVED
 from simkit.md.table import run_size
 from simkit.progress import counted
-from simkit.results.number_text import MARK, bias_text, difference_text, rounding_of, titled, with_error
+from simkit.results.number_text import (
+    MARK,
+    bias_text,
+    difference_text,
+    rarer_paths,
+    rounding_of,
+    titled,
+    with_error,
+)
 from simkit.results.printing import laid_out, printed
 from simkit.results.step_notes import censored_notes, more_steps, no_result, of_variant
 from simkit.results.titles import run_title
@@ -107,7 +115,7 @@ def _step_error(row: dict[str, Any]) -> str:
 
 def notes(dataset: "xr.Dataset") -> list[str]:
     """What to say below the table of derivatives whose errors are too small or too large."""
-    heavy, none, lines = [], [], []
+    heavy, none, unmoved, lines = [], [], [], []
     unknown: dict[str, list[str]] = {}
     for name, content in summary(dataset)["quantities"].items():
         if "stderr_unknown" in content:
@@ -122,6 +130,8 @@ def notes(dataset: "xr.Dataset") -> list[str]:
                 heavy.append(each)
             if "stderr_unknown" in row:
                 unknown.setdefault(row["stderr_unknown"], []).append(each)
+            if row["reason"].startswith(UNMOVED):
+                unmoved.append(each)
     lines += [f"error of {'; '.join(names)} unknown: {reason}" for reason, names in unknown.items()]
     if none:
         lines.append(
@@ -132,6 +142,10 @@ def notes(dataset: "xr.Dataset") -> list[str]:
             f"! heavy tail: {'; '.join(heavy)}: {FAULTS['heavy']}, and the ± may be far too small; use "
             "another estimator, or compare seeds"
         )
+    paths = int(dataset.attrs["paths"])
+    if unmoved and paths > 1:
+        rarer = f"{rarer_paths(paths)} may change it, which no error includes"
+        lines.append(f"{'; '.join(unmoved)}: 0 on all {paths:,} paths; {rarer}")
     lines += no_result(dataset, steps_wanted(dataset, "unresolved"))
     more = steps_wanted(dataset, "too_few_steps")
     if more:

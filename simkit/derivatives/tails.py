@@ -28,6 +28,7 @@ NOT_ALL = 0.25  # of the largest deviations, which need not grow
 GROWS = 1.05  # the tail, from a step to half of it
 
 Verdict = Literal["reliable", "heavy", "grows"]
+UNMOVED = "no path changes with it"  # why a derivative is 0 with no error
 FLAGS: dict[Verdict, str] = {"reliable": "", "heavy": "heavy tail", "grows": "no result"}
 FAULTS: dict[Verdict, str] = {
     "reliable": "",

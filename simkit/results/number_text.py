@@ -17,6 +17,11 @@ MARK = " !"
 RULE_OF_THREE = 3.0  # if none of n paths does, fewer than 3/n of all do, with 95 % confidence
 
 
+def rarer_paths(count: int) -> str:
+    """How many of all paths may do what none of `count` paths does."""
+    return f"rarer paths (below {min(100 * RULE_OF_THREE / count, 100):.2g} % of all, by the rule of three)"
+
+
 def rounding_of(dataset: "xr.Dataset") -> float:
     """What rounding may make of a figure, relative to it."""
     return rounding_in(dataset.attrs.get("precision", "float64"))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simkit.ensemble.step_bias.resolution import COMPARABLE
-from simkit.results.number_text import RULE_OF_THREE, with_error
-from simkit.results.variants import each_variant
+from simkit.results.number_text import RULE_OF_THREE, rarer_paths, with_error
+from simkit.results.variants import each_variant, variant_names
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -29,7 +29,25 @@ def step_notes(dataset: "xr.Dataset") -> list[str]:
     notes = []
     for variant, one in each_variant(dataset).items():
         notes += [*unresolved_notes(one, of_variant(variant)), *_others(one, of_variant(variant))]
-    return notes
+    return [*notes, *_same_variants(dataset)]
+
+
+def _same_variants(dataset: "xr.Dataset") -> Iterable[str]:
+    """Variants that differ on none of their paths, so that a difference of 0 has no error."""
+    paths = int(dataset.attrs.get("paths", 1))
+    if not variant_names(dataset) or dataset.attrs.get("kind") == "ode" or paths == 1:
+        return
+    names = [*dataset.attrs["observables"].split(), *dataset.attrs["state_variables"].split()]
+    first, *others = variant_names(dataset)
+    for other in others:
+        sizes = {name: dataset[f"{name}_difference"].sel(variant=other) for name in names}
+        errors = {name: dataset[f"{name}_difference_stderr"].sel(variant=other) for name in names}
+        same = [name for name in names if sizes[name] == 0 and errors[name] == 0]
+        if same:
+            yield (
+                f"{', '.join(same)}: {other} and {first} do not differ on any of {paths:,} paths; "
+                f"{rarer_paths(paths)} may, which no error includes"
+            )
 
 
 def all_unresolved(dataset: "xr.Dataset") -> list[str]:

@@ -1,0 +1,33 @@
+"""What a condition does that no path has met: its effects are 0 without an error, and a line says so."""
+
+import pytest
+
+import simkit
+from simkit.derivatives.table import notes
+from simkit.results.step_notes import step_notes
+
+RARE = {
+    "model": {"sde": {"x": {"drift": "-x", "noise": {"W": 0.1}}}, "parameters": {"b": 0.5}},
+    "initial": {"x": 1.0},
+    "time": {"t1": 2.0, "steps": 64},
+    "ensemble": {"paths": 600, "seed": 1},
+    "events": {"kick": {"when": "x < limit", "set": {"x": "x + b"}}},
+    "constants": {"limit": -3.0},
+}
+OFTEN = RARE | {"constants": {"limit": 0.3}}
+
+
+@pytest.mark.parametrize(("experiment", "said"), [(RARE, True), (OFTEN, False)])
+def test_a_derivative_that_no_path_shows(experiment, said):
+    lines = [line for line in notes(simkit.sensitivity(experiment, "b")) if "x by b: 0 on all" in line]
+    assert len(lines) == said
+    assert all("600 paths; rarer paths (below 0.5 % of all, by the rule of three)" in line for line in lines)
+
+
+@pytest.mark.parametrize(("experiment", "said"), [(RARE, True), (OFTEN, False)])
+def test_variants_that_differ_on_no_path(experiment, said):
+    variants = {"low": {"model.parameters.b": 0.5}, "high": {"model.parameters.b": 0.7}}
+    both = simkit.run(experiment | {"variants": variants})
+    lines = [line for line in step_notes(both) if "do not differ on any of 600 paths" in line]
+    assert len(lines) == said
+    assert all(line.startswith("x: high and low") for line in lines)
