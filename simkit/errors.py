@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import ClassVar
 
 INTERRUPTED = 130  # the shell's convention: 128 + SIGINT
@@ -91,6 +91,24 @@ class OutOfMemoryError(SimkitError, MemoryError):
 
 class MissingFileError(OutputError, FileNotFoundError):
     """A file to be read does not exist."""
+
+
+class UnreadableInputError(InputError, OutputError):
+    """A file that the experiment names cannot be read; nothing else is wrong."""
+
+    exit_code = 4
+
+
+class MissingInputError(UnreadableInputError, MissingFileError):
+    """A file that the experiment names does not exist; nothing else is wrong."""
+
+
+def input_error(problems: Iterable[str], kinds: Collection[type[InputError]]) -> InputError:
+    """One error for problems of these kinds: of their kind if they have one in common."""
+    for kind in (MissingInputError, UnreadableInputError):
+        if all(issubclass(each, kind) for each in kinds):
+            return kind(problems)
+    return InputError(problems)
 
 
 class PausedError(SimkitError):

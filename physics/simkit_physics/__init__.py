@@ -1,6 +1,7 @@
 """Models: each a small class with its equation, units and reference. `MODELS` holds them by class name."""
 
 import importlib
+import re
 
 from simkit_solvers import AbstractODE
 
@@ -129,6 +130,20 @@ MODELS: dict[str, type[AbstractODE]] = {
     for name, value in list(globals().items())
     if isinstance(value, type) and issubclass(value, AbstractODE) and value is not AbstractODE
 }
+
+ELSEWHERE = dict.fromkeys(("blackscholes", "blackscholesmerton", "geometricbrownianmotion"), "GBM")
+ELSEWHERE |= {"ou": "OrnsteinUhlenbeck", "coxingersollross": "CIR", "constantelasticityofvariance": "CEV"}
+ELSEWHERE |= {"jumpdiffusion": "Merton", "vdp": "VanDerPol"}
+
+
+def model_elsewhere(name: str) -> str | None:
+    """The model here that others know by this name, however its words are joined.
+
+    >>> from simkit_physics import model_elsewhere
+    >>> model_elsewhere("Black-Scholes")
+    'GBM'
+    """
+    return ELSEWHERE.get(re.sub("[^a-z]", "", name.casefold()))
 
 
 def models_by_field() -> dict[str, dict[str, type[AbstractODE]]]:

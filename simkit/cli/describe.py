@@ -93,7 +93,7 @@ def _about_all(names: list[str]) -> tuple[list[dict], list[str]]:
 
 def _about(name: str) -> dict:
     """What is known about a name, as plain data; raises `InputError` when nothing is."""
-    from simkit_physics import MODELS
+    from simkit_physics import MODELS, model_elsewhere
     from simkit_solvers.methods.particles.particle_methods import PARTICLE_METHODS
     from simkit_solvers.methods.registry import SOLVERS, solver_elsewhere
 
@@ -135,7 +135,7 @@ def _about(name: str) -> dict:
         raise InputError(f"{name!r} is a command; see `simkit {name} --help`")
     known = [*experiment_keys(), *MODELS, *SOLVERS, *CLOSED_FORMS, *function_summaries()]
     known += [*potentials(), *PARTICLE_METHODS, *QUANTITIES, *function_sections()]
-    other = solver_elsewhere(name)
+    other = solver_elsewhere(name) or model_elsewhere(name)
     if other:
         raise InputError(f"nothing is called {name!r}; simkit has {other} (`simkit describe {other}`)")
     raise InputError(f"nothing is called {name!r}{did_you_mean(name, known)} (`simkit list` shows all names)")

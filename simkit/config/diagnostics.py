@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from simkit.config.documents import Document, KeyPath
-from simkit.errors import InputError
+from simkit.errors import InputError, MissingInputError, UnreadableInputError, input_error
 from simkit.suggestions import shown
 
 
@@ -29,15 +29,21 @@ class Diagnostics:
     def __init__(self, document: Document, *, with_text: bool = True):
         self.document = document
         self.entries: list[tuple[KeyPath, tuple[float, float], str]] = []
+        self.unread: dict[KeyPath, type[InputError]] = {}  # where only a file could not be read
         for (line, column), path, message in document.diagnostics if with_text else ():
             if line:
                 self._keep(path, (line, column), self._file_place(line, column), message)
             else:  # from Python or an option
                 self.add(path, message)
 
-    def add(self, path: KeyPath, message: str, *, at_key: bool = False) -> None:
-        """Add an error in the value at `path`, or in the key itself."""
+    def add(
+        self, path: KeyPath, message: str, *, at_key: bool = False, cause: BaseException | None = None
+    ) -> None:
+        """Add an error in the value at `path`, or in the key itself; `cause` is what it came from."""
         path = self._existing(path)
+        if isinstance(cause, OSError):
+            missing = isinstance(cause, FileNotFoundError)
+            self.unread[path] = MissingInputError if missing else UnreadableInputError
         for length in range(len(path), -1, -1):
             part = path[:length]
             if part in self.document.options:
@@ -58,7 +64,7 @@ class Diagnostics:
         try:
             yield
         except SettingError as error:
-            self.add(error.path, str(error), at_key=error.at_key)
+            self.add(error.path, str(error), at_key=error.at_key, cause=error.__cause__)
 
     def remark(self, path: KeyPath, message: str, *, at_key: bool = False) -> None:
         """Say something of the value at `path`, or of the key, which does not stop the run."""
@@ -84,7 +90,8 @@ class Diagnostics:
         """Raise one `InputError` with every error, in the order of the file."""
         if self.entries:
             lines = [line for _, _, line in sorted(self.entries, key=lambda entry: entry[1])]
-            raise InputError(list(dict.fromkeys(lines)))
+            kinds = {self.unread.get(path, InputError) for path, _, _ in self.entries}
+            raise input_error(list(dict.fromkeys(lines)), kinds)
 
     def written(self, *path: str | int) -> dict[str, Any]:
         """What stands at a path of the document, empty where that is no mapping."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from simkit.errors import MissingInputError, UnreadableInputError
 from simkit.suggestions import did_you_mean, missing_file, shown, without_commas
 
 DELIMITERS = ",;\t"
@@ -66,12 +67,12 @@ def read_table(path: Path, name: str) -> NumberTable:
         content = path.read_bytes()
         text = content.decode("utf-8-sig")
     except FileNotFoundError:
-        raise ValueError(missing_file(path, name)) from None
+        raise MissingInputError(missing_file(path, name)) from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise ValueError(f"{name}:{line}: is not UTF-8; save the file as UTF-8") from None
     except OSError as error:
-        raise ValueError(f"{name}: {error.strerror}") from None
+        raise UnreadableInputError(f"{name}: {error.strerror}") from None
     except ValueError:
         raise ValueError(f"{name!a}: not a file name") from None
     lines = ((i, line.strip(" \r")) for i, line in enumerate(re.split(r"\r\n|\n|\r", text), 1))

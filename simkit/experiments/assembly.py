@@ -81,7 +81,9 @@ class _Assembly:
         self.stochastic = self.jumps or (self.problem is not None and self.problem.stochastic)
         self.solver = None
         with diagnostics.collecting():
-            self.solver = plan_solver(experiment.solver, self.plan, self.initial, constants, self.adaptive)
+            self.solver = plan_solver(
+                experiment.solver, experiment.model, self.plan, self.initial, constants, self.adaptive
+            )
         self.steps: int | None = None
         self.make_grid = self.grid()
 

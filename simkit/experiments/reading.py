@@ -123,7 +123,8 @@ class _Reading:
                 self.diagnostics.add_missing(path, f"is missing{self.what(path)}")
             case "extra_forbidden":
                 given = self.diagnostics.written(*path[:-1])
-                hint = _near_key(str(path[-1]), self.known_keys(path[:-1]), given)
+                more = "; `simkit list keys` shows all" if len(path) == 1 else ""
+                hint = _near_key(str(path[-1]), self.known_keys(path[:-1]), given) or more
                 remedies = next(own for root, own in REMEDIES.items() if issubclass(self.root, root))
                 remedy = remedies.get(path, hint)
                 self.diagnostics.add(path, f"unknown key{remedy}", at_key=True)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from simkit.config.number_table import read_table
-from simkit.errors import OutputError
+from simkit.errors import MissingInputError, OutputError, UnreadableInputError
 from simkit.suggestions import did_you_mean, missing_file, shown
 
 ENDINGS = (".csv", ".nc", ".zarr")
@@ -50,7 +50,7 @@ def read_start_file(path: Path, name: str, variant: str | None = None) -> StartF
     if path.suffix not in ENDINGS:
         raise ValueError(f"a file of initial values must end in {', '.join(ENDINGS)}, got {shown(name)}")
     if not path.exists():
-        raise ValueError(missing_file(path, name))
+        raise MissingInputError(missing_file(path, name))
     if path.suffix == ".csv":
         if variant is not None:
             raise ValueError(f"{name}: variant chooses from the result of a run, and this is a table")
@@ -100,7 +100,7 @@ def _read_result(path: Path, name: str, variant: str | None) -> _Result:
     try:
         dataset: Any = read_dataset(path)
     except OutputError as error:
-        raise ValueError(str(error).replace(str(path), name, 1)) from None
+        raise UnreadableInputError(str(error).replace(str(path), name, 1)) from None
     if "simkit_kind" in dataset.attrs:
         raise ValueError(
             f"{name} holds {contents(dataset)}, not paths of a model; give the dataset under `output` of a "

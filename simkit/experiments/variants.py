@@ -14,7 +14,7 @@ from simkit.config.overrides import Overrides, opened, replace_key
 from simkit.config.settings import Experiment, ParticleExperiment
 from simkit.config.settings.places import Root
 from simkit.ensemble.simulation import Simulation
-from simkit.errors import InputError
+from simkit.errors import InputError, input_error
 from simkit.experiments.experiment import VARIANTS, simulation_of
 from simkit.experiments.reading import add_unreadable
 from simkit.experiments.variant_fit import refuse_coupling_of_one
@@ -64,13 +64,15 @@ def build_each(
     _refuse_unused(document, changes, root)
     result: dict[str, Built] = {}
     problems: dict[str, list[str]] = {}
+    kinds = set()
     for name in changes:
         try:
             result[name] = build(_changed(document, changes[name]))
         except InputError as error:
             problems[name] = error.problems
+            kinds.add(type(error))
     if problems:
-        raise InputError(labelled(document.name, problems, len(changes)))
+        raise input_error(labelled(document.name, problems, len(changes)), kinds)
     return result
 
 

@@ -30,7 +30,7 @@ def _note(dataset: "xr.Dataset", name: str, which: str) -> str:
     if {"at", "every"} & event.keys():
         reason = f"{condition} held at none of its times"
     else:
-        reason = f"{condition} did not become true after the start"
+        reason = f"{condition} never went from false to true (holding from the start does not count)"
     if "==" in str(event["when"]) and dataset.attrs["kind"] != "jump":
         reason += "; what changes continuously is hardly ever equal to a number: use < or > for that"
     return f"! event {name}{which} never happened: {reason}"

@@ -88,7 +88,7 @@ def _from_file(name: str, curve: CurveSettings, diagnostics: Diagnostics) -> Cur
             raise ValueError(f"{curve.file}: has more than {MAX_ROWS} rows; leave out some of them")
         times, values = (table.column(column).tolist() for column in columns)
     except ValueError as error:
-        diagnostics.add((*place, "file"), str(error))
+        diagnostics.add((*place, "file"), str(error), cause=error)
         return None
     plain: dict[str, Any] = {"file": None, "time": None, "value": None, "times": times, "values": values}
     return curve.model_copy(update=plain)

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from simkit_physics import MODELS
+from simkit_physics import MODELS, model_elsewhere
 from simkit_physics.sized import is_sized, of_size
 from simkit_solvers.problems.problem import AbstractODE, parameters_of
 
@@ -130,7 +130,8 @@ def plan_named(section: NamedModel, constants: Constants) -> ModelPlan | None:
     diagnostics = constants.diagnostics
     cls: Any = MODELS.get(section.type)
     if cls is None:
-        hint = of_your_own(section.type, MODELS, "models")
+        other = model_elsewhere(section.type)
+        hint = f"; use {other}" if other else of_your_own(section.type, MODELS, "models")
         raise SettingError(("model", "type"), f"unknown model {shown(section.type)}{hint}")
     given = dict(section.__pydantic_extra__ or {})
     if "size" in given and is_sized(cls):

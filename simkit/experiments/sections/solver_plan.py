@@ -50,8 +50,24 @@ def usual_solver(model: Model, adaptive: bool) -> Solver:
     return Solver(type="Milstein" if adaptive else "EulerMaruyama")
 
 
+def _instead_of(name: str, model: Model | None, problem: AbstractODE | None, adaptive: bool) -> str:
+    """What to say after the name of a solver that is not here: one that fits the model, if others have it."""
+    other = solver_elsewhere(name)
+    if other is None:
+        return of_your_own(name, SOLVERS, "solvers")
+    if model is None or problem is None:
+        return f"; use {other}"
+    try:
+        check_solver(make_solver(other), problem)
+    except ValueError:
+        usual = usual_solver(model, adaptive).type
+        return f"; use {usual}, which fits this model"
+    return f"; use {other}"
+
+
 def plan_solver(
     section: Solver | None,
+    model: Model | None,
     plan: ModelPlan | None,
     initial: Mapping[str, InitialValue],
     constants: Constants,
@@ -62,8 +78,7 @@ def plan_solver(
         return None
     name, options = section.type, dict(section.__pydantic_extra__ or {})
     if name not in SOLVERS:
-        other = solver_elsewhere(name)
-        hint = f"; use {other}" if other else of_your_own(name, SOLVERS, "solvers")
+        hint = _instead_of(name, model, None if plan is None else plan.problem, adaptive)
         reason = (
             f"{name} does not run on a fixed grid: {REFUSED[name]}"
             if name in REFUSED

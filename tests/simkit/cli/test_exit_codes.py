@@ -15,10 +15,13 @@ import time
 import pytest
 import typer
 from command import DEFAULT, EXPERIMENT, HEEDFUL, content_of, files_in, simkit_command
+from md_examples import fluid
 
+from simkit import InputError
 from simkit.cli import app
 from simkit.cli.failures import reported
 from simkit.cli.typer_app import ELSEWHERE
+from simkit.engines.loaded import load_each
 from simkit.engines.paths import PathEngine
 from simkit.results.claims import claimed
 
@@ -114,6 +117,46 @@ def test_a_file_that_is_not_there_exits_with_4(folder):
         "message": "smal.yaml: no such file; did you mean 'small.yaml'?",
         "problems": ["smal.yaml: no such file; did you mean 'small.yaml'?"],
     }
+
+
+CURVES = "curves: {r: {file: rates.csv, time: day, value: r}}\n"
+NAMED_FILES = {
+    "a curve": CURVES,
+    "initial values": "initial: {S: {file: starts.csv}}\n",
+    "an earlier run": "initial: {S: {file: earlier.nc}}\n",
+    "a curve of each variant": CURVES + "variants: {a: {time.steps: 4}, b: {time.steps: 8}}\n",
+}
+
+
+@pytest.mark.parametrize("name", NAMED_FILES)
+def test_a_missing_file_that_an_experiment_names_exits_with_4(folder, name):
+    """The message has its place; with another error the experiment itself is wrong, and the code is 2."""
+    first = NAMED_FILES[name].partition(":")[0]
+    text = "".join(x for x in EXPERIMENT.splitlines(True) if not x.startswith(first)) + NAMED_FILES[name]
+    (folder / "small.yaml").write_text(text)
+    result = simkit_command("run", "small.yaml", "--json")
+    assert (result.exit_code, json.loads(result.stdout)["error"]["kind"]) == (4, "MissingInputError")
+    assert re.match(
+        r"small.yaml:\d+:\d+: (variant a: )?[a-zA-Z.]+: \w+\.(csv|nc): no such file", result.stderr
+    )
+    assert simkit_command("run", "small.yaml", "--set", "time.stpes=3").exit_code == 2
+
+
+def test_a_table_that_is_a_folder_exits_with_4(folder):
+    """It cannot be read, though it is there."""
+    (folder / "rates.csv").mkdir()
+    (folder / "small.yaml").write_text(f"{EXPERIMENT}\n{CURVES}")
+    result = simkit_command("run", "small.yaml", "--json")
+    assert (result.exit_code, json.loads(result.stdout)["error"]["kind"]) == (4, "UnreadableInputError")
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_missing_file_of_particles_exits_with_4():
+    """As tables of other experiments do."""
+    with pytest.raises(InputError) as caught:
+        load_each(fluid() | {"system": {"file": "argon.xyz"}})
+    assert caught.value.exit_code == 4
+    assert isinstance(caught.value, FileNotFoundError)
 
 
 def test_a_directory_that_is_not_there_exits_with_4_before_the_run(folder, monkeypatch):

@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from md_examples import fluid
-from simkit_physics import GBM
+from simkit_physics import ELSEWHERE as MODELS_ELSEWHERE
+from simkit_physics import GBM, MODELS, DoubleWellLangevin, model_elsewhere
 from simkit_solvers import SOLVERS, make_solver
 from simkit_solvers.methods.registry import ELSEWHERE, solver_elsewhere
 
@@ -180,7 +181,7 @@ CASES = {
     ),
     "a solver by its name elsewhere": (
         PRICE | {"solver": "LSODA"},
-        ["solver: unknown solver 'LSODA'; use Rodas5P"],
+        ["solver: unknown solver 'LSODA'; use EulerMaruyama, which fits this model"],
     ),
     "a solver that nobody knows": (
         PRICE | {"solver": "Qqq"},
@@ -380,10 +381,22 @@ def test_whoever_knows_a_solver_by_another_name_finds_one_of_simkit():
         make_solver("SSA")
 
 
+def test_whoever_knows_a_model_by_another_name_finds_one_of_simkit():
+    """However its words are joined; and no other name hides one of simkit."""
+    assert {*MODELS_ELSEWHERE.values()} <= {*MODELS}
+    assert not {*MODELS_ELSEWHERE} & {name.casefold() for name in MODELS}
+    assert model_elsewhere("Black-Scholes") == model_elsewhere("geometric Brownian motion") == "GBM"
+
+
 NETWORK = {
     "model": {"reactions": {"infect": {"equation": "S + I -> 2 I", "rate": 0.1}}},
     "initial": {"S": 9, "I": 1},
     "time": {"t1": 1.0},
+}
+GROWTH = {"model": {"ode": {"x": "x"}}, "initial": {"x": 1}, "time": {"t1": 1.0, "steps": 8}}
+WELL = GROWTH | {
+    "model": {"type": "DoubleWellLangevin", **DoubleWellLangevin.example},
+    "initial": DoubleWellLangevin.example_initial,
 }
 MEANT = {
     "double": (PRICE | {"precision": "double"}, "precision: must be .* got 'double'; did you mean 'float64'"),
@@ -397,6 +410,11 @@ MEANT = {
         PRICE | {"uncertainty": {"method": "morris", "zzz": 1}},
         "uncertainty.zzz: unknown key; known: method, .*, seed",
     ),
+    "a key like none at the root": (PRICE | {"foo": 3}, "foo: unknown key; `simkit list keys` shows all$"),
+    "a key nearly like one at the root": (
+        PRICE | {"solvr": "Milstein"},
+        "solvr: unknown key; did you mean 'solver'",
+    ),
     "a list of reactions": (
         NETWORK | {"model": {"reactions": ["S -> I"]}},
         r"model.reactions: must be a mapping of names to values, such as {decay: {equation: X -> 0, rate",
@@ -407,7 +425,34 @@ MEANT = {
         r"model.reactions.infect.equation: 'S \+ I => 2I' is not a reaction: write reactants -> products",
     ),
     "SSA": (NETWORK | {"solver": "SSA"}, "solver: unknown solver 'SSA'; use DirectMethod$"),
-    "Langevin": (PRICE | {"solver": "Langevin"}, "solver: unknown solver 'Langevin'; use BAOAB$"),
+    "Langevin": (
+        PRICE | {"solver": "Langevin"},
+        "solver: unknown solver 'Langevin'; use EulerMaruyama, which fits this model$",
+    ),
+    "Langevin of a Langevin model": (
+        WELL | {"solver": "Langevin"},
+        "solver: unknown solver 'Langevin'; use BAOAB$",
+    ),
+    "an ODE solver of a Langevin model": (
+        WELL | {"solver": "RK45"},
+        "solver: unknown solver 'RK45'; use BAOAB, which fits this model$",
+    ),
+    **{
+        f"{name} of a stochastic model": (
+            PRICE | {"solver": name},
+            f"solver: unknown solver '{name}'; use EulerMaruyama, which fits this model$",
+        )
+        for name in ("odeint", "RK45", "LSODA")
+    },
+    "odeint": (GROWTH | {"solver": "odeint"}, "solver: unknown solver 'odeint'; use Rodas5P$"),
+    "Gillespie of an ordinary equation": (
+        GROWTH | {"solver": "SSA"},
+        "solver: unknown solver 'SSA'; use Tsit5, which fits this model$",
+    ),
+    "BlackScholes": (
+        PRICE | {"model": {"type": "BlackScholes", "mu": 0.05, "sigma": 0.2}},
+        "model.type: unknown model 'BlackScholes'; use GBM$",
+    ),
 }
 
 

@@ -33,8 +33,8 @@ def test_bounces_are_counted_and_an_event_that_never_happens_is_named():
     assert [float(result[f"{name}_count"]) for name in ("bounce", "never", "late")] == [3, 0, 0]
     assert event_notes(result) == [
         "event bounce: 3 times",
-        "! event never never happened: `h == 0.5` did not become true after the start; what changes "
-        "continuously is hardly ever equal to a number: use < or > for that",
+        "! event never never happened: `h == 0.5` never went from false to true (holding from the start does "
+        "not count); what changes continuously is hardly ever equal to a number: use < or > for that",
         "! event late never happened: `h > 2` held at none of its times",
     ]
 
@@ -97,9 +97,18 @@ def test_what_counts_that_never_happened_say_of_their_conditions():
         "now": {"every": 1.0, "when": "X > 1e6", "set": {"X": 0}},
     }
     assert event_notes(simkit.run(HARVEST | {"events": events})) == [
-        "! event same never happened: `X == 1000` did not become true after the start",
+        "! event same never happened: `X == 1000` never went from false to true (holding from the start does "
+        "not count)",
         "! event now never happened: `X > 1e6` held at none of its times",
     ]
+
+
+def test_a_condition_that_holds_throughout_is_said_not_to_have_become_true():
+    """x falls from 1, so x < 2 holds from the start to the end, and nothing happens."""
+    kick = {"when": "x < 2", "set": {"x": 0.5}}
+    falling = {"model": {"ode": {"x": "-x"}}, "initial": {"x": 1.0}, "events": {"kick": kick}}
+    (note,) = event_notes(simkit.run(falling | {"time": {"t1": 1.0, "rtol": 1e-6, "atol": 1e-6}}))
+    assert note.endswith("`x < 2` never went from false to true (holding from the start does not count)")
 
 
 def test_events_are_counted_on_the_paths_that_have_not_failed():
