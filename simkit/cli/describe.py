@@ -27,7 +27,7 @@ from simkit.cli.about_particles import (
     function_sections,
     potentials,
 )
-from simkit.cli.completion import complete_name
+from simkit.cli.completion import complete_name, template_names
 from simkit.cli.documentation import documentation
 from simkit.cli.failures import print_json, reported
 from simkit.cli.options import AsJson
@@ -133,6 +133,8 @@ def _about(name: str) -> dict:
         raise InputError(f"nothing is called {name!r} by itself; see {shown}")
     if name in cast(TyperGroup, typer.main.get_command(app)).commands:
         raise InputError(f"{name!r} is a command; see `simkit {name} --help`")
+    if name in template_names():
+        raise InputError(f"{name!r} is a template; `simkit new {name}` writes it as {name}.yaml")
     known = [*experiment_keys(), *MODELS, *SOLVERS, *CLOSED_FORMS, *function_summaries()]
     known += [*potentials(), *PARTICLE_METHODS, *QUANTITIES, *function_sections()]
     other = solver_elsewhere(name) or model_elsewhere(name)

@@ -85,6 +85,8 @@ def _refusal(path: KeyPath, item: Any) -> str:
     if path in (("model",), ("solver",)) and isinstance(item, type):
         return _not_a_class(path, item)
     kind = type(item).__name__
+    if path[:1] == ("initial",) and getattr(item, "ndim", 0) > 1:
+        return f"must be a number, or an array (paths,) of one for each path, got the shape {item.shape}"
     message = f"must be a number, text, list or dict, got a value of type {kind}"
     if path in (("model",), ("solver",)):
         return f"{message}; give it by name: {{type: {kind}, ...}}"

@@ -207,7 +207,7 @@ def _speed(dataset: "xr.Dataset", variants: "dict[str, xr.Dataset]") -> str:
     """How large the run was, how long it took and how fast it was."""
     sizes = list(dict.fromkeys(run_size(one) for one in variants.values()))
     size = sizes[0] if len(sizes) == 1 else ""
-    if "" not in variants:
+    if len(variants) > 1:
         size = " × ".join(part for part in (counted(len(variants), "variant"), size) if part)
     elapsed, rate = (float(dataset.attrs[key]) for key in RATES)
     compiled = f"compiled in {float(dataset.attrs['compile_s']):.1f} s"

@@ -135,7 +135,7 @@ def closing_line(dataset: "xr.Dataset") -> str:
     content = summary(dataset)
     if "variants" in content:
         some = next(iter(content["variants"].values()))
-        paths = f"{len(content['variants'])} variants × {counted(some['paths'], 'path')}"
+        paths = f"{counted(len(content['variants']), 'variant')} × {counted(some['paths'], 'path')}"
     else:
         paths = counted(content["paths"], "path")
     if content.get("failed_paths"):

@@ -15,9 +15,9 @@ from simkit.results.plots.final_histograms import (
 from simkit.results.plots.plot_layout import (
     BLUE,
     COLOURS,
-    COLUMNS,
     GREY,
     VERMILION,
+    columns_for,
     figure_legend,
     titled_figure,
 )
@@ -42,7 +42,7 @@ def plot_study(dataset: "xr.Dataset") -> "Figure":
     """One panel for each observable: what the study's method measures, with intervals."""
     names = [str(name) for name in dataset["observable"].values]
     method = str(dataset.attrs["method"])
-    columns = min(COLUMNS, len(names))
+    columns = columns_for(len(names))
     rows = -(-len(names) // columns)
     rows_of_bars = dataset.sizes["parameter"] + min(_count_of_pairs(dataset), PAIRS)
     height = max(3.4, 0.62 * rows_of_bars + 1.6) if method in BARS else 4.2

@@ -1,11 +1,12 @@
 """From the `observe` section to compiled observables."""
 
 import functools
-from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 
 from simkit.closed_forms import CLOSED_FORMS
@@ -113,10 +114,19 @@ def _of_python(
     others = [name for name in dict.fromkeys(names) if name not in (*plan.variables, "t")]
     expression = python_expression(text, function, plan.variables, others)
     number = jax.ShapeDtypeStruct((), jnp.float32)
+    given = dict.fromkeys(names, number)
     try:
-        result = jax.eval_shape(expression, dict.fromkeys(names, number))
+        result = jax.eval_shape(expression, given)
+        once, again = (_written_out(expression, given) for _ in range(2))
     except Exception as error:  # the user's own code may raise anything
         diagnostics.add(path, f"{text} {what_is_wrong(error, plan.variables, others)}")
+        return None
+    if once != again:
+        diagnostics.add(
+            path,
+            f"{text} computes something else each time, as of random numbers or the clock; it runs once, "
+            "while it is compiled, and what it drew would be the same constant on every path: leave that out",
+        )
         return None
     if not isinstance(result, jax.ShapeDtypeStruct):
         kind = type(result).__name__
@@ -126,6 +136,12 @@ def _of_python(
         return expression
     diagnostics.add(path, f"{text} must return one real number for one path, got {kind}")
     return None
+
+
+def _written_out(function: Callable, given: Mapping[str, Any]) -> tuple[str, list[bytes]]:
+    """A function as JAX traces it: its program, and the arrays that are constants of it."""
+    program = jax.make_jaxpr(lambda names: function(names))(given)  # JAX keeps the program of one function
+    return str(program), [np.asarray(each).tobytes() for each in program.consts]
 
 
 def _refused_name(name: str, plan: ModelPlan | None, others: Collection[str]) -> str | None:

@@ -37,7 +37,8 @@ def plot_overlay(variants: "Variants") -> "Figure":
 
 def _title(variants: "Variants") -> str:
     sizes = list(dict.fromkeys(size_text(one) for one in variants.values()))
-    size = " × ".join([counted(len(variants), "variant"), *(sizes if len(sizes) == 1 else [])])
+    several = [counted(len(variants), "variant")] if len(variants) > 1 else []
+    size = " × ".join([*several, *(sizes if len(sizes) == 1 else [])])
     kinds = [
         list(dict.fromkeys(one.attrs[key] for one in variants.values())) for key in ("potential", "solver")
     ]

@@ -73,6 +73,11 @@ def titled_figure(
         yield figure
 
 
+def columns_for(panels: int) -> int:
+    """In how many columns equal panels stand: as a square where that leaves no gap."""
+    return 2 if panels == 4 else min(COLUMNS, max(panels, 1))
+
+
 def arranged(dataset: "xr.Dataset", title: str, panels: Panels) -> "Figure":
     """The picture of a dataset. What stands over time and which pairs, its attributes say."""
     rows, pairs = over_time_names(dataset), phase_portrait_pairs(dataset)
@@ -80,7 +85,7 @@ def arranged(dataset: "xr.Dataset", title: str, panels: Panels) -> "Figure":
     drawn = {*rows, *(name for pair in pairs for name in pair)}
     observables = [] if single else [n for n in dataset.attrs["observables"].split() if n not in drawn]
     observables = [n for n in observables if not _repeats(dataset, n, rows)][:MAX_OBSERVABLES]
-    columns = min(COLUMNS, max(len(observables), 1))
+    columns = columns_for(len(observables))
     below = -(-len(observables) // columns)
     heights = [max(len(rows) * (3.1 if len(rows) > 1 else 4.2), 6.0 if pairs else 0), below * 2.7]
     with titled_figure(title, (12, sum(heights) + 0.9)) as figure:

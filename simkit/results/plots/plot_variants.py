@@ -157,6 +157,5 @@ def _title(dataset: "xr.Dataset") -> str:
     random = a.get("kind") in ("sde", "jump") or paths > 1
     solver = f", {a['solver']}" if "solver" in a else ""
     seed = f", seed {int(a['seed'])}" if random and "seed" in a else ""
-    return (
-        f"{run_name(dataset)}{solver}   {dataset.sizes['variant']} variants × {counted(paths, 'path')}{seed}"
-    )
+    variants = counted(dataset.sizes["variant"], "variant")
+    return f"{run_name(dataset)}{solver}   {variants} × {counted(paths, 'path')}{seed}"

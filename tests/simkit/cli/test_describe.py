@@ -84,6 +84,12 @@ def test_describe_of_a_key_inside_a_section_is_its_line():
     )
 
 
+def test_describe_of_a_template_says_how_to_write_it():
+    result = simkit_command("describe", "epidemic")
+    written = "'epidemic' is a template; `simkit new epidemic` writes it as epidemic.yaml\n"
+    assert (result.exit_code, result.stderr) == (2, written)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_describe_knows_every_name(name):
     page = simkit_command("describe", name)

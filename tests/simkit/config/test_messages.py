@@ -203,7 +203,7 @@ CASES = {
     ),
     "a table of initial values": (
         PRICE | {"initial": {"S": np.ones((2, 2))}},
-        ["initial.S: must be a number, text, list or dict, got a value of type ndarray; write its .tolist()"],
+        ["initial.S: must be a number, or an array (paths,) of one for each path, got the shape (2, 2)"],
     ),
     "a solver of networks for another model": (
         PRICE | {"solver": "TauLeaping", "save": {"every": 2}, "observe": {"top": "max(S)"}},

@@ -102,6 +102,11 @@ def test_variants_and_constants_see_it():
             lambda s, p, t: jax.lax.complex(s.S, s.S),
             r"must return one real .*, got complex64",
         ),
+        (lambda s, p, t: s.S + np.random.normal(), r"computes something else each time, as of random"),
+        (
+            lambda s, p, t: s.S * jnp.asarray(np.random.normal(size=2), s.S.dtype)[0],
+            r"computes something else each time",
+        ),
         (lambda s, p, t: None, r"must return one real number for one path, got NoneType"),
         (lambda s, p, t: 1.0 if s.S > 1 else 0.0, r".*use jnp\.where in place of if"),
         (lambda s, p, t: max(s.S, 1.0), r".*use jnp\.where .* jnp\.maximum"),
