@@ -131,7 +131,9 @@ MODELS: dict[str, type[AbstractODE]] = {
     if isinstance(value, type) and issubclass(value, AbstractODE) and value is not AbstractODE
 }
 
-ELSEWHERE = dict.fromkeys(("blackscholes", "blackscholesmerton", "geometricbrownianmotion"), "GBM")
+ELSEWHERE: dict[str, str] = dict.fromkeys(
+    ("blackscholes", "blackscholesmerton", "geometricbrownianmotion"), "GBM"
+)
 ELSEWHERE |= {"ou": "OrnsteinUhlenbeck", "coxingersollross": "CIR", "constantelasticityofvariance": "CEV"}
 ELSEWHERE |= {"jumpdiffusion": "Merton", "vdp": "VanDerPol"}
 
