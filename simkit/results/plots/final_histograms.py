@@ -118,7 +118,7 @@ def _final(dataset: "xr.Dataset", name: str, key: str) -> float:
 def scale_bars(
     axes: "Axes", side: Literal["x", "y"], each: Sequence[np.ndarray], log: bool | None = None
 ) -> bool:
-    """Give bars lengths in proportion, or where one towers over all others a logarithmic axis: whether it is.
+    """Give bars lengths in proportion, or where some tower over all others a logarithmic axis: whether it is.
 
     `each` are the bars of one or several distributions, which go along an axis (`side`) from its start.
     """
@@ -126,7 +126,8 @@ def scale_bars(
     bars = [values for values in bars if values.size]
     top = max((values[-1] for values in bars), default=1.0)
     if log is None:
-        log = any(values.size > 1 and values[-1] > TOWERING * values[-2] for values in bars)
+        alone = any(values.size > 1 and values[-1] > TOWERING * values[-2] for values in bars)
+        log = alone or top > TOWERING * min((values[-1] for values in bars), default=top)
     if log and bars:
         axes.set(**{f"{side}scale": "log", f"{side}lim": (min(v[0] for v in bars) / 2, 1.5 * top)})
         axis = axes.xaxis if side == "x" else axes.yaxis

@@ -1,5 +1,6 @@
 """Final distributions in pictures: bars that can be seen, numbers that can be read, fractions that add up."""
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from dataset_examples import gbm_dataset
@@ -7,6 +8,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from pictures import assert_nothing_overlaps
 
 from simkit import plot_dataset
+from simkit.results.plots.final_histograms import scale_bars
 from simkit.results.variant_dataset import combined
 
 pytestmark = pytest.mark.more
@@ -217,3 +219,12 @@ def test_a_heading_is_cut_only_where_there_is_no_room(observables):
     figure = plot_dataset(dataset)
     assert [axes.get_title("left") for axes in figure.axes[4:]] == [formula] * observables
     assert_nothing_overlaps(figure)
+
+
+@pytest.mark.parametrize(("tallest", "scale"), [(9.0, "linear"), (11.0, "log")])
+def test_distributions_of_very_different_height_share_a_logarithmic_axis(tallest, scale):
+    """In proportion, that of a volatility of 0.8 is a line beside that of 0.005, which is one bar."""
+    figure, axes = plt.subplots()
+    assert scale_bars(axes, "y", [np.array([0.5, 1.0]), np.array([tallest])]) == (scale == "log")
+    assert axes.get_yscale() == scale
+    plt.close(figure)
