@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MOST = 6  # quantities
 BARS = 12
 ERRORS = 2.0  # standard errors to either side, of bars and bands
-LEAST = 4  # for which there is room in each panel
+LEAST = {"bars": 2, "curves": 4}  # bars for which there is room, in panels with such beside them
 KINDS = {"derivative": "parameter", "second": "pair"}
 PLAIN = {"derivative": ("derivative", "the parameter"), "second": ("second derivative", "each parameter")}
 
@@ -40,13 +40,7 @@ def plot_sensitivities(dataset: "xr.Dataset") -> "Figure":
     first = next(iter(variants.values()))
     names = first.attrs["quantities"].split()
     shown = {kind: [n for n in names if f"{n}_{kind}" in first][:MOST] for kind in KINDS}
-    panels = [
-        (functools.partial(_tornado, kind=kind), name, *each)
-        for kind in KINDS
-        for name in shown[kind]
-        for each in variants.items()
-    ]
-    panels += [
+    curves = [
         (functools.partial(_over_time, kind=kind), name, *each)
         for kind in KINDS
         for name in shown[kind]
@@ -54,11 +48,19 @@ def plot_sensitivities(dataset: "xr.Dataset") -> "Figure":
         for each in variants.items()
     ]
     bars = min(BARS, max(first.sizes.get(dimension, 0) for dimension in KINDS.values()))
+    room = max(bars, LEAST["curves" if curves else "bars"])
+    panels = [
+        (functools.partial(_tornado, kind=kind, room=room), name, *each)
+        for kind in KINDS
+        for name in shown[kind]
+        for each in variants.items()
+    ]
+    panels += curves
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
     when = "" if first.attrs["kind"] == "particles" else f" at t = {float(first.attrs['t1']):g}"
     title = f"{run_name(first)}, {first.attrs['solver']}: what the mean{when} depends on"
-    with titled_figure(title, (6.5 * columns, 0.8 + rows * (1.2 + 0.42 * max(bars, LEAST)))) as figure:
+    with titled_figure(title, (6.5 * columns, 0.8 + rows * (1.2 + 0.42 * room))) as figure:
         for number, (draw, name, variant, one) in enumerate(panels, 1):
             axes = figure.add_subplot(rows, columns, number)
             draw(axes, one, name)
@@ -134,7 +136,8 @@ def _labels(dataset: "xr.Dataset", kind: str, units: bool) -> list[str]:
     return [f"{n}{_bracketed(str(u))}" for n, u in zip(names, dataset["parameter_unit"].values, strict=True)]
 
 
-def _tornado(axes: "Axes", dataset: "xr.Dataset", name: str, kind: str) -> None:
+def _tornado(axes: "Axes", dataset: "xr.Dataset", name: str, kind: str, room: int) -> None:
+    """Bars in the middle of a panel with room for so many, so that all panels have equally thick ones."""
     values, errors, text, names = relative(dataset, name, kind)
     order = np.argsort(-np.abs(np.nan_to_num(values)), kind="stable")[:BARS]
     places = np.arange(len(order))
@@ -150,7 +153,8 @@ def _tornado(axes: "Axes", dataset: "xr.Dataset", name: str, kind: str) -> None:
         capsize=3,
     )
     axes.set_yticks(places, [names[i] for i in order])
-    axes.set_ylim(max(len(order), LEAST) - 0.5, -0.5)
+    middle = (len(order) - 1) / 2
+    axes.set_ylim(middle + room / 2, middle - room / 2)
     axes.axvline(0, color=GREY, linewidth=1)
     axes.grid(axis="y", visible=False)
     axes.set_xlabel(text)

@@ -77,6 +77,19 @@ def test_second_derivatives_have_bars_of_their_own():
     assert len(plot_dataset(without).axes) == 2
 
 
+def test_few_bars_stand_in_the_middle_of_a_low_panel():
+    """One parameter and nothing over time: room for two bars, one of them in the middle."""
+    one = sensitivities().isel(parameter=[0]).drop_vars(["ill_second", "ill_second_stderr", "pair"])
+    one["ill_derivative"], one["ill_derivative_stderr"] = (
+        one[f"ill_derivative{end}"].isel(time=-1) for end in ("", "_stderr")
+    )
+    figure = plot_dataset(one)
+    (axes,) = figure.axes
+    assert axes.get_ylim() == (1.0, -1.0)
+    assert figure.get_figheight() < 3
+    assert_nothing_overlaps(figure)
+
+
 @pytest.mark.parametrize("change", [{"values": (0.0, 3.0)}, {"mean": 0.0}])
 def test_what_cannot_be_compared_is_shown_in_its_unit(change):
     figure = plot_dataset(sensitivities(**change))
