@@ -127,7 +127,8 @@ def scale_bars(
     top = max((values[-1] for values in bars), default=1.0)
     if log is None:
         alone = any(values.size > 1 and values[-1] > TOWERING * values[-2] for values in bars)
-        log = alone or top > TOWERING * min((values[-1] for values in bars), default=top)
+        least = min((values[-1] for values in bars), default=top)
+        log = bool(alone or top > TOWERING * least)
     if log and bars:
         axes.set(**{f"{side}scale": "log", f"{side}lim": (min(v[0] for v in bars) / 2, 1.5 * top)})
         axis = axes.xaxis if side == "x" else axes.yaxis
