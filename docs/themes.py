@@ -55,7 +55,7 @@ THEMES = {  # package: theme: its modules, relative to the package, in order; th
         "Functions for models and programs": ("numerics",),
     },
     "simkit_physics": {
-        "All models": ("__init__", "sized"),
+        "All models": ("__init__", "elsewhere", "sized"),
         "Models of finance": ("finance",),
         "Models of biology": ("biology",),
         "Models of chemistry": ("chemistry",),

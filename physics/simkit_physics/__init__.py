@@ -1,7 +1,6 @@
 """Models: each a small class with its equation, units and reference. `MODELS` holds them by class name."""
 
 import importlib
-import re
 
 from simkit_solvers import AbstractODE
 
@@ -11,6 +10,7 @@ from simkit_physics.chemistry.brusselator import Brusselator as Brusselator
 from simkit_physics.chemistry.hires import HIRES as HIRES
 from simkit_physics.chemistry.oregonator import Oregonator as Oregonator
 from simkit_physics.chemistry.robertson import Robertson as Robertson
+from simkit_physics.elsewhere import model_elsewhere as model_elsewhere
 from simkit_physics.finance.bates import Bates as Bates
 from simkit_physics.finance.cev import CEV as CEV
 from simkit_physics.finance.cir import CIR as CIR
@@ -130,22 +130,6 @@ MODELS: dict[str, type[AbstractODE]] = {
     for name, value in list(globals().items())
     if isinstance(value, type) and issubclass(value, AbstractODE) and value is not AbstractODE
 }
-
-ELSEWHERE: dict[str, str] = dict.fromkeys(
-    ("blackscholes", "blackscholesmerton", "geometricbrownianmotion"), "GBM"
-)
-ELSEWHERE |= {"ou": "OrnsteinUhlenbeck", "coxingersollross": "CIR", "constantelasticityofvariance": "CEV"}
-ELSEWHERE |= {"jumpdiffusion": "Merton", "vdp": "VanDerPol"}
-
-
-def model_elsewhere(name: str) -> str | None:
-    """The model here that others know by this name, however its words are joined.
-
-    >>> from simkit_physics import model_elsewhere
-    >>> model_elsewhere("Black-Scholes")
-    'GBM'
-    """
-    return ELSEWHERE.get(re.sub("[^a-z]", "", name.casefold()))
 
 
 def models_by_field() -> dict[str, dict[str, type[AbstractODE]]]:

@@ -176,7 +176,7 @@ def _notes(dataset: "xr.Dataset") -> list[str]:
     if drift.get("value") is not None and "stderr_unknown" in drift:
         reasons.setdefault(drift["stderr_unknown"], []).append("drift")
     lines = [f"error of {', '.join(names)} unknown: {reason}" for reason, names in reasons.items()]
-    lines += _transients(content["observables"], str(dataset["time"].attrs["units"]))
+    lines += _transients(dataset, content["observables"])
     lines += list(dict.fromkeys(f"{name}: {row['note']}" for name, row in rows.items() if "note" in row))
     if drift.get("value") is not None:
         text = _with_error(drift, "value", "stderr")
@@ -189,7 +189,7 @@ def _notes(dataset: "xr.Dataset") -> list[str]:
     return [*lines, content["forces"]]
 
 
-def _transients(rows: dict[str, dict[str, Any]], unit: str) -> Iterator[str]:
+def _transients(dataset: "xr.Dataset", rows: dict[str, dict[str, Any]]) -> Iterator[str]:
     """That means include the way from the start to equilibrium, and what they are without it."""
     away = {name: row for name, row in rows.items() if "transient" in row}
     later = [
@@ -199,7 +199,7 @@ def _transients(rows: dict[str, dict[str, Any]], unit: str) -> Iterator[str]:
     if later:
         yield (
             "! the run begins away from equilibrium, and its means include that; without the beginning "
-            f"[{unit}]: {', '.join(later)}; equilibrate in a stage before the run"
+            f"[{dataset['time'].attrs['units']}]: {', '.join(later)}; equilibrate in a stage before the run"
         )
 
 

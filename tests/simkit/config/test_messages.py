@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from md_examples import fluid
-from simkit_physics import ELSEWHERE as MODELS_ELSEWHERE
 from simkit_physics import GBM, MODELS, DoubleWellLangevin, model_elsewhere
+from simkit_physics.elsewhere import ELSEWHERE as MODELS_ELSEWHERE
 from simkit_solvers import SOLVERS, make_solver
 from simkit_solvers.methods.registry import ELSEWHERE, solver_elsewhere
 
