@@ -33,21 +33,31 @@ def step_notes(dataset: "xr.Dataset") -> list[str]:
 
 
 def _same_variants(dataset: "xr.Dataset") -> Iterable[str]:
-    """Variants that differ on none of their paths, so that a difference of 0 has no error."""
+    """Variants that differ on none of their paths, while an event has happened on none.
+
+    So their difference of 0 has no error. Without such an event most variants that agree do so on every path.
+    """
     paths = int(dataset.attrs.get("paths", 1))
     if not variant_names(dataset) or dataset.attrs.get("kind") == "ode" or paths == 1:
         return
+    idle = {name: set(_never_happened(one)) for name, one in each_variant(dataset).items()}
     names = [*dataset.attrs["observables"].split(), *dataset.attrs["state_variables"].split()]
     first, *others = variant_names(dataset)
     for other in others:
         sizes = {name: dataset[f"{name}_difference"].sel(variant=other) for name in names}
         errors = {name: dataset[f"{name}_difference_stderr"].sel(variant=other) for name in names}
         same = [name for name in names if sizes[name] == 0 and errors[name] == 0]
-        if same:
+        if same and idle[first] & idle[other]:
             yield (
                 f"{', '.join(same)}: {other} and {first} do not differ on any of {paths:,} paths; "
                 f"{rarer_paths(paths)} may, which no error includes"
             )
+
+
+def _never_happened(dataset: "xr.Dataset") -> list[str]:
+    """The events with a condition that no path of a run has met."""
+    events = dataset.attrs.get("counted_events", "").split()
+    return [name for name in events if dataset[f"{name}_count"] == 0]
 
 
 def all_unresolved(dataset: "xr.Dataset") -> list[str]:
@@ -269,10 +279,10 @@ def _other_solver(dataset: "xr.Dataset") -> str:
 
 
 def _has_blown_up(dataset: "xr.Dataset", names: Iterable[str]) -> bool:
-    """Whether other steps change a value by far more than any state of the start explains."""
-    states = np.array([dataset[f"{name}_mean"].values for name in dataset.attrs["state_variables"].split()])
-    sizes = np.abs(states).max(0)
-    start = sizes[np.argmax(sizes > 0)]
+    """Whether other steps change a value by far more than what is known of the start explains."""
+    means = [f"{name}_mean" for name in (*dataset.attrs.get("state_variables", "").split(), *names)]
+    sizes = [np.abs(np.atleast_1d(dataset[mean].values)) for mean in means if mean in dataset]
+    start = max((each[np.argmax(each > 0)] for each in sizes), default=math.inf)
     return any(float(dataset.get(f"{name}_bias_bound", np.nan)) > BLOWN_UP * start for name in names)
 
 

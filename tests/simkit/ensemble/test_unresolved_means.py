@@ -2,6 +2,7 @@
 
 import json
 import re
+import warnings
 
 import pytest
 from step_bias_examples import GROWTH, table
@@ -9,6 +10,7 @@ from typer.testing import CliRunner
 
 import simkit
 from simkit.cli.app import app
+from simkit.derivatives.table import notes
 from simkit.ensemble.step_bias.resolution import resolution
 from simkit.ensemble.step_bias.step_error import StepError
 from simkit.results.table import summary
@@ -134,6 +136,22 @@ def test_a_solution_that_has_blown_up_is_called_stiff():
     with pytest.warns(UserWarning, match="use Rodas5P if the problem is stiff, or many more steps") as caught:
         simkit.run(stiff)
     assert not any("80 steps" in str(each.message) for each in caught)
+
+
+def test_a_sensitivity_of_an_observable_alone_calls_it_stiff_too():
+    """Its dataset has no means of the variables, from which the size of the start is known otherwise."""
+    stiff = {
+        "constants": {"k": 1000.0},
+        "model": {"ode": {"x": "-k*x"}},
+        "initial": {"x": 1.0},
+        "time": {"t1": 1.0, "steps": 20},
+        "observe": {"y": "2*x"},
+        "sensitivity": {"of": ["y"], "wrt": ["k"]},
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        lines = notes(simkit.sensitivity(stiff))
+    assert any("use Rodas5P if the problem is stiff, or many more steps" in line for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -31,3 +31,20 @@ def test_variants_that_differ_on_no_path(experiment, said):
     lines = [line for line in step_notes(both) if "do not differ on any of 600 paths" in line]
     assert len(lines) == said
     assert all(line.startswith("x: high and low") for line in lines)
+
+
+def test_what_no_path_can_change_has_no_line():
+    """A price does not depend on the strike of an option on it, on any path whatever."""
+    option = {
+        "constants": {"K": 100.0},
+        "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
+        "initial": {"S": 100.0},
+        "time": {"t1": 1.0, "steps": 16},
+        "ensemble": {"paths": 500, "seed": 1},
+        "observe": {"call": "max(S) - K"},
+        "sensitivity": {"of": ["S", "call"], "wrt": ["K"]},
+    }
+    assert not [line for line in notes(simkit.sensitivity(option)) if "rarer" in line]
+    both = simkit.run(option | {"variants": {"high": {}, "low": {"constants.K": 90}}})
+    assert float(both["S_difference"].sel(variant="low")) == 0
+    assert not [line for line in step_notes(both) if "rarer" in line]

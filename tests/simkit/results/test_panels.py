@@ -8,6 +8,7 @@ from pictures import assert_nothing_overlaps
 
 import simkit
 from simkit import InputError, plot_dataset
+from simkit.results.plots.plot_layout import columns_for
 from simkit.results.variant_dataset import combined
 
 pytestmark = pytest.mark.more
@@ -158,3 +159,8 @@ def test_what_cannot_be_drawn_says_why(options, message):
 def test_paths_that_are_not_stored_are_asked_for():
     with pytest.raises(simkit.InputError, match=r"S: no path is stored; run with save: \{paths: 20\}"):
         plot_dataset(gbm_dataset(stored=0), "S", kind="paths")
+
+
+def test_equal_panels_leave_no_gap_where_they_can():
+    """Four stand two by two, others in rows of three."""
+    assert [columns_for(n) for n in (0, 1, 2, 3, 4, 5, 6, 9)] == [1, 1, 2, 3, 2, 3, 3, 3]
