@@ -105,14 +105,15 @@ def _attributes(
 def _histograms(study: Study, names: list[str]) -> Variables:
     """Densities of the output; the outermost thousandths lie outside.
 
-    A bin has one whole number in its middle where the output has few values, all of them whole.
+    Bins of an output that is always a whole number have edges halfway between such numbers.
     """
     counts, edges = [], []
     for name in names:
         flat = study.samples[name].reshape(-1)
         low, high = np.quantile(flat, [0.001, 0.999])
-        if high - low < BINS and np.all(flat % 1 == 0):
-            edge = np.floor(low) - 0.5 + np.arange(BINS + 1)
+        if np.all(flat % 1 == 0):
+            low = np.floor(low)
+            edge = low - 0.5 + np.arange(BINS + 1) * np.ceil((high - low + 1) / BINS)
         elif high > low:
             edge = np.linspace(low, high, BINS + 1)
         else:

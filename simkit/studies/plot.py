@@ -8,7 +8,7 @@ import numpy as np
 from simkit.results.plots.final_histograms import (
     BOOLEAN_EDGES,
     bars_label,
-    count_of_bins,
+    in_visible_bins,
     scale_bars,
     write_fractions,
 )
@@ -56,7 +56,7 @@ def plot_study(dataset: "xr.Dataset") -> "Figure":
             elif method == "morris":
                 _plane(axes, one)
             else:
-                _distribution(axes, one, _unit(dataset, name))
+                _distribution(axes, one, _unit(dataset, name), int(dataset.attrs["runs"]))
             axes.set_title(name, fontsize=11, loc="left", color="#222222")
         figure_legend(figure)
     return figure
@@ -145,15 +145,14 @@ def _together(points, names, near: float) -> dict[tuple[float, float], list[str]
     return result
 
 
-def _distribution(axes: "Axes", one: "xr.Dataset", unit: str) -> None:
+def _distribution(axes: "Axes", one: "xr.Dataset", unit: str, runs: int) -> None:
     """Percentages of the runs, with the mean and, unless all are true or false, the inner 90 and 50 %.
 
     Percentages, not a density: a value that many runs give, as those that pay nothing do, has none.
     """
     edges = one["histogram_edge"].values
     percentages = 100 * one["histogram"].values * np.diff(edges)
-    bars = count_of_bins(percentages, edges)
-    percentages, edges = percentages[:bars], edges[: bars + 1]
+    percentages, edges = in_visible_bins(percentages, edges, runs)
     boolean = list(edges) == [-0.5, 0.5, 1.5]
     if boolean:
         percentages, edges = np.array([percentages[0], 0.0, percentages[1]]), BOOLEAN_EDGES

@@ -23,35 +23,37 @@ from simkit.ensemble.reducers.reducer import (
 
 PICTURE_BINS = 100
 PICTURE_TAIL = 0.001
-WIDTH_ONE, ENOUGH = (
-    512,
-    10,
-)  # where bins begin to be as wide as 1, and how many numbers below show that all are whole
 
 
 class Binned(NamedTuple):
-    """Bin numbers `(rows, leaves, length)`, and the extremes of each leaf `(rows, leaves)`."""
+    """Bin numbers `(rows, leaves, length)`, the extremes `(rows, leaves)`, and where all are whole `(rows,)`.
+
+    That is found out for the last row of each quantity alone, which is the one in pictures.
+    """
 
     bins: Array
     low: Array
     high: Array
+    whole: Array
 
 
 class Counted(NamedTuple):
-    """How often each bin occurs `(rows, bins)`, from `NO_BIN` on, and the extremes `(rows, leaves)`."""
+    """How often each bin occurs `(rows, bins)`, from `NO_BIN` on, and the rest of `Binned`."""
 
     counts: Array
     low: Array
     high: Array
+    whole: Array
 
 
 class Counts(NamedTuple):
-    """One row's counts, of which the first belongs to bin `first`, and the sample's extremes."""
+    """One row's counts, of which the first belongs to bin `first`, its extremes, and if all are whole."""
 
     first: int
     counts: np.ndarray
     low: float
     high: float
+    whole: bool = True
 
 
 @statistic
@@ -87,9 +89,13 @@ class Histogram(AbstractReducer):
     def update(self, values, valid):
         x = stacked(values, self.rows)
         bins, ends = bin_of(x, valid), extremes(x, valid)
+        pictured = np.cumsum([rows for _, rows in self.rows]) - 1
+        final = x[pictured]
+        are_whole = jnp.all(~valid | (final == jnp.rint(final)), (-2, -1))
+        whole = jnp.zeros(len(x), bool).at[pictured].set(are_whole)
         if on_accelerator() and valid.size > ALL_BINS:  # there fewer bytes leave the device
-            return Counted(jax.lax.map(how_often, bins), *ends)
-        return Binned(bins, *ends)
+            return Counted(jax.lax.map(how_often, bins), *ends, whole)
+        return Binned(bins, *ends, whole)
 
     def init(self) -> tuple[Counts, ...]:
         return tuple(
@@ -102,8 +108,8 @@ class Histogram(AbstractReducer):
         new = counted if isinstance(partial, Binned) else trimmed
         result = zip(*map(np.asarray, partial), strict=True)
         return tuple(
-            add_counts(seen, *new(row), low, high)
-            for seen, (row, low, high) in zip(state, result, strict=True)
+            add_counts(seen, *new(row), low, high, whole)
+            for seen, (row, low, high, whole) in zip(state, result, strict=True)
         )
 
     def finish(self, state: tuple[Counts, ...]) -> dict[str, np.ndarray]:
@@ -144,7 +150,9 @@ def counted(bins: np.ndarray) -> tuple[int, np.ndarray]:
     return first, np.bincount(numbers - first)
 
 
-def add_counts(seen: Counts, first: int, new: np.ndarray, low: np.ndarray, high: np.ndarray) -> Counts:
+def add_counts(
+    seen: Counts, first: int, new: np.ndarray, low: np.ndarray, high: np.ndarray, whole: np.ndarray
+) -> Counts:
     """The counts with those of further numbers added."""
     if not len(new):
         return seen
@@ -154,9 +162,8 @@ def add_counts(seen: Counts, first: int, new: np.ndarray, low: np.ndarray, high:
     counts[seen.first - start :][: len(seen.counts)] = seen.counts
     counts[first - start :][: len(new)] += new
     # Adding 0.0 turns -0.0 into 0.0: which of the two an extreme is depends on the order.
-    return Counts(
-        start, counts, min(seen.low, float(low.min()) + 0.0), max(seen.high, float(high.max()) + 0.0)
-    )
+    ends = min(seen.low, float(low.min()) + 0.0), max(seen.high, float(high.max()) + 0.0)
+    return Counts(start, counts, *ends, seen.whole and bool(whole))
 
 
 def fine_edges(row: Counts) -> np.ndarray:
@@ -214,21 +221,10 @@ def order_statistic(row: Counts, up_to: np.ndarray, index: int) -> tuple[float, 
     return float(value), float(max(value - low, high - value))
 
 
-def whole_numbers(row: Counts) -> np.ndarray | None:
-    """The number in each bin, if all that occur are whole, as counts are; None where others may be too.
-
-    Two of them are a condition that holds or does not, and no counts.
-
-    From 512 on a bin is as wide as 1: what lies there counts as whole where enough below is.
-    """
-    bins = row.first + np.arange(len(row.counts))
-    values = np.where(bins > 0, lower_edges(bins), np.where(bins < 0, lower_edges(bins + 1), 0.0))
-    seen = values[row.counts > 0]
-    fine = seen[np.abs(seen) < WIDTH_ONE]
-    if row.low % 1 or row.high % 1 or len(seen) <= 2:  # float32 may make 1 of what is nearly 1
-        return None
-    whole = len(fine) == len(seen) or (len(fine) >= ENOUGH and np.abs(seen).max() < 2 * WIDTH_ONE)
-    return values if whole and np.all(fine == np.rint(fine)) else None
+def whole_edges(row: Counts) -> np.ndarray:
+    """The edges of the bins of whole numbers, each moved to halfway between the two on either side of it."""
+    edges = lower_edges(row.first + np.arange(len(row.counts) + 1))
+    return np.clip(np.copysign(np.ceil(np.abs(edges)) - 0.5, edges), row.low - 0.5, row.high + 0.5)
 
 
 def coarsened(row: Counts) -> tuple[np.ndarray, np.ndarray]:
@@ -236,23 +232,22 @@ def coarsened(row: Counts) -> tuple[np.ndarray, np.ndarray]:
     total = int(row.counts.sum())
     if not total:
         return np.zeros(PICTURE_BINS, np.int64), np.full(PICTURE_BINS + 1, np.nan)
-    fine = fine_edges(row)
     up_to = np.concatenate([[0], np.cumsum(row.counts)])
     first = int(np.searchsorted(up_to, PICTURE_TAIL * total, side="right")) - 1
     last = int(np.searchsorted(up_to, (1 - PICTURE_TAIL) * total, side="left"))
-    numbers = whole_numbers(row)
-    if numbers is not None and row.low < row.high:
-        inside = numbers[first:last]
-        edges = inside[0] - 0.5 + np.arange(PICTURE_BINS + 1) * np.ceil((np.ptp(inside) + 1) / PICTURE_BINS)
-        result, _ = np.histogram(inside, edges, weights=row.counts[first:last])
-        return result.astype(np.int64), edges
-    low, high = fine[first], fine[last]
+    whole = row.whole and np.count_nonzero(row.counts) > 2  # two are a condition that holds or does not
+    fine = (whole_edges if whole else fine_edges)(row)[first : last + 1]
+    up_to = up_to[first : last + 1]
+    low, high = fine[0], fine[-1]
     if not low < high:
         margin = 0.005 * abs(low) or 0.5
         edges = np.linspace(low - margin, low + margin, PICTURE_BINS + 1)
-        return np.histogram([low], edges)[0] * (up_to[last] - up_to[first]), edges
-    edges = np.linspace(low, high, PICTURE_BINS + 1)
+        return np.histogram([low], edges)[0] * (up_to[-1] - up_to[0]), edges
+    if whole:
+        edges = low + np.arange(PICTURE_BINS + 1) * np.ceil((high - low) / PICTURE_BINS)
+    else:
+        edges = np.linspace(low, high, PICTURE_BINS + 1)
     passed = np.rint(np.interp(edges, fine, up_to)).astype(np.int64)
     # Where many equal values sit on the rim of the picture, they belong to it.
-    passed[0], passed[-1] = up_to[first], up_to[last]
+    passed[0], passed[-1] = up_to[0], up_to[-1]
     return np.diff(passed), edges

@@ -43,15 +43,21 @@ def final_percentages(
         return np.array([100 - true, 0.0, true]), BOOLEAN_EDGES
     counts, edges = dataset[f"{name}_histogram"], dataset[f"{name}_histogram_edge"].values
     n = max(int(counts.attrs["n"]), 1)
-    used = count_of_bins(counts.values, edges)
+    return in_visible_bins(100 * counts.values / n, edges, n, extent)
+
+
+def in_visible_bins(
+    percentages: np.ndarray, edges: np.ndarray, n: int, extent: float = 0.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Percentages of `n` numbers in fine bins put together: what `final_percentages` says of their width."""
+    used = count_of_bins(percentages, edges)
     most = 2 * n ** (1 / 3)
     if extent > 0 and np.all(np.isfinite(edges)):
         most = min(most, BARS * (edges[used] - edges[0]) / extent)
-    divisors = (k for k in range(1, counts.size + 1) if counts.size % k == 0)
+    divisors = (k for k in range(1, percentages.size + 1) if percentages.size % k == 0)
     together = next(k for k in divisors if used / k <= max(most, 1))
     bars = -(-used // together)
-    percentages = 100 * counts.values.reshape(-1, together).sum(1) / n
-    return percentages[:bars], edges[::together][: bars + 1]
+    return percentages.reshape(-1, together).sum(1)[:bars], edges[::together][: bars + 1]
 
 
 def comparable_percentages(
