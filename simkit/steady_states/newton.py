@@ -10,13 +10,14 @@ from scipy.linalg import null_space
 from simkit.steady_states.rates import Rates
 
 ITERATIONS = 200
-CONVERGED = 1e-6  # the error of a root, relative to its variables
+CONVERGED = 1e-3  # the error of a root, relative to its variables; of one of high multiplicity it is large
+EPS = float(np.finfo(float).eps)
 NEAR = 1e-6  # changes below which rounding, rather than a poor start, may be why they no longer shrink
-SINGULAR = 4 * np.finfo(float).eps  # of singular values of the Jacobian, against the largest
+SINGULAR = 4 * EPS  # of singular values of the Jacobian, against the largest
 FLAT = np.geomspace(1e-16, 1e-2, 57)  # distances along a direction in which the Jacobian says nothing
 SHORTEST = 2.0**-14  # part of a step of Newton's
 SLOWEST = 0.9  # ratio of successive changes: at a root without a Jacobian they shrink by a factor
-DIGITS = float(np.finfo(float).eps) ** 0.5  # how well a root is known where the Jacobian is singular, at best
+DIGITS = EPS**0.5  # how well a root is known where the Jacobian is singular, at best
 TRACE = 1e-20  # of a typical size
 
 
@@ -34,8 +35,9 @@ class Fixed:
     """Rates of change at the conserved totals of a start, in as many coordinates as directions are free.
 
     A state is $y_0 + S B z$, with typical sizes S of the variables and orthonormal columns B that no total
-    changes along. So the Jacobian has none of the zero eigenvalues that the totals would give it, and every
-    state has the totals of the start up to rounding. `scale` are the typical sizes.
+    changes along. So the Jacobian has none of the zero eigenvalues that the totals would give it. Every state
+    is moved back to the totals of the start where it is off by more than their rounding. `scale` are the
+    typical sizes.
     """
 
     rates: Rates
@@ -56,9 +58,23 @@ class Fixed:
         rows = self.weights * self.scale
         return null_space(rows / np.linalg.norm(rows, axis=1, keepdims=True))
 
+    @functools.cached_property
+    def lift(self) -> np.ndarray:
+        """The least change, in typical sizes, that raises each total by 1; a column for each."""
+        if not len(self.weights):
+            return np.zeros((len(self.start), 0))
+        rows = self.weights * self.scale
+        norms = np.linalg.norm(rows, axis=1)
+        return self.scale[:, None] * np.linalg.pinv(rows / norms[:, None]) / norms
+
     def within(self, y: np.ndarray) -> np.ndarray:
         """The nearest state with the totals of the start."""
-        return self.start + self.free @ (self.basis.T @ ((y - self.start) / self.scale))
+        off = self.weights @ (y - self.start)
+        return y - self.lift @ np.where(abs(off) > self.totals_rounding(y), off, 0.0)
+
+    def totals_rounding(self, y: np.ndarray) -> np.ndarray:
+        """What rounding of the variables makes of the totals."""
+        return EPS * (abs(self.weights) @ (abs(y) + abs(self.start)))
 
     def reduced(self, matrix: np.ndarray) -> np.ndarray:
         """A matrix of derivatives by the variables, in the coordinates z."""
@@ -95,14 +111,14 @@ class Fixed:
                 break
             before, ratio, y = size, min(size / before, SLOWEST), new
             inverse = self._inverse_at(y)
-        root = self._judged(y, inverse, ratio)
+        root = self._judged(y, ratio)
         return self._without_traces(root)
 
     def _step(self, y: np.ndarray, inverse: np.ndarray, change: np.ndarray) -> np.ndarray | None:
         """The state after as much of a change as helps; None where none of it does."""
         part = 1.0
         while part >= SHORTEST:
-            new = y + part * change
+            new = self.within(y + part * change)
             rates = self.rates(new)
             if np.isfinite(rates).all():
                 next_size = np.linalg.norm((inverse @ rates) / self.scale)
@@ -120,39 +136,50 @@ class Fixed:
         rounded = np.where(abs(root.state) <= TRACE * self.scale, 0.0, root.state)
         if not root.converged or np.array_equal(rounded, root.state):
             return root
-        judged = self._judged(rounded, self._inverse_at(rounded), 0.0)
+        judged = self._judged(rounded, 0.0)
         moved = rounded != root.state
         back = abs(judged.error[moved]) > abs(root.state[moved])
         return root if back.any() or not judged.converged else judged
 
-    def _judged(self, y: np.ndarray, inverse: np.ndarray | None, ratio: float) -> Root:
-        """The root with its error: the next change, all that would follow, and rounding."""
-        residual = self.rates(y)
-        if inverse is None or not np.isfinite(residual).all():
+    def _judged(self, y: np.ndarray, ratio: float) -> Root:
+        """The root with its error: the next change, all that would follow, and rounding.
+
+        It is one if rounding accounts for the rates that it leaves. Where these are so flat along a direction
+        that rounding takes more than `NEAR` of the variables, or all digits of the Jacobian, the error is how
+        far they stay small.
+        """
+        residual, jacobian = self.rates(y), self.rates.jacobian(y)
+        if not (np.isfinite(residual).all() and np.isfinite(jacobian).all()):
             return Root(y, np.full_like(y, np.inf), residual, False)
-        jacobian, rounding = self.rates.jacobian(y), self.rates.rounding(y)
-        last = abs(inverse @ residual) / (1 - ratio)
-        error = last + 2 * abs(inverse) @ rounding + np.finfo(float).eps * abs(y)
-        error += self._flat(y, jacobian, residual, rounding)
-        explained = bool(np.all(abs(residual) <= 2 * abs(jacobian) @ error + rounding))
+        rounding = self.rates.rounding(y)
+        off = abs(residual) / (1 - ratio) + 2 * rounding
+        left, values, rows = np.linalg.svd(self.reduced(jacobian))
+        lengths = np.asarray([self.relative(self.free @ row, y) for row in rows])
+        push = abs(left.T) @ abs(self.basis.T) @ (off / self.scale)
+        flat = (values <= SINGULAR * values.max(initial=0.0)) | (push * lengths > NEAR * values)
+        upright = (rows[~flat].T / values[~flat]) @ left[:, ~flat].T
+        inverse = self.free @ upright @ (self.basis / self.scale[:, None]).T
+        by_total = self.lift - inverse @ (jacobian @ self.lift)
+        rounded = 2 * abs(inverse) @ rounding + EPS * abs(y) + abs(by_total) @ self.totals_rounding(y)
+        error = abs(inverse @ residual) / (1 - ratio) + rounded
+        small = 4 * np.linalg.norm((abs(residual) + rounding) / self.scale)
+        noise = 8 * EPS * values.max(initial=0.0)  # of the rates, for that of such a direction
+        allowed = 2 * (abs(jacobian) @ rounded + rounding)
+        for row, length in zip(rows[flat], lengths[flat], strict=True):
+            reach = self._reach(y, self.free @ row, length, small, noise)
+            error += reach * abs(self.free @ row)
+            allowed += reach * noise * self.scale
+        explained = bool(np.all(abs(residual) <= allowed))
         return Root(y, error, residual, explained and self.relative(error, y) <= CONVERGED)
 
-    def _flat(self, y: np.ndarray, jacobian: np.ndarray, residual: np.ndarray, rounding: np.ndarray):
-        """How far a state may be off in directions in which the Jacobian is singular within rounding.
+    def _reach(self, y: np.ndarray, push: np.ndarray, length: float, small: float, noise: float) -> float:
+        """How far from a state along a direction the rates stay small, and half of the digits at least.
 
-        That is as far as the rates stay small, and half of the digits at least. Where they are small all
-        along, as on a line of steady states, it is nothing.
+        Where they are small all along, as on a line of steady states, it is nothing.
         """
-        _, values, rows = np.linalg.svd(self.reduced(jacobian))
-        noise = 8 * np.finfo(float).eps * values[0]  # of the rates, for that of such a direction
-        small = 4 * np.linalg.norm((abs(residual) + rounding) / self.scale)
-        total = np.zeros_like(y)
-        for i in np.flatnonzero(values <= SINGULAR * values[0]):
-            push = self.free @ rows[i]
-            steps = FLAT / self.relative(push, y)
-            states = y + np.concatenate([steps, -steps])[:, None] * push
-            sizes = np.linalg.norm(self.rates.each(states) / self.scale, axis=1)
-            flat = sizes <= small + noise * np.tile(steps, 2)
-            if not flat.all():
-                total += abs(push) * max([DIGITS / self.relative(push, y), *np.tile(steps, 2)[flat]])
-        return total
+        steps = FLAT / length
+        sizes = np.linalg.norm(
+            self.rates.each(y + np.concatenate([steps, -steps])[:, None] * push) / self.scale, axis=1
+        )
+        near = sizes <= small + noise * np.tile(steps, 2)
+        return 0.0 if near.all() else max([DIGITS / length, *np.tile(steps, 2)[near]])

@@ -25,7 +25,7 @@ from simkit.steady_states.sizes import typical_sizes
 REMEDY = "give --at TIME (in Python at=TIME) to freeze them at one time"
 
 
-PROBES = 8
+PROBES = 64  # of a few, all may happen to be rounded hardly at all
 NEAR = 1e-3  # how far, relative to a variable, probes of rounding are from a state
 
 

@@ -11,7 +11,7 @@ from simkit.suggestions import did_you_mean, shown
 
 USUAL = 10.0  # typical sizes that the box reaches from zero
 APART = 10.0  # errors by which roots differ
-CLOSE = 1e-7  # relative distance of roots that are one
+CLOSE = 1e-12  # relative distance of roots that are one
 MOST = 1_000_000
 
 Ranges = Mapping[str, Sequence[float]]

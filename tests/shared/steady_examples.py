@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 import simkit
 from simkit.steady_states.table import summary
 
@@ -51,3 +53,24 @@ def assert_within_errors(state: dict[str, Any], exact: dict[str, float], worst: 
         own = state["values"][name]
         assert abs(own["value"] - value) <= own["error"] + 1e-300, (name, own, value)
         assert own["error"] <= worst * max(abs(value), 1.0), (name, own)
+
+
+class Linear:
+    """A y + b as rates of change, in numpy."""
+
+    def __init__(self, matrix: np.ndarray, constant: np.ndarray):
+        self.matrix, self.constant = matrix, constant
+        self.names = tuple(f"y{i}" for i in range(len(constant)))
+        self.least = np.full(len(constant), -np.inf)
+
+    def __call__(self, y):
+        return self.matrix @ y + self.constant
+
+    def each(self, states):
+        return states @ self.matrix.T + self.constant
+
+    def jacobian(self, y):
+        return self.matrix
+
+    def rounding(self, y):
+        return 2**-52 * (abs(self.matrix) @ abs(y) + abs(self.constant))
