@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from steady_examples import Linear, assert_within_errors, numbers, ode, states_of
 
 import simkit
-from simkit.errors import NumericalError
+from simkit import NumericalError
 from simkit.steady_states.newton import Fixed
 
 
