@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import diffrax
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
@@ -26,7 +27,7 @@ from simkit_solvers.numerics.tree_where import tree_where
 from simkit_solvers.problems.calendar import Schedule, added, stops_of
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.problem import AbstractODE
-from simkit_solvers.problems.schedule import as_solved, just_after, within
+from simkit_solvers.problems.schedule import as_solved, at_stop, just_after, within
 
 BEYOND_A_PART = 1.001
 
@@ -112,7 +113,8 @@ class Solving(NamedTuple):
 
         counts = schedule.none_happened.counts
         begin = _Progress(self.y0, zero, jnp.bool_(True), none, none, zero, holds, counts)
-        end, (states, sound) = jax.lax.scan(through, begin, (stops.times, stops.which))
+        passed = jnp.concatenate([jnp.zeros_like(stops.passed[:1]), stops.passed[:-1]])
+        end, (states, sound) = jax.lax.scan(through, begin, (stops.times, stops.which, passed))
         saved = stops.rows[self.saved]
         rows = rows_along(
             observer,
@@ -126,8 +128,11 @@ class Solving(NamedTuple):
         rows, reached = where_reached(sound[saved], rows), start + end.reached
         return AdaptiveRun(rows, end.accepted, end.rejected, reached, end.happened)
 
-    def _through_stop(self, problem, schedule: Schedule, path: _Progress, time, which):
-        """The path after a stop, and the state there and whether it is sound."""
+    def _through_stop(self, problem, schedule: Schedule, path: _Progress, time, which, passed):
+        """The path after a stop, and the state there and whether it is sound.
+
+        `passed` says which functions of time have had a node at this time before the stop.
+        """
         now = self.start + time
         seen = within(problem, self.start + path.time, now)
         if schedule.triggered:
@@ -137,7 +142,9 @@ class Solving(NamedTuple):
                 path,
             )
         else:
+            span = time - path.time
             path, _ = self._further(seen, path, time)
+            path = path._replace(y=_moved(path.y, span, problem, now, passed, self.start, self.times[-1]))
         if schedule.events:
             y, after = path.y, just_after(problem, now, self.start, self.times[-1])
             due = [(which == i) & path.sound for i in range(len(schedule.events))]
@@ -248,6 +255,30 @@ class Solving(NamedTuple):
         if not every(begin, self.y0):
             return None
         return lambda t, vector: jnp.stack(every(begin + t, layout.state(vector)))
+
+
+@eqx.filter_custom_jvp
+def _moved(y, span, problem, now, passed, start, whole):
+    """The state after `span`, zero where two stops are at one time: its derivative has the slope there.
+
+    A solution over no time takes no step, so that it does not see that one of the stops moves.
+    """
+    return y
+
+
+@_moved.def_jvp
+def _moved_jvp(primals, tangents):
+    y, span, problem, now, passed, start, whole = primals
+    by_y, by_span, *_ = tangents
+    if by_span is None:
+        return y, by_y
+    slope = at_stop(problem, now, passed, start, whole).drift(now, y)
+
+    def tangent(x, dx, f):
+        moves = jnp.where((span == 0) & jnp.isfinite(f), f, 0.0) * by_span
+        return moves if dx is None else dx + moves
+
+    return y, jax.tree.map(tangent, y, by_y, slope, is_leaf=lambda x: x is None)
 
 
 def where_reached(there: jax.Array, rows: PyTree) -> PyTree:

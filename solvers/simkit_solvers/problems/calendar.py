@@ -20,6 +20,7 @@ from simkit_solvers.problems.problem import AbstractODE
 MOST_ROUNDS = 1000  # of events at one time that trigger one another
 ON_STEP = 1e-6  # of a step: an event as near to a step's end as this is there
 ROW, NODE = -2, -1  # what a stop is, if it is not an event
+NO_FUNCTION = -1
 
 
 class UnknownTimesError(ValueError):
@@ -254,6 +255,16 @@ class Schedule(eqx.Module):
         """The schedule from `t0` to `t1`, with no node between them."""
         return self._with_each(lambda function: function.between(t0, t1))
 
+    def at_stop(self, t: Scalar, passed: Sequence, tiny: Scalar) -> "Schedule":
+        """The schedule's numbers at a time; `passed` says of each function if a node there lies behind."""
+        behind = iter(passed)
+
+        def value(function: AbstractTimeFunction) -> jax.Array:
+            before, after = function.within(t - tiny, t), function.within(t, t + tiny)
+            return jnp.where(next(behind), value_at(after, t), value_at(before, t))
+
+        return self._with_each(value)
+
     def prepared(self) -> "Schedule":
         """This schedule, with everything that does not depend on time computed once."""
         return self._with_each(lambda function: function.prepared())
@@ -300,6 +311,11 @@ class _Cascade(NamedTuple):
         return new & (self.rounds < MOST_ROUNDS)
 
 
+def value_at(each: Any, t: Scalar) -> Any:
+    """The value of a function at a time; a number as it is."""
+    return each(t) if isinstance(each, AbstractTimeFunction) else each
+
+
 def added(counts: tuple, more: tuple) -> tuple:
     """How often each event has happened, given how often before and since."""
     return tuple(a + b for a, b in zip(counts, more, strict=True))
@@ -328,12 +344,14 @@ class Stops(NamedTuple):
     """Where a run with steps of its own stops, in order: saved times, nodes and events.
 
     `which` is the number of an event, or `NODE` or `ROW`; `rows` are the places of the saved times, each
-    behind everything else at the same time.
+    behind everything else at the same time. `passed`, `(stops, functions)`, says which functions of time have
+    a node at the time of a stop, there or at one of the stops before.
     """
 
     times: jax.Array
     which: jax.Array
     rows: jax.Array
+    passed: jax.Array
 
     def around(self, span: Scalar) -> tuple[jax.Array, jax.Array]:
         """For each stop the times of the last node or event before it, and of the next, itself included.
@@ -347,23 +365,42 @@ class Stops(NamedTuple):
 
 
 def stops_of(schedule: Schedule, start: Scalar, times: Float[Array, " times"]) -> Stops:
-    """The stops of a run from `start`, of which the given times since then are saved."""
+    """The stops of a run from `start`, of which the given times since then are saved.
+
+    A stop at a saved time, but for rounding, is at the very same; how it moves remains its own.
+    """
     dtype, span = times.dtype, times[-1]
-    nodes = [jnp.clip(jnp.asarray(nodes, dtype) - start, 0.0, span) for nodes in schedule.nodes]
-    stops, kinds = [*nodes], [np.full(len(each), NODE) for each in nodes]
+    stops, kinds, owners = [], [], []
+
+    def add(new, kind: int, owner: int) -> None:
+        stops.append(new)
+        kinds.append(np.full(len(new), kind))
+        owners.append(np.full(len(new), owner))
+
+    for i, function in enumerate(schedule.functions):
+        for nodes in function.nodes:
+            since = jnp.asarray(nodes, dtype) - start
+            # Not jnp.clip, which halves the derivative at the ends.
+            add(jnp.where(since < 0, 0.0, jnp.where(since > span, span, since)), NODE, i)
     for i, event in enumerate(schedule.events):
-        stops.append(jnp.asarray(event.times, dtype) - start)
-        kinds.append(np.full(len(event.times), i))
+        add(jnp.asarray(event.times, dtype) - start, i, NO_FUNCTION)
     tolerance = 16 * jnp.finfo(dtype).eps * (jnp.abs(start) + span)
 
     def snapped(t):
         """The saved time to which `t` is equal up to rounding, else `t`."""
         near = jnp.searchsorted(times, t - tolerance)
         row = times[jnp.clip(near, 0, len(times) - 1)]
-        return jnp.where(jnp.abs(t - row) <= tolerance, row, t)
+        at_row = jax.lax.stop_gradient(row) + (t - jax.lax.stop_gradient(t))
+        return jnp.where(jnp.abs(t - row) <= tolerance, at_row, t)
 
     everything = jnp.concatenate([*(snapped(each) for each in stops), times])
-    which = jnp.asarray(np.concatenate([*kinds, np.full(len(times), ROW)]), jnp.int32)
+    which, owner = (
+        jnp.asarray(np.concatenate([*each, np.full(len(times), last)]), jnp.int32)
+        for each, last in ((kinds, ROW), (owners, NO_FUNCTION))
+    )
     order = jnp.argsort(everything, stable=True)
     places = jnp.argsort(order, stable=True)[-len(times) :]
-    return Stops(everything[order], which[order], places)
+    in_order = everything[order]
+    own = owner[order][:, None] == np.arange(len(schedule.functions), dtype=np.int32)
+    last = jax.lax.cummax(jnp.where(own, jax.lax.stop_gradient(in_order)[:, None], -jnp.inf))
+    return Stops(in_order, which[order], places, last == in_order[:, None])

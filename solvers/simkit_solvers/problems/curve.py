@@ -159,8 +159,10 @@ class _Pieces(AbstractTimeFunction):
         """The value at `t` of the piece in which another time lies."""
         times, _, i = self._piece(seen_from)
         if self.higher:
-            # Not jnp.clip, whose slope at an end is a half: implicit methods differentiate by the time.
-            t = jnp.where(t < times[0], times[0], jnp.where(t > times[-1], times[-1], t))
+            # By the time seen from, since rounding may put the end of a step beyond that of the curve. Not
+            # jnp.clip, whose slope at an end is a half: implicit methods differentiate by the time.
+            outside = jnp.where(seen_from > times[-1], times[-1], t)
+            t = jnp.where(seen_from < times[0], times[0], outside)
         return self.polynomial(t, i)
 
     def polynomial(self, t: Scalar, i: Int[Array, ""]) -> Float[Array, ""]:

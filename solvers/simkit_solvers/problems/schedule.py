@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 from simkit_solvers.numerics.delegated import delegated
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.problems.calculus import Converted
-from simkit_solvers.problems.calendar import Event, Schedule
+from simkit_solvers.problems.calendar import Event, Schedule, value_at
 from simkit_solvers.problems.curve import AbstractTimeFunction
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problems.problem import (
@@ -164,7 +165,7 @@ def parameters_at(problem: AbstractODE, t: Scalar) -> dict[str, Any]:
     if not isinstance(model, Scheduled):
         return {name: getattr(model, name) for name in parameters_of(model)}
     own = {name: getattr(model.original, name) for name in parameters_of(model.original)}
-    return own | {name: _value(each, t) for name, each in curves_of(model).items()}
+    return own | {name: value_at(each, t) for name, each in curves_of(model).items()}
 
 
 def within(problem: AbstractODE, t0: Scalar, t1: Scalar) -> AbstractODE:
@@ -210,17 +211,25 @@ def _rebuilt(problem: AbstractODE, change: Callable[[Any], Any]) -> AbstractODE:
 
 def just_after(problem: AbstractODE, t: Scalar, start: Scalar, span: Scalar) -> AbstractODE:
     """The problem just after a time, also where rounding has put the time before a node."""
-    tiny = 16 * jnp.finfo(jnp.result_type(t)).eps * (jnp.abs(start) + span)
-    return within(problem, t, t + tiny)
+    return within(problem, t, t + _tiny(t, start, span))
 
 
-def _value(each, t):
-    return each(t) if isinstance(each, AbstractTimeFunction) else each
+def at_stop(problem: AbstractODE, t: Scalar, passed: Any, start: Scalar, span: Scalar) -> AbstractODE:
+    """The problem at a time at which it stops: `passed` says of each function if a node there lies behind."""
+    if isinstance(problem, Scheduled):
+        numbers = problem.schedule.at_stop(t, passed, _tiny(t, start, span))
+        return dataclasses.replace(problem, schedule=numbers)
+    return _rebuilt(problem, lambda original: at_stop(original, t, passed, start, span))
+
+
+def _tiny(t: Scalar, start: Scalar, span: Scalar) -> jax.Array:
+    """A time beyond rounding of others in a run."""
+    return 16 * jnp.finfo(jnp.result_type(t)).eps * (jnp.abs(start) + span)
 
 
 def _at(problem: Scheduled, t) -> Any:
     """The model with its parameters at a time."""
-    return _with(problem.original, {k: _value(each, t) for k, each in problem.schedule.parameters.items()})
+    return _with(problem.original, {k: value_at(each, t) for k, each in problem.schedule.parameters.items()})
 
 
 def _with(model: Any, numbers: Mapping[str, Any]) -> Any:
