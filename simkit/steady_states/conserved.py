@@ -7,10 +7,10 @@ from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 from simkit_solvers.problems.schedule import model_of
 
 from simkit.steady_states.rates import Rates
+from simkit.steady_states.sizes import HUGE
 
 SMALL = 1e-9  # of singular values, against the largest: what rounding leaves of a zero
 KEPT = 1e-10  # of a total that is conserved: its rate of change, against the terms in it
-HUGE = 1e100
 LARGEST = 1000  # denominator of a weight
 
 

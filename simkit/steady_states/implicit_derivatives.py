@@ -10,8 +10,6 @@ import numpy as np
 
 from simkit.steady_states.newton import Fixed, Root
 
-STEP = 1e-6  # of differences, relative to a variable
-
 
 def derivatives_of(fixed: Fixed, root: Root, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """The derivatives of variables, then observables, in targets by name, a column each, and their errors.
@@ -21,10 +19,7 @@ def derivatives_of(fixed: Fixed, root: Root, names: Sequence[str]) -> tuple[np.n
     """
     values = _derivatives(fixed, root.state, names)
     error = _rounding(fixed, root.state, names, values)
-    for i, off in enumerate(root.error):
-        step = STEP * max(abs(root.state[i]), fixed.scale[i])
-        moved = root.state.copy()
-        moved[i] += step
+    for moved, step, off in fixed.neighbours(root):
         error += abs(_derivatives(fixed, moved, names) - values) / step * off
     if len(names) > 1 and not np.isfinite(values).all():
         # Another target's direction is zero along one, but zero times an undefined slope is undefined.

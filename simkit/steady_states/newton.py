@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ FLAT = np.geomspace(1e-16, 1e-2, 57)  # distances along a direction in which the
 SHORTEST = 2.0**-14  # part of a step of Newton's
 SLOWEST = 0.9  # ratio of successive changes: at a root without a Jacobian they shrink by a factor
 DIGITS = EPS**0.5  # how well a root is known where the Jacobian is singular, at best
+STEP = 1e-6  # of differences, relative to a variable
 TRACE = 1e-20  # of a typical size
 
 
@@ -89,6 +91,14 @@ class Fixed:
         """The largest change of a variable, relative to it or its typical size."""
         return float(np.max(abs(change) / np.maximum(abs(y), self.scale)))
 
+    def neighbours(self, root: Root) -> Iterator[tuple[np.ndarray, float, float]]:
+        """For each variable the state with it alone moved, by how much, and the error of the root in it."""
+        for i, error in enumerate(root.error):
+            step = STEP * max(abs(root.state[i]), self.scale[i])
+            moved = root.state.copy()
+            moved[i] += step
+            yield moved, step, float(error)
+
     def root_from(self, y: np.ndarray) -> Root:
         """Damped Newton's method from a state. What did not converge is where it ended.
 
@@ -103,11 +113,8 @@ class Fixed:
             size = self.relative(change, y)
             if inverse is None or not np.isfinite(size) or size == 0:
                 break
-            near = size <= NEAR
             new = self._step(y, inverse, change)
-            if near and (new is None or size >= SLOWEST * before):
-                break
-            if new is None:
+            if new is None or (size <= NEAR and size >= SLOWEST * before):
                 break
             before, ratio, y = size, min(size / before, SLOWEST), new
             inverse = self._inverse_at(y)
@@ -162,7 +169,7 @@ class Fixed:
         by_total = self.lift - inverse @ (jacobian @ self.lift)
         rounded = 2 * abs(inverse) @ rounding + EPS * abs(y) + abs(by_total) @ self.totals_rounding(y)
         error = abs(inverse @ residual) / (1 - ratio) + rounded
-        small = 4 * np.linalg.norm((abs(residual) + rounding) / self.scale)
+        small = 4 * float(np.linalg.norm((abs(residual) + rounding) / self.scale))
         noise = 8 * EPS * values.max(initial=0.0)  # of the rates, for that of such a direction
         allowed = 2 * (abs(jacobian) @ rounded + rounding)
         for row, length in zip(rows[flat], lengths[flat], strict=True):

@@ -8,8 +8,6 @@ from scipy.linalg import eig, matrix_balance
 
 from simkit.steady_states.newton import Fixed, Root
 
-STEP = 1e-6  # of differences, relative to a variable
-
 
 class Stability(NamedTuple):
     """The eigenvalues at a steady state, none of them of conserved totals, with their errors.
@@ -108,10 +106,7 @@ def _rests_near(fixed: Fixed, root: Root, push: np.ndarray) -> bool:
 def _jacobian_error(fixed: Fixed, root: Root, jacobian: np.ndarray, scales: np.ndarray) -> float:
     """How far the reduced Jacobian, with rows and columns in `scales`, may be off because the root is."""
     total = 0.0
-    for i, error in enumerate(root.error):
-        step = STEP * max(abs(root.state[i]), fixed.scale[i])
-        moved = root.state.copy()
-        moved[i] += step
+    for moved, step, error in fixed.neighbours(root):
         change = fixed.reduced(fixed.rates.jacobian(moved) - jacobian) / step
         total += float(np.linalg.norm(change * scales / scales[:, None], 2)) * error
     return total

@@ -202,6 +202,21 @@ def test_a_search_is_the_same_for_the_same_seed():
     np.testing.assert_allclose(np.sort(found(3)), np.pi * np.arange(-2, 2), atol=1e-12)
 
 
+def test_each_part_of_a_range_has_one_start_of_a_search():
+    """A Latin hypercube: of as many equal parts as starts, in each variable."""
+    starts = []
+
+    class Recording(Fixed):
+        def root_from(self, y):
+            starts.append(y)
+            return super().root_from(y)
+
+    fixed = Recording(Linear(-np.eye(2), np.zeros(2)), np.zeros((0, 2)), np.ones(2), np.ones(2))
+    searched(fixed, 30, {"y0": (-3.0, 6.0), "y1": (0.0, 1.0)}, 1)
+    parts = np.floor(30 * (np.asarray(starts) - [-3.0, 0.0]) / [9.0, 1.0])
+    np.testing.assert_array_equal(np.sort(parts, axis=0), np.repeat(np.arange(30)[:, None], 2, axis=1))
+
+
 class Cubic(Linear):
     """-(y - 1) (y - 1.05) (y - 2), stable at 1 and 2."""
 
