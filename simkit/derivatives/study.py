@@ -14,7 +14,7 @@ from simkit.derivatives.differences import SMOOTH, step_of
 from simkit.derivatives.differentiated_run import DifferentiatedRun
 from simkit.derivatives.estimates import EstimatedDerivative, EstimatedSensitivities
 from simkit.derivatives.estimator import Part, Selection
-from simkit.derivatives.estimators import DIFFERENCES
+from simkit.derivatives.estimators import DIFFERENCES, SCORE, SMOOTHING
 from simkit.derivatives.offers import requested_offer, second_offer
 from simkit.derivatives.parts import parts_of, requests_of
 from simkit.derivatives.pilot import remedy, select_estimators
@@ -127,8 +127,10 @@ def _reason(run: DifferentiatedRun, derivative: EstimatedDerivative, capped: boo
     is not measured."""
     simulation, choice = run.simulation, derivative.choice
     if derivative.verdict == "grows":
-        return f"no result: {FAULTS['grows']}; {remedy(run) or 'use another sensitivity.method'}"
+        return f"no result: {FAULTS['grows']}; {remedy(run) or f'use {_other_methods(run, choice)}'}"
     reason = choice.reason
+    if derivative.verdict == "heavy":
+        reason = f"{reason}; or {_other_methods(run, choice)}"
     if not np.any(derivative.mean) and not np.any(np.nan_to_num(derivative.sd)):
         reason = _reason_for_zero(run, choice)
     exact = choice.quantity not in approximate_means(simulation)
@@ -137,6 +139,16 @@ def _reason(run: DifferentiatedRun, derivative: EstimatedDerivative, capped: boo
         return f"{reason}; step error unknown: most steps are as long as first_step or the saved times allow"
     unmeasured = "" if exact or ordinary or run.levels else "; the error of the steps is not measured"
     return f"{reason}{unmeasured}"
+
+
+def _other_methods(run: DifferentiatedRun, choice: Selection) -> str:
+    """The settings of other estimators of a first derivative: those of weights that fit, else differences."""
+    if choice.is_second:
+        return "another sensitivity.method"
+    others = [each for each in (SCORE, SMOOTHING) if each is not choice.estimator]
+    fits = (each.fits(run, choice.quantity, choice.targets, choice.reason) for each in others)
+    keys = [each.key for each, fit in zip(others, fits, strict=True) if isinstance(fit, Selection)]
+    return f"sensitivity.method: {' or '.join(keys or [DIFFERENCES.key])}"
 
 
 def _reason_for_zero(run: DifferentiatedRun, choice: Selection) -> str:

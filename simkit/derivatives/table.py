@@ -145,7 +145,7 @@ def notes(dataset: "xr.Dataset") -> list[str]:
     if heavy:
         lines.append(
             f"! heavy tail: {'; '.join(heavy)}: {FAULTS['heavy']}, and the ± may be far too small; use "
-            "another estimator, or compare seeds"
+            "another estimator, as the reason in the table says, or compare seeds"
         )
     paths = int(dataset.attrs["paths"])
     if unmoved and paths > 1:

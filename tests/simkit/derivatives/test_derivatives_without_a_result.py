@@ -159,9 +159,32 @@ def test_a_heavy_tail_is_flagged(monkeypatch):
     first, second = rows(result)["f", "S"], rows(result)["f", "S, S"]
     assert (first["flag"], second["flag"]) == ("", "heavy tail")
     assert second["tail_index"] < 2 < first["tail_index"]
+    assert second["reason"].endswith("; or another sensitivity.method")
     file = io.StringIO()
     print_table(result, file)
     assert "! heavy tail: f by S, S" in file.getvalue()
+
+
+@pytest.mark.user_code
+def test_a_heavy_tail_names_an_estimator_that_has_none():
+    """The least of a population that grows only above 2: most paths end on one side, and a few in between."""
+    allee = {
+        "model": {
+            "sde": {"N": {"drift": "r*N*(N/A - 1)*(1 - N/K)", "noise": {"W": "s*N"}}},
+            "parameters": {"r": 0.5, "A": 2.0, "K": 10.0, "s": 0.3},
+        },
+        "initial": {"N": 2.2},
+        "time": {"t1": 20.0, "steps": 500},
+        "ensemble": {"paths": 4000, "seed": 1, "devices": 1},
+        "observe": {"low": "min(N)"},
+        "sensitivity": {"wrt": ["A"]},
+    }
+    usual = rows(simkit.sensitivity(allee))["low", "A"]
+    assert usual["flag"] in ("heavy tail", "no result")
+    assert "sensitivity.method: score" in usual["reason"]
+    other = rows(simkit.sensitivity(allee, overrides={"sensitivity.method": "score"}))["low", "A"]
+    assert other["flag"] == ""
+    assert other["tail_index"] > 2
 
 
 # Ten steps are the same at all tolerances, and their mean is a tenth below the exact one.
