@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST = 6  # quantities
+MARKS = {"": "", FLAGS["heavy"]: " !", FLAGS["grows"]: ":\nno result"}  # behind names
+MARKED = "; !: heavy tail, of which these say little"
 BARS = 12
 ERRORS = 2.0  # standard errors to either side, of bars and bands
 LEAST = {"bars": 2, "curves": 4}  # bars for which there is room, in panels with such beside them
@@ -72,14 +74,19 @@ def plot_sensitivities(dataset: "xr.Dataset") -> "Figure":
             for kind in KINDS
             for name in shown[kind]
         ):
-            figure.supxlabel("error bars: two standard errors", x=0.988, ha="right", fontsize=9, color=GREY)
+            ticks = (label.get_text() for axes in figure.axes for label in axes.get_yticklabels())
+            note = MARKED if any(tick.endswith(MARKS[FLAGS["heavy"]]) for tick in ticks) else ""
+            figure.supxlabel(
+                f"error bars: two standard errors{note}", x=0.988, ha="right", fontsize=9, color=GREY
+            )
     return figure
 
 
 def relative(dataset: "xr.Dataset", name: str, kind: str) -> tuple[np.ndarray, np.ndarray, str, list[str]]:
     """Derivatives at the end and their errors, made comparable, what they then are, and their names.
 
-    Where a parameter or the mean is 0 there is no elasticity, and all are shown as they are.
+    Where a parameter or the mean is 0 there is no elasticity, and all are shown as they are. Names have marks
+    where errors are not reliable.
     """
     end = [dataset[f"{name}_{kind}{suffix}"].values for suffix in ("", "_stderr")]
     derivative, error = (array[:, -1] if array.ndim == 2 else array for array in end)
@@ -92,13 +99,13 @@ def relative(dataset: "xr.Dataset", name: str, kind: str) -> tuple[np.ndarray, n
     )
     values = _sizes(dataset, kind)
     if mean == 0 or np.any(values == 0):
-        return derivative, error, _plain(dataset, name, kind), _labels(dataset, kind, units=True)
+        return derivative, error, _plain(dataset, name, kind), _labels(dataset, name, kind, units=True)
     text = {
         "derivative": f"change of the mean of {name} in %, for 1 % more",
         "second": f"second derivative of the mean of {name},\ntimes both parameters over the mean",
     }[kind]
     pair = elasticity(derivative, error, mean, mean_stderr, values)
-    return *pair, text, _labels(dataset, kind, units=False)
+    return *pair, text, _labels(dataset, name, kind, units=False)
 
 
 def _sizes(dataset: "xr.Dataset", kind: str) -> np.ndarray:
@@ -128,12 +135,15 @@ def _bracketed(unit: str, per: str = "") -> str:
     return f" [{unit}{per}]" if unit not in ("", "1") else ""
 
 
-def _labels(dataset: "xr.Dataset", kind: str, units: bool) -> list[str]:
-    """The names of the parameters or pairs, of parameters with their units where these are wanted."""
+def _labels(dataset: "xr.Dataset", name: str, kind: str, units: bool) -> list[str]:
+    """The names of the parameters or pairs with marks, of parameters with units where these are wanted."""
     names = [str(name) for name in dataset[KINDS[kind]].values]
-    if not units or kind == "second":
-        return names
-    return [f"{n}{_bracketed(str(u))}" for n, u in zip(names, dataset["parameter_unit"].values, strict=True)]
+    if units and kind != "second":
+        all_units = map(str, dataset["parameter_unit"].values)
+        names = [f"{label}{_bracketed(unit)}" for label, unit in zip(names, all_units, strict=True)]
+    flags = dataset.get(f"{name}_{kind}_flag")
+    marks = [""] * len(names) if flags is None else [MARKS[str(flag)] for flag in flags.values]
+    return [f"{label}{mark}" for label, mark in zip(names, marks, strict=True)]
 
 
 def _tornado(axes: "Axes", dataset: "xr.Dataset", name: str, kind: str, room: int) -> None:
@@ -170,7 +180,7 @@ def _over_time(axes: "Axes", dataset: "xr.Dataset", name: str, kind: str) -> Non
         scales = sizes * {"derivative": 0.01, "second": 1.0}[kind]
     means = scales[:, None] * dataset[f"{name}_{kind}"].values
     errors = ERRORS * np.abs(scales)[:, None] * dataset[f"{name}_{kind}_stderr"].values
-    labels = _labels(dataset, kind, units=not relative)
+    labels = _labels(dataset, name, kind, units=not relative)
     largest = np.argsort(-np.max(np.nan_to_num(np.abs(means)), axis=1), kind="stable")[: len(COLOURS)]
     for colour, i in zip(COLOURS, sorted(largest), strict=False):
         axes.plot(times, means[i], color=colour, label=labels[i])

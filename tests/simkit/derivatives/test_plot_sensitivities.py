@@ -51,6 +51,18 @@ def legend(axes):
     return [text.get_text() for text in axes.get_legend().get_texts()]
 
 
+def test_a_heavy_tail_has_its_mark_in_the_picture_too():
+    dataset = sensitivities()
+    dataset["ill_derivative_flag"] = ("parameter", ["heavy tail", ""])
+    dataset["ill_second_flag"] = ("pair", ["", "no result"])
+    figure = plot_dataset(dataset)
+    first, second, *_ = figure.axes
+    assert list(bars(first)) == ["R0 !", "latent"]
+    assert set(bars(second)) == {"R0, R0", "R0, latent:\nno result"}
+    assert figure.get_supxlabel().endswith("; !: heavy tail, of which these say little")
+    assert_nothing_overlaps(figure)
+
+
 def test_changes_over_time_have_the_unit_of_the_quantity():
     figure = plot_dataset(sensitivities())
     first, _, over_time, _ = figure.axes
