@@ -163,12 +163,10 @@ def _notes(exponent: Estimate, fit: tuple[float, float]) -> Iterator[str | None]
     """Of each species, where its slope is no diffusion coefficient."""
     doubted = np.abs(exponent.value - 1) > np.fmax(0.1, 3 * exponent.stderr)
     for power, doubt in zip(np.round(exponent.value, 2) + 0.0, doubted, strict=True):
-        how = (
-            f"grows as t^{power:.2f}, not as t" if power > 0 else f"does not grow (it goes as t^{power:.2f})"
-        )
+        how = "grows as t^{:.2f}, not as t" if power > 0 else "does not grow (it goes as t^{:.2f})"
         yield (
             (
-                f"from t = {fit[0]:g} to {fit[1]:g} the displacement {how}: this slope is no diffusion "
+                f"from t = {fit[0]:g} to {fit[1]:g} the displacement {how.format(power)}: this slope is no diffusion "
                 "coefficient; run longer, or fit later times"
             )
             if doubt

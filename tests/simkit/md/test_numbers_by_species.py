@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from simkit.md.number_notes import joined_notes, note_of
-from simkit.md.table import closing_lines
+from simkit.md.table import closing_lines, summary
 
 NOTES = ("it does not grow", None, "it grows as t^2.00: no diffusion coefficient")
 SPECIES = ("Ar", "Kr", "B: x")
@@ -40,3 +40,15 @@ def test_a_note_without_names_is_on_every_species():
     assert joined_notes(["A"], ["slow"]) == "slow" == note_of("slow", ["A"], "A")
     assert [note_of("slow", SPECIES, name) for name in SPECIES] == ["slow"] * 3
     assert joined_notes(SPECIES, [None] * 3) == joined_notes(["A"], [None]) == ""
+
+
+def test_only_those_without_an_error_are_said_to_have_none():
+    """Though the reason is an attribute of the numbers of all species."""
+    some = two_numbers("", [np.nan, 0.1, np.nan])
+    (line,) = (line for line in closing_lines(some) if "unknown" in line)
+    assert line.startswith("error of D_diffusion Ar, D_diffusion B: x unknown: 38 autocorrelation times")
+    assert ["stderr_unknown" in figures for figures in summary(some)["numbers"].values()] == [
+        True,
+        False,
+        True,
+    ]
