@@ -9,9 +9,9 @@ import typer
 from typer.core import TyperGroup
 
 from simkit.cli.failures import BROKEN_PIPE, TERMINATED, leave_at_once, reported
+from simkit.cli.own_modules import import_modules
 from simkit.cli.typer_app import app
-from simkit.errors import INTERRUPTED, InputError
-from simkit.machine.process import tune_process
+from simkit.errors import INTERRUPTED
 from simkit.version import __version__
 
 # Modules that enter commands, which the help shows in this order.
@@ -42,25 +42,10 @@ def _enter(context: typer.Context, modules: list[str]) -> list[str]:
     """Import modules, from the current directory too, and enter what they define: commands too."""
     if modules and not context.resilient_parsing:  # as the shell does to complete a name
         with reported():
-            _import(modules)
+            import_modules(modules)
         commands = cast(TyperGroup, context.command).commands
         commands.update(cast(TyperGroup, typer.main.get_command(app)).commands)
     return modules
-
-
-def _import(modules: list[str]) -> None:
-    tune_process()  # before a module makes an array
-    sys.path.insert(0, "")
-    for name in modules:
-        try:
-            importlib.import_module(name)
-        except ModuleNotFoundError as error:
-            if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-                raise
-            raise InputError(
-                f"--import {name}: no such module; name it as Python does, without .py, from the folder that "
-                "it is in"
-            ) from error
 
 
 @app.callback()

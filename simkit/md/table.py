@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 from rich.table import Table
 
+from simkit.md.number_notes import note_of
 from simkit.progress import counted
 from simkit.results.number_text import MARK, finite_or_none, row_title, with_error
 from simkit.results.printing import laid_out, printed
@@ -57,13 +58,15 @@ def _each(dataset: "xr.Dataset", name: str) -> Iterator[tuple[str, dict[str, Any
     """The figures of a number, of each species where there are several."""
     value, stderr = dataset[name], dataset[f"{name}_stderr"]
     unknown = value.attrs.get("stderr_unknown")
-    about = {"unit": str(value.attrs["units"])} | ({"stderr_unknown": str(unknown)} if unknown else {})
-    about |= {"note": str(value.attrs["note"])} if "note" in value.attrs else {}
+    about = {"unit": str(value.attrs["units"])}
     kinds = [str(kind) for kind in dataset["species"].values] if value.dims else [""]
     for i, kind in enumerate(kinds):
         label = f"{name} {kind}" if len(kinds) > 1 else name
         pair = np.ravel(value.values)[i], np.ravel(stderr.values)[i]
-        yield label, {"mean": finite_or_none(pair[0]), "stderr": finite_or_none(pair[1])} | about
+        note = note_of(str(value.attrs.get("note", "")), kinds, kind)
+        figures = {"mean": finite_or_none(pair[0]), "stderr": finite_or_none(pair[1])} | about
+        figures |= {"stderr_unknown": str(unknown)} if unknown and figures["stderr"] is None else {}
+        yield label, figures | ({"note": note} if note else {})
 
 
 def _figures(dataset: "xr.Dataset", name: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ The first is $\langle |x(t_0 + t) - x(t_0)|^2 \rangle$, the second its slope ove
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
 import equinox as eqx
@@ -24,6 +24,7 @@ from simkit.md.functions.function import (
     estimated,
     species_axis,
 )
+from simkit.md.number_notes import joined_notes
 from simkit.md.observables.measurement import AbstractMeasurement
 from simkit.md.observables.selection import ParticleSelection, squared_distance_of
 from simkit.md.simulation import ParticleSystem
@@ -59,8 +60,8 @@ class DisplacementSettings(Section):
 class DisplacementResult(NamedTuple):
     r"""The displacement at each `time`, `(times, species)`, and the diffusion coefficient of each species.
 
-    `fit` is the range of times over which the slope was taken. There the displacement grows as
-    $t^{exponent}$, and `note` says so where that is not diffusion.
+    `fit` is the range of times over which the slope was taken. There the displacement goes as
+    $t^{exponent}$, and the note of a species says so where that is not diffusion.
     """
 
     time: Float[np.ndarray, " times"]
@@ -68,7 +69,7 @@ class DisplacementResult(NamedTuple):
     diffusion: Estimate
     exponent: Estimate
     fit: tuple[float, float]
-    note: str | None
+    notes: tuple[str | None, ...]
 
 
 class MeanSquareDisplacement(AbstractMeasurement):
@@ -145,7 +146,7 @@ class MeanSquareDisplacement(AbstractMeasurement):
             jackknife(sums, diffusion),
             growth,
             fit,
-            _note(growth, fit),
+            tuple(_notes(growth, fit)),
         )
 
 
@@ -158,15 +159,19 @@ def _between(time: np.ndarray, fit: tuple[float, float]) -> Bool[np.ndarray, " t
     return (time >= fit[0] * (1 - 1e-9)) & (time <= fit[1] * (1 + 1e-9)) & (time > 0)
 
 
-def _note(exponent: Estimate, fit: tuple[float, float]) -> str | None:
-    off = np.abs(exponent.value - 1)
-    if not np.any(off > np.fmax(0.1, 3 * exponent.stderr)):
-        return None
-    worst = exponent.value[np.argmax(off)]
-    return (
-        f"from t = {fit[0]:g} to {fit[1]:g} the displacement grows as t^{worst:.2f}, not as t: "
-        "this slope is no diffusion coefficient; run longer, or fit later times"
-    )
+def _notes(exponent: Estimate, fit: tuple[float, float]) -> Iterator[str | None]:
+    """Of each species, where its slope is no diffusion coefficient."""
+    doubted = np.abs(exponent.value - 1) > np.fmax(0.1, 3 * exponent.stderr)
+    for power, doubt in zip(np.round(exponent.value, 2) + 0.0, doubted, strict=True):
+        how = "grows as t^{:.2f}, not as t" if power > 0 else "does not grow (it goes as t^{:.2f})"
+        yield (
+            (
+                f"from t = {fit[0]:g} to {fit[1]:g} the displacement {how.format(power)}: this slope is no diffusion "
+                "coefficient; run longer, or fit later times"
+            )
+            if doubt
+            else None
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -222,8 +227,8 @@ class Displacement(AbstractFunction):
         text = "diffusion coefficient"
         variables |= estimated(number, (species,), result.diffusion, rate, text)
         variables[number][2]["fitted_from"], variables[number][2]["fitted_to"] = map(float, result.fit)
-        if result.note:
-            variables[number][2]["note"] = result.note
-        text = "power of time with which the displacement grows in the fitted range"
+        if note := joined_notes(system.names, result.notes):
+            variables[number][2]["note"] = note
+        text = "power of time as which the displacement goes in the fitted range"
         variables |= estimated(f"{name}_exponent", (species,), result.exponent, "1", text)
         return Labelled(variables, coordinates, (number,))

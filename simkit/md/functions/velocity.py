@@ -29,6 +29,7 @@ from simkit.md.functions.function import (
     estimated,
     species_axis,
 )
+from simkit.md.number_notes import joined_notes
 from simkit.md.observables.measurement import AbstractMeasurement
 from simkit.md.observables.selection import ParticleSelection, product_of
 from simkit.md.simulation import ParticleSystem
@@ -59,7 +60,8 @@ class VelocitySettings(Section):
 class VelocityResult(NamedTuple):
     """C at each `time` and the spectrum at each `frequency`, arrays with an axis of species behind.
 
-    `diffusion` is the integral of C to the last time, over 3. `note` says so where C has not decayed by then.
+    `diffusion` is the integral of C to the last time, over 3. The note of a species says so where
+    its C has not decayed by then.
     """
 
     time: Float[np.ndarray, " times"]
@@ -67,7 +69,7 @@ class VelocityResult(NamedTuple):
     frequency: Float[np.ndarray, " times"]
     spectrum: Estimate
     diffusion: Estimate
-    note: str | None
+    notes: tuple[str | None, ...]
 
 
 class VelocityAutocorrelation(AbstractMeasurement):
@@ -125,18 +127,19 @@ class VelocityAutocorrelation(AbstractMeasurement):
             np.arange(last + 1) / (2 * last * self.interval),
             jackknife(sums, spectrum),
             integral,
-            _note(integral, jackknife(sums, second_half), self.interval * last),
+            _notes(integral, jackknife(sums, second_half), self.interval * last),
         )
 
 
-def _note(integral: Estimate, second_half: Estimate, end: float) -> str | None:
+def _notes(integral: Estimate, second_half: Estimate, end: float) -> tuple[str | None, ...]:
+    """Of each species, where its integral is no diffusion coefficient."""
     part = np.abs(second_half.value)
-    if not np.any(part > np.fmax(0.05 * np.abs(integral.value), 3 * second_half.stderr)):
-        return None
-    return (
+    doubted = part > np.fmax(0.05 * np.abs(integral.value), 3 * second_half.stderr)
+    text = (
         f"the velocities are still correlated at the last lag, t = {end:g}: this integral is no diffusion "
         "coefficient; take a larger longest"
     )
+    return tuple(text if doubt else None for doubt in doubted)
 
 
 def cosine_spectrum(
@@ -200,6 +203,6 @@ class VelocityFunction(AbstractFunction):
         variables |= estimated(f"{name}_spectrum", (frequency, species), result.spectrum, time, text)
         number, text = f"{name}_diffusion", "diffusion coefficient, the integral of the correlation over 3"
         variables |= estimated(number, (species,), result.diffusion, units.label("length^2/time"), text)
-        if result.note:
-            variables[number][2]["note"] = result.note
+        if note := joined_notes(system.names, result.notes):
+            variables[number][2]["note"] = note
         return Labelled(variables, coordinates, (number,))

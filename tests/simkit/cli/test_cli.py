@@ -66,6 +66,32 @@ def test_a_module_enters_a_model_of_its_own(folder, monkeypatch):
     assert "--import my_other_models.py: no such module; name it as Python does" in wrong.stderr
 
 
+ERRORS_IN_MODULES = {  # content of the module: what is said of it, with the user's own line
+    "import diffrax\nfrom simkit_solvers import SOLVERS, SolverInfo\n\n"
+    "SOLVERS['Mine'] = SolverInfo(diffrax.Heun, 'Mine.')\n": "{name}.py:4: ValueError: ",
+    "def rate():\n    return 1 / 0\n\n\nrate()\n": "{name}.py:2: ZeroDivisionError: division by zero",
+    "import json\n\njson.loads('{')\n": "{name}.py:3: JSONDecodeError: Expecting property name",
+    "x = 1\ny = (2\n": "{name}.py:2: SyntaxError: '(' was never closed",
+    "\nimport no_such_package\n": "{name}.py:2: ModuleNotFoundError: No module named 'no_such_package'",
+    "import helper_of_{name}\n": "helper_of_{name}.py:4: AssertionError",
+}
+
+
+@pytest.mark.parametrize("case", range(len(ERRORS_IN_MODULES)))
+def test_an_error_in_a_module_is_one_line_with_its_place_there(tmp_path, monkeypatch, case):
+    """Bad input, as any wrong code of a user's; a traceback and exit code 1 are for bugs in simkit."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    text, said = [*ERRORS_IN_MODULES.items()][case]
+    name = f"module_with_error_{case}"
+    (tmp_path / f"{name}.py").write_text(text.replace("{name}", name))
+    (tmp_path / f"helper_of_{name}.py").write_text("\n\n\nraise AssertionError\n")
+    result = simkit_command("--import", name, "list")
+    expected = f"--import {name}: {said.replace('{name}', name)}"
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert result.stderr.startswith(expected)
+
+
 class TestRun:
     @pytest.mark.more
     @pytest.mark.usefixtures("finished")

@@ -9,7 +9,7 @@ from simkit_physics import FreeBox
 from simkit_solvers import Particles, Vector
 from slow_cases import slow_but
 
-from simkit.md.functions.displacement import MeanSquareDisplacement, _note
+from simkit.md.functions.displacement import MeanSquareDisplacement, _notes
 from simkit.md.functions.fluctuations import Fluctuations
 from simkit.md.functions.radial import RadialDistribution
 from simkit.md.functions.structure import StructureFactor
@@ -97,9 +97,9 @@ def test_velocities_that_are_still_correlated_at_the_last_lag_give_no_diffusion_
     exact = (1 - 1 / 20) * (1 + decay) / (1 - decay) / 2  # of the trapezoidal rule
     assert (abs(result.diffusion.value[0] - exact) < 4 * result.diffusion.stderr[0]) == (lags == 80)
     if lags == 80:
-        assert result.note is None
+        assert result.notes == (None,)
     else:
-        assert "still correlated at the last lag, t = 9" in str(result.note)
+        assert "still correlated at the last lag, t = 9" in str(result.notes[0])
 
 
 @pytest.mark.parametrize("replicas", [1, pytest.param(3, marks=pytest.mark.slow)])
@@ -157,7 +157,7 @@ def test_a_flight_is_no_diffusion_and_says_so():
     result = observer.result(accumulators)
     assert result.fit == pytest.approx((401 / 40, 401 / 10))
     assert result.exponent.value[0] == pytest.approx(2)
-    assert "grows as t^2.00" in result.note
+    assert "grows as t^2.00" in str(result.notes[0])
     assert observer.result(accumulators, fit=(20, 40)).fit == (20, 40)
     with pytest.raises(ValueError, match="of which there are 1, at least 3 are needed"):
         observer.result(accumulators, fit=(2.5, 3.5))
@@ -178,7 +178,20 @@ def test_a_slope_is_doubted_where_the_power_differs_from_one_by_a_tenth_and_thre
 ):
     one = np.array([1.0])
     growth = Estimate(exponent * one, stderr * one, one, one, one, 100, None)
-    assert (_note(growth, (1.0, 2.0)) is not None) == noted
+    assert ([*_notes(growth, (1.0, 2.0))] != [None]) == noted
+
+
+def test_each_species_has_the_power_of_its_own_and_one_that_is_not_positive_is_no_growth():
+    powers = np.array([-0.129, -0.263, 1.01, 0.5, -0.001, 0.002])
+    errors = np.full(6, np.nan)
+    notes = [*_notes(Estimate(powers, errors, powers, powers, powers, 100, None), (0.4, 1.6))]
+    assert [note is None for note in notes] == [False, False, True, False, False, False]
+    told = [str(note).partition(":")[0] for note in notes]
+    start = "from t = 0.4 to 1.6 the displacement"
+    assert told[0] == f"{start} does not grow (it goes as t^-0.13)"
+    assert told[1] == f"{start} does not grow (it goes as t^-0.26)"
+    assert told[3] == f"{start} grows as t^0.50, not as t"
+    assert told[4] == told[5] == f"{start} does not grow (it goes as t^0.00)"
 
 
 @pytest.mark.slow
