@@ -64,7 +64,8 @@ def plot_sensitivities(dataset: "xr.Dataset") -> "Figure":
     title = f"{run_name(first)}, {first.attrs['solver']}: what the mean{when} depends on"
     with titled_figure(title, (6.5 * columns, 0.8 + rows * (1.2 + 0.42 * room))) as figure:
         for number, (draw, name, variant, one) in enumerate(panels, 1):
-            axes = figure.add_subplot(rows, columns, number)
+            end = number if number < len(panels) else rows * columns  # the last one fills its row
+            axes = figure.add_subplot(rows, columns, (number, end))
             draw(axes, one, name)
             if variant:
                 axes.set_title(variant, fontsize=9, loc="right", color=GREY)

@@ -63,6 +63,15 @@ def test_a_heavy_tail_has_its_mark_in_the_picture_too():
     assert_nothing_overlaps(figure)
 
 
+def test_the_last_of_three_panels_fills_its_row():
+    dataset = sensitivities()
+    for key in ("ill_second", "ill_second_stderr"):
+        dataset[key] = dataset[key].isel(time=-1, drop=True)
+    first, second, last = (axes.get_position() for axes in plot_dataset(dataset).axes)
+    assert last.x0 == pytest.approx(first.x0, abs=0.02)
+    assert last.x1 == pytest.approx(second.x1, abs=0.02)
+
+
 def test_changes_over_time_have_the_unit_of_the_quantity():
     figure = plot_dataset(sensitivities())
     first, _, over_time, _ = figure.axes
