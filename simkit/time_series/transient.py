@@ -25,8 +25,8 @@ def transient_of(series: Float[np.ndarray, "replicas samples"]) -> Transient | N
     Without its first d of n samples, the mean of a series with variance $s_d^2$ has the squared error
     $s_d^2/(n-d)$, up to correlation; the transient ends where this is least, in the first half if at all. It
     matters where it changes the mean by more than the standard error of the rest, and is more than a
-    fluctuation. Reference: White (1997), An effective truncation heuristic for bias reduction in simulation
-    output, Simulation 69, 323, doi:10.1177/003754979706900601.
+    fluctuation; where that error is unknown nothing is said. Reference: White (1997), An effective truncation
+    heuristic for bias reduction in simulation output, Simulation 69, 323, doi:10.1177/003754979706900601.
     """
     samples = series.shape[1]
     size = -(-samples // BATCHES)

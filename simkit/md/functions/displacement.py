@@ -164,14 +164,11 @@ def _notes(exponent: Estimate, fit: tuple[float, float]) -> Iterator[str | None]
     doubted = np.abs(exponent.value - 1) > np.fmax(0.1, 3 * exponent.stderr)
     for power, doubt in zip(np.round(exponent.value, 2) + 0.0, doubted, strict=True):
         how = "grows as t^{:.2f}, not as t" if power > 0 else "does not grow (it goes as t^{:.2f})"
-        yield (
-            (
-                f"from t = {fit[0]:g} to {fit[1]:g} the displacement {how.format(power)}: this slope is no diffusion "
-                "coefficient; run longer, or fit later times"
-            )
-            if doubt
-            else None
+        note = (
+            f"from t = {fit[0]:g} to {fit[1]:g} the displacement {how.format(power)}: "
+            "this slope is no diffusion coefficient; run longer, or fit later times"
         )
+        yield note if doubt else None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from simkit.md.number_notes import note_of
 from simkit.md.plots.time_rows import figure_text, in_print, labelled, noted
 from simkit.results.plots.plot_layout import COLOURS, GREY
 
@@ -116,23 +117,29 @@ def _displacement(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
     first, last = diffusion.attrs["fitted_from"], diffusion.attrs["fitted_to"]
     inside = (lag >= first * (1 - 1e-9)) & (lag <= last * (1 + 1e-9))
     axes.axvspan(first, last, color=GREY, alpha=0.12, linewidth=0)
-    texts, several = [], diffusion.size > 1
+    captions, unit = {}, in_print(diffusion.attrs["units"])
+    labels = [label for label, *_ in _curves(later, name, f"{name}_lag")]
     for i, (label, _, values, _) in enumerate(_curves(later, name, f"{name}_lag")):
         value, stderr = (
             float(np.ravel(dataset[key])[i]) for key in (diffusion.name, f"{diffusion.name}_stderr")
         )
         line = values[inside].mean() + 6 * value * (lag[inside] - lag[inside].mean())
         axes.plot(lag[inside], line, color="black", linewidth=2.2, linestyle=":")
-        texts.append(f"D{f'({label})' if several else ''} = {figure_text(value, stderr, '')}")
+        doubted = note_of(str(diffusion.attrs.get("note", "")), labels, label)
+        figure = f"D = {figure_text(value, stderr, '')} {unit}"
+        captions[label] = "no diffusion coefficient" if doubted else figure
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlim(lag[0], lag[-1])
     axes.set_xlabel(labelled("lag", _unit(dataset, f"{name}_lag")))
     axes.set_ylabel(labelled("⟨|Δx|²⟩", dataset[name].attrs["units"]))
-    unit = diffusion.attrs["units"]
     middle = (first * last) ** 0.5
     axes.annotate("fitted", (middle, 0.02), xycoords=("data", "axes fraction"), ha="center", color=GREY)
-    noted(axes, "mean-square displacement", f"{', '.join(texts)} {in_print(unit)}")
+    several = len(captions) > 1
+    noted(axes, "mean-square displacement", "" if several else ", ".join(captions.values()))
+    for line in axes.lines if several else ():
+        if line.get_label() in captions:
+            line.set_label(f"{line.get_label()}: {captions[str(line.get_label())]}")
     _legend(axes)
 
 

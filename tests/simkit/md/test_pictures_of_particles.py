@@ -3,12 +3,16 @@
 import matplotlib.collections as mpl
 import numpy as np
 import pytest
+import xarray as xr
 import yaml
 from md_examples import fluid
 
 import simkit
 from simkit import save_picture
+from simkit.md.number_notes import joined_notes
+from simkit.md.plots.functions import panels_of
 from simkit.md.plots.plot import plot_particles
+from simkit.results.plots.plot_layout import titled_figure
 
 pytestmark = pytest.mark.more
 
@@ -84,3 +88,42 @@ def test_the_fit_of_the_displacement_is_drawn_where_it_was_made(measured):
         x, y = fit.get_data()
         assert attributes["fitted_from"] <= x[0] < x[-1] <= attributes["fitted_to"] * (1 + 1e-9)
         assert (y[-1] - y[0]) / (x[-1] - x[0]) == pytest.approx(6 * diffusion, rel=1e-9)
+
+
+def displacement_of(species, notes):
+    """The panel of a displacement whose slope is 6 D, in the width that it has in a picture."""
+    lag, D = np.linspace(0.1, 4.0, 40), np.arange(1, len(species) + 1) / 100
+    square = {"units": "Å^2", "long_name": "mean-square displacement"}
+    about = {"units": "Å^2/ps", "fitted_from": 1.0, "fitted_to": 4.0, "note": joined_notes(species, notes)}
+    variables = {
+        "D": (("D_lag", "species"), 6 * D * lag[:, None], square),
+        "D_stderr": (("D_lag", "species"), 0 * D * lag[:, None]),
+        "D_diffusion": ("species", D, about),
+        "D_diffusion_stderr": ("species", D / 10),
+        "D_exponent": ("species", np.ones(len(species))),
+    }
+    coordinates = {"D_lag": ("D_lag", lag, {"units": "ps"}), "species": np.array(species, object)}
+    with titled_figure("", (5.5, 3.6)) as figure:
+        axes = figure.add_subplot()
+        (draw,) = panels_of(xr.Dataset(variables, coordinates), "D")
+        draw(axes)
+    figure.canvas.draw()
+    return axes
+
+
+def test_diffusion_coefficients_stand_beside_no_other_text_and_only_where_they_are_ones():
+    """Of several species they are in the legend, within the panel; of one in the caption."""
+    axes = displacement_of(
+        ["Ar", "Kr", "Xe"], [None, "t^-0.26: this slope is no diffusion coefficient", None]
+    )
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == [
+        "Ar: D = 0.0100 ± 0.0010 Å²/ps",
+        "Kr: no diffusion coefficient",
+        "Xe: D = 0.0300 ± 0.0030 Å²/ps",
+    ]
+    legend, inside = axes.get_legend().get_window_extent(), axes.get_window_extent()
+    assert inside.x0 <= legend.x0 < legend.x1 <= inside.x1
+    for note, figure in ((None, "D = 0.0100 ± 0.0010 Å²/ps"), ("slow", "no diffusion coefficient")):
+        axes = displacement_of(["A"], [note])
+        assert axes.get_title("right") == figure
+        assert axes._left_title.get_window_extent().x1 < axes._right_title.get_window_extent().x0

@@ -53,3 +53,20 @@ def test_a_constant_that_begins_elsewhere_is_known_exactly_afterwards():
     assert found is not None
     assert 3 <= found.samples < 10
     assert (found.mean, found.stderr) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize(("height", "matters"), [(30.0, False), (100.0, True)])
+def test_a_clear_start_matters_only_if_it_changes_the_mean_by_more_than_its_error(height, matters):
+    """One sample of 2000, 30 standard deviations off, moves the mean by 0.015, and its error is 0.022."""
+    for seed in range(30):
+        series = correlated(1, 2000, 0.1, seed)
+        series[:, 0] += height
+        assert (transient_of(series) is not None) == matters
+
+
+def test_nothing_is_said_where_the_rest_has_no_standard_error():
+    """Of 15 correlation times, however far off the series begins."""
+    for seed in range(30):
+        series = correlated(1, 300, 20.0, seed)
+        series[:, :20] += 50
+        assert transient_of(series) is None
