@@ -23,9 +23,10 @@ def plot(
     """Draw the picture of a dataset: quantiles over time, sample paths, distributions at the end."""
     with reported():
         target = out or dataset.with_suffix(".png")
-        check_picture(target, overwrite)
         from simkit.pictures import save_picture
         from simkit.results.storage import read_dataset
 
-        save_picture(read_dataset(dataset), target)
+        content = read_dataset(dataset)  # first: what is no dataset has no picture to replace
+        check_picture(target, overwrite)
+        save_picture(content, target)
         print(f"wrote {target}")

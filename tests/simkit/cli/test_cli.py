@@ -235,6 +235,20 @@ class TestOtherCommands:
         assert simkit_command("plot", "small.yaml", "--out", "x.png").exit_code == 2
         assert simkit_command("plot", "absent.zarr", "--out", "x.png").exit_code == 4
 
+    def test_plot_of_no_dataset_says_so_even_where_a_picture_of_that_name_exists(self, folder):
+        """A picture could not be made: `--overwrite` would be no remedy."""
+        (folder / "small.png").write_text("earlier")
+        (folder / "table.png").write_text("earlier")
+        (folder / "table.csv").write_text("name,value\n")
+        result = simkit_command("plot", "small.yaml")
+        assert (result.exit_code, "`simkit run small.yaml --out small.zarr` writes one" in result.stderr) == (
+            2,
+            True,
+        )
+        result = simkit_command("plot", "table.csv")
+        assert (result.exit_code, "is a table for spreadsheets, not a dataset" in result.stderr) == (2, True)
+        assert (folder / "small.png").read_text() == (folder / "table.png").read_text() == "earlier"
+
     def test_doctor_reports_and_fails_where_jax_is_wrong(self, monkeypatch):
         content = json.loads(simkit_command("doctor", "--json").stdout)
         assert content["healthy"] is True
