@@ -89,7 +89,7 @@ def about_key_inside(name: str) -> dict[str, Any]:
     section, _, key = name.partition(".")
     rows = _rows_below(section)
     if key not in rows:
-        hint = did_you_mean(key, rows)
+        hint = did_you_mean(key, rows).replace("'", f"'{section}.", 1)
         raise InputError(f"nothing is called {name!r}{hint} (`simkit describe {section}` shows its keys)")
     row = rows[key]
     text = f"{row['description']} ({row['default']})" if row["default"] else row["description"]

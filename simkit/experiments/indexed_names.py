@@ -110,7 +110,8 @@ def _written_out(
         return dict.fromkeys(names, value)
     if not names:
         per_path = "; write {values: […]} for one value for each path" if place[0] == "initial" else ""
-        raise SettingError(place, f"must be a single value: a list is for numbered names{per_path}")
+        several = "a list is for numbered names, and `variants` are for one run after the other"
+        raise SettingError(place, f"must be a single value: {several}{per_path}")
     if any(isinstance(each, list) for each in value):
         raise SettingError(place, "must be one value, or a list of values")
     if len(value) != len(names):

@@ -57,7 +57,7 @@ class ExpressionError(InputError):
 
 
 def check_tokens(text: str, keywords: bool) -> None:
-    """Refuse everything but numbers, names and operators; `=` only where arguments may have `keywords`."""
+    """Refuse everything but numbers, names and operators; `=` only in arguments with `keywords`."""
     if len(text) > MAX_LENGTH:
         raise ExpressionError(f"an expression of {len(text)} characters; at most {MAX_LENGTH} are allowed")
     if _WHOLE_DATE.fullmatch(text.strip()):
@@ -83,8 +83,9 @@ def check_tokens(text: str, keywords: bool) -> None:
             fail(at, f"a number has no leading zeros; write {token} as {token.lstrip('0')}")
         if match["name"] and keyword.iskeyword(token) and token not in ("and", "or", "not"):
             fail(at, f"{token!r} is a reserved word and not allowed{_WORDS.get(token, '')}")
-        if token == "=" and not keywords:
-            fail(at, "= is not allowed here; equality is ==, and arguments are given without names")
+        if token == "=" and not (keywords and depth):
+            arguments = "" if keywords else ", and arguments are given without names"
+            fail(at, f"= is not allowed here; equality is =={arguments}")
         depth += (token == "(") - (token == ")")
         if depth > MAX_DEPTH:
             fail(at, f"nested more than {MAX_DEPTH} levels deep")

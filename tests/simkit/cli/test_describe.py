@@ -80,7 +80,7 @@ def test_describe_of_a_key_inside_a_section_is_its_line():
     result = simkit_command("describe", "time.step")
     assert (result.exit_code, result.stderr) == (
         2,
-        "nothing is called 'time.step'; did you mean 'steps'? (`simkit describe time` shows its keys)\n",
+        "nothing is called 'time.step'; did you mean 'time.steps'? (`simkit describe time` shows its keys)\n",
     )
 
 

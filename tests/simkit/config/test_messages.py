@@ -197,8 +197,8 @@ CASES = {
     "a list of initial values": (
         PRICE | {"initial": {"S": [99.0, 101.0]}},
         [
-            "initial.S: must be a single value: a list is for numbered names; write {values: […]} for one "
-            "value for each path"
+            "initial.S: must be a single value: a list is for numbered names, and `variants` are for one run "
+            "after the other; write {values: […]} for one value for each path"
         ],
     ),
     "a table of initial values": (

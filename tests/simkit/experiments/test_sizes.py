@@ -155,7 +155,7 @@ def test_one_value_or_a_list_stands_for_numbered_names():
         (lorenz({"x": [1, 2]}), r"^initial\.x: has 2 values, and there are 8, x1 to x8$"),
         (
             lorenz({"x": 1, "x1": [1]}),
-            r"^initial\.x1: must be a single value: a list is for numbered names; write",
+            r"^initial\.x1: must be a single value: a list is for numbered names, and `variants` .*; write",
         ),
         (lorenz({"x": 1, "x9": 1}), r"^initial\.x9: unknown variable of the model"),
         (lorenz({"x": 1}, F=[1, 2]), r"model\.F: must be a single value"),

@@ -128,7 +128,7 @@ def test_closed_forms_take_named_numbers():
         "form(S=-1)": "form: S: must be >= 0",
         "form(S=1, K=0)": "form: float division by zero",
         "form(**S)": "** before an argument is not allowed (column 6 of the expression)",
-        "S=1": "not an expression: it cannot be read (column 2 of the expression)",
+        "S=1": "= is not allowed here; equality is == (column 2 of the expression)",
         "form(S=1, S=1)": "form is given S twice (column 11 of the expression)",
     }.items():
         with pytest.raises(ExpressionError) as caught:
