@@ -1,5 +1,6 @@
 """`simkit sensitivity`: how the means of an experiment change with its numbers."""
 
+import functools
 from typing import Annotated
 
 import typer
@@ -64,13 +65,20 @@ def sensitivity(
         loaded = load_each(experiment, given, variant)
         warn(() if quiet else loaded.remarks)
         loaded.check_target(out)
-        note_unused(loaded.output, out, quiet, "derivatives")
         resuming = Resuming(out, resume, overwrite, max_time, quiet)
         outputs = Outputs.checked(out, no_plot, resuming.may_replace(), quiet, as_json)
         outputs.import_meanwhile("simkit.derivatives.table")
         with outputs.claimed(loaded.files(out)), resuming.recorded(loaded.identity("sensitivity")):
             with progress_bar(enabled=not (quiet or as_json), what=loaded.engine.counted) as progress:
-                dataset = loaded.differentiate(progress)
+                note = functools.cache(lambda: note_unused(loaded.output, out, quiet, "derivatives"))
+
+                def running(done: int, total: int) -> None:
+                    note()  # not before what is asked for has been checked
+                    if progress is not None:
+                        progress(done, total)
+
+                dataset = loaded.differentiate(running)
+                note()
             from simkit.derivatives import table
 
             outputs.show(dataset, table)

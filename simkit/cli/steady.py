@@ -89,12 +89,12 @@ def steady(
         within = _ranges(ranges or [])
         loaded = load_paths(experiment, overrides or (), variant)
         warn(() if quiet else loaded.remarks)
-        note_unused(loaded.output, out, quiet, "steady states")
         outputs = Outputs.checked(out, True, overwrite, quiet, as_json)
         outputs.import_meanwhile("simkit.steady_states.table")
         with outputs.claimed([] if out is None else [out]):
             names = wrt or ([] if derivatives else None)
             dataset = steady_states(loaded, wrt=names, search=search, ranges=within, at=at)
+            note_unused(loaded.output, out, quiet, "steady states")
             from simkit.steady_states import table
 
             outputs.show(dataset, table)

@@ -43,7 +43,7 @@ class EstimatedSensitivities:
     """The sensitivities of an experiment.
 
     `values` are means and standard errors of the quantities, `bias` what steps leave in those at the end,
-    `waiting` for a hitting time how many paths had not met its condition, and of how many.
+    `waiting` for a first time how many paths had not met its condition, and of how many.
     """
 
     targets: tuple[Target, ...]

@@ -92,7 +92,7 @@ def _find(simulation: Simulation, section: Sensitivity, progress: Progress | Non
     means = {name: collected.means[name] for name in quantities}
     values = {name: (result.mean[i], result.stderr[i]) for name, (result, i) in means.items()}
     sizes = simulation.paths, len(collected.failed), elapsed, compile_s
-    timed = any(each.hitting_time and each.name in quantities for each in simulation.observed)
+    timed = any(each.first_time and each.name in quantities for each in simulation.observed)
     waiting = waiting_paths(simulation) if timed else {}
     return EstimatedSensitivities(tuple(run.targets), derivatives, values, *sizes, collected.biases, waiting)
 

@@ -117,7 +117,7 @@ class Accumulator:
         return {name: np.concatenate(parts) for name, parts in self._ends.items()}
 
     def waiting(self) -> dict[str, int]:
-        """For each hitting time, how many of the paths that have not failed still wait at the end."""
+        """For each first time, how many of the paths that have not failed still wait at the end."""
         return {name: self._totals[waits(name)].sum for name in self._rows if waits(name) in self._totals}
 
     def happened(self) -> list[Total]:

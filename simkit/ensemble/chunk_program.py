@@ -20,7 +20,7 @@ def quantity_rows(simulation: Simulation) -> dict[str, int]:
 class ChunkProgram:
     """A function of (inputs, ids) that simulates one chunk: its quantities in order, and counts of each path.
 
-    These are the numbers of steps, how often each event with a condition has happened, and whether a hitting
+    These are the numbers of steps, how often each event with a condition has happened, and whether a first
     time still waits at the end.
     """
 

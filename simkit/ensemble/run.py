@@ -77,8 +77,8 @@ def mean_steps_of_few(simulation: Simulation) -> float:
 
 
 def waiting_paths(simulation: Simulation) -> dict[str, tuple[int, int]]:
-    """For each hitting time how many paths still wait at the end, and of how many without a failure."""
-    names = [observable.name for observable in simulation.observed if observable.hitting_time is not None]
+    """For each first time how many paths still wait at the end, and of how many without a failure."""
+    names = [observable.name for observable in simulation.observed if observable.first_time is not None]
     plan = chunk_plan(simulation)
     request, _ = chunk_requests(simulation, plan)
     (program,), _ = compiled(request)

@@ -187,7 +187,7 @@ class EnsembleResult:
     `stored` are the rows of the first `stored_paths` paths: arrays `(paths, rows)` by name. `ends` are the
     final values of the first paths, NaN where one failed. `bias` maps quantities at the end to the error that
     steps leave in their means, `variance_bias` to that in their variances, `bias_left_out` to the number of
-    paths that have no finite value on other grids, where there are some. `waiting` are by hitting time the
+    paths that have no finite value on other grids, where there are some. `waiting` are by first time the
     paths, of those that have not failed, that wait for it at the end; `happened` says how often each event
     with a condition has happened on these paths, as a sum and a sum of squares. `steps` is the number of
     steps of each path, or what adaptive paths took. `exercises` are the policies of early exercise, which

@@ -144,7 +144,7 @@ class Constants:
 
 
 def remark_unused(document: Document) -> None:
-    """Say which constants and curves no expression of the document uses, in a variant or outside."""
+    """Say which constants, curves and parameters no expression uses, in a variant or outside."""
     if document.functions:  # which may use any of them
         return
     diagnostics = Diagnostics(document, with_text=False)
@@ -156,6 +156,14 @@ def remark_unused(document: Document) -> None:
         for name in diagnostics.written(section):
             if name not in used:
                 diagnostics.remark((section, name), message, at_key=True)
+    parameters = diagnostics.written("model", "parameters")
+    others = {key: value for key, value in document.data.items() if key != "model"}
+    equations = {key: value for key, value in diagnostics.written("model").items() if key != "parameters"}
+    used = _words([others, equations])
+    for name in parameters:
+        # What is called like a constant, as in `k: k`, is no use of itself.
+        if name not in used | _words([value for other, value in parameters.items() if other != name]):
+            diagnostics.remark(("model", "parameters", name), message, at_key=True)
 
 
 def _words(value: Any) -> set[str]:

@@ -35,6 +35,7 @@ class First(AbstractFirst):
         "observables"
     )
     takes = 2
+    unmet = "0"
 
     def value(self, state, at):
         return state[1]
@@ -54,7 +55,7 @@ class HittingTime(AbstractFirst):
         "observables"
     )
     of_time = True
-    waits = True
+    unmet = "the time of the end"
     keeps_start = False
 
     def value(self, state, at):

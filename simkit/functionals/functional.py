@@ -87,7 +87,7 @@ class AbstractFunctional(abc.ABC):
     not_with_jumps: ClassVar[str] = ""  # why not where a model jumps between steps
     sees_start: ClassVar[bool] = True  # its value depends on the values at t0
     sees_both: ClassVar[bool] = True  # where values change at once, it depends on those before too
-    waits: ClassVar[bool] = False  # has an entry in rows that is 1 until its condition holds, and 0 after
+    unmet: ClassVar[str] = ""  # at the end of a path whose condition never held; "" of those without one
 
     # For errors and derivatives.
     order: ClassVar[float | None] = (

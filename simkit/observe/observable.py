@@ -9,7 +9,7 @@ from simkit.observe.monitors import Monitor
 
 
 def waits(name: str) -> str:
-    """The row that says whether a hitting time is yet to come; with a space, it is no observable's name."""
+    """The row that says whether a condition is yet to hold; with a space, it is no observable's name."""
     return f"{name} waits"
 
 
@@ -68,10 +68,10 @@ class Observable:
         return self.every is None and any(functional.kink == "extreme" for functional in self.functionals)
 
     @property
-    def hitting_time(self) -> Monitor | None:
-        """The accumulator of the hitting time that it is, if it is nothing else."""
+    def first_time(self) -> Monitor | None:
+        """The accumulator of the `hitting_time(c)` or `first(x, c)` that it is, if it is nothing else."""
         whole = None if self.exercise else self.expression.whole
-        return Monitor(whole, self._interval(whole)) if whole and whole.waits else None
+        return Monitor(whole, self._interval(whole)) if whole and whole.conditional else None
 
     @property
     def names(self) -> frozenset[str]:

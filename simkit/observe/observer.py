@@ -32,7 +32,8 @@ class Observer(AbstractObserver):
     """Each state variable and each observable under its own name.
 
     Path functionals (`simkit.functionals`) are monitored at each step, or every n-th for `every: n`. An
-    observable that is a hitting time has a second entry in rows, `waits(name)`: 1 until then, and 0 after.
+    observable that is a `hitting_time(c)` or `first(x, c)` has a second entry in rows, `waits(name)`: 1 until
+    c holds, and 0 after.
     Names mean state variables, the model's parameters, `constants` and `t`, in this order. A decision to
     exercise early comes before events, and after jumps of parameters.
 
@@ -177,7 +178,7 @@ class Observer(AbstractObserver):
                 rows[observable.name] = value_of(observable.expression, visible, dtype)
             else:
                 rows[observable.name] = paid[observable.name]
-            if (monitor := observable.hitting_time) is not None:
+            if (monitor := observable.first_time) is not None:
                 rows[waits(observable.name)] = acc.functionals[self.monitors.index(monitor)][0]
         return rows
 

@@ -109,7 +109,7 @@ def limits(quantity: RunQuantity) -> Variables:
 
 
 def censored(quantity: RunQuantity) -> Variables:
-    """The fraction of the paths that did not meet a hitting time's condition before the run ended."""
+    """The fraction of the paths that did not meet a first time's condition before the run ended."""
     waiting = quantity.result.waiting.get(quantity.name, 0)
     return censored_of(quantity.name, quantity.simulation, waiting, quantity.n)
 
@@ -122,7 +122,8 @@ def censored_of(name: str, simulation: Simulation, waiting: int, n: int) -> Vari
     if is_random(simulation):
         error = max(math.sqrt(fraction * (1 - fraction) / n), 1 / n)
     what = "fraction of the paths that had not met the condition before the end"
-    return with_stderr(f"{name}_censored", (), fraction, error, "1", what, n=n)
+    (value,) = (o.first_time.functional.unmet for o in simulation.observed if o.name == name and o.first_time)
+    return with_stderr(f"{name}_censored", (), fraction, error, "1", what, n=n, counts_as=value)
 
 
 def resolution_of_mean(quantity: RunQuantity) -> Resolution:

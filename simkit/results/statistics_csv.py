@@ -12,7 +12,8 @@ import xarray as xr
 from simkit.results.result_names import suffixes
 from simkit.results.variants import each_variant
 
-FIGURES = ("", "stderr", "sd", "step_error", "check", "check_stderr", "z", "estimator", "reason")
+BIAS = ("bias", "bias_stderr", "bias_bound")  # of the end
+FIGURES = ("", "stderr", "sd", *BIAS, "step_error", "check", "check_stderr", "z", "estimator", "reason")
 ALONG = {"derivative": "parameter", "second": "pair"}
 
 Line = dict[str, Any]
@@ -109,8 +110,9 @@ def _of_sensitivities(dataset: xr.Dataset) -> Iterator[Line]:
     """A line for each mean, each derivative of it and each second derivative, at each of its times."""
     for name in dataset.attrs["quantities"].split():
         mean = dataset[f"{name}_mean"]
-        last = {"value": mean, "stderr": dataset[f"{name}_mean_stderr"]}
-        yield from _at_times(dataset, {"quantity": name, "figure": "mean", "wrt": ""}, last)
+        means = {"value": mean, "stderr": dataset[f"{name}_mean_stderr"]}
+        means |= {key: dataset[f"{name}_{key}"] for key in BIAS if f"{name}_{key}" in dataset}
+        yield from _at_times(dataset, {"quantity": name, "figure": "mean", "wrt": ""}, means)
         for kind, along in ALONG.items():
             prefix = f"{name}_{kind}"
             if prefix not in dataset:
@@ -147,6 +149,8 @@ def _at_times(dataset: xr.Dataset, line: Line, figures: dict[str, xr.DataArray])
     times = dataset["time"].values if "time" in figures["value"].dims else [dataset.attrs["t1"]]
     for i, time in enumerate(times):
         known = {key: x.isel(time=i) if "time" in x.dims else x for key, x in figures.items()}
+        if i < len(times) - 1:
+            known = {key: x for key, x in known.items() if key not in BIAS}
         yield line | {"time": float(time)} | {key: _plain(x) for key, x in known.items()}
 
 

@@ -167,16 +167,17 @@ def _no_estimate(dataset: "xr.Dataset", of: str) -> str:
 
 
 def censored_notes(dataset: "xr.Dataset", names: Iterable[str], which: str = "") -> Iterable[str]:
-    """How many paths a hitting time knows only to be later than the run."""
+    """How many paths had not met the condition of a first time by the end, and with what they count."""
     for name in names:
         if np.isfinite(dataset.get(f"{name}_censored", np.nan)):
             part, error = (100 * float(dataset[f"{name}_censored{end}"]) for end in ("", "_stderr"))
+            value = dataset[f"{name}_censored"].attrs["counts_as"]
             if part == 100:
-                yield f"{name}{which}: {_none_met(error)}; the mean is the time of the end"
+                yield f"{name}{which}: {_none_met(error)}; the mean is {value}"
                 continue
             yield (
                 f"{name}{which}: {with_error(part, error)} % of the paths had not met the condition before "
-                "the end, and count with the time of the end"
+                f"the end, and count with {value}"
             )
 
 

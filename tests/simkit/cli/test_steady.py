@@ -138,6 +138,15 @@ def test_the_output_of_the_file_is_not_written():
     )
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code"), [(("well.yaml", "--variant", "left", "--wrt", "q"), 2), (("none.yaml",), 3)]
+)
+def test_nothing_is_said_of_the_output_where_nothing_is_found(arguments, code):
+    result = steady(*arguments, "--set", "output=o.zarr")
+    assert result.exit_code == code
+    assert "nothing is written" not in result.stderr
+
+
 def test_no_steady_state_is_exit_code_3():
     result = steady("none.yaml", "--json")
     assert result.exit_code == 3

@@ -213,7 +213,11 @@ WASHOUT = {
     "initial": {"biomass": 1.0},
     "time": {"t1": 1.0, "steps": 8},
     "ensemble": {"paths": 500, "seed": 1},
-    "observe": {"washout": "hitting_time(biomass < 0.75)", "last": "biomass"},
+    "observe": {
+        "washout": "hitting_time(biomass < 0.75)",
+        "left": "first(biomass, biomass < 0.75)",
+        "last": "biomass",
+    },
     "sensitivity": {"wrt": ["r"]},
 }
 
@@ -225,9 +229,10 @@ def test_the_table_says_how_many_paths_wait_at_the_end():
     """
     run, file = simkit.run(WASHOUT), io.StringIO()
     assert 0.5 < float(run["washout_censored"]) < 1
-    (line,) = [note for note in step_notes(run) if "had not met" in note]
+    lines = [note for note in step_notes(run) if "had not met" in note]
+    assert [line.partition(":")[0] for line in lines] == ["washout", "left"]
     print_table(simkit.sensitivity(WASHOUT), file)
-    assert line in " ".join(file.getvalue().split())
+    assert all(line in " ".join(file.getvalue().split()) for line in lines)
     assert file.getvalue().startswith("Stochastic equations of biomass, EulerMaruyama: derivatives of means")
     other = simkit.sensitivity(WASHOUT | {"sensitivity": {"wrt": ["r"], "of": ["last"]}})
     assert "washout_censored" not in other

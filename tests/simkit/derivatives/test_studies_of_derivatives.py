@@ -54,6 +54,11 @@ def test_variants_have_sensitivities_of_their_own(tmp_path, monkeypatch):
     assert not (tmp_path / "o.zarr").exists()
     assert "usual" not in result.stdout
 
+    for arguments in (("--set", "sensitivity=null"), ("--wrt", "nothing"), ("--set", "sensitivity.of=[no]")):
+        result = simkit_command("sensitivity", "e.yaml", "--set", "output=o.zarr", *arguments)
+        assert result.exit_code == 2
+        assert "nothing is written" not in result.stderr, arguments
+
     incompatible = {"usual": None, "calm": {"sensitivity.wrt": ["S"]}}
     with pytest.raises(InputError, match=r"variant calm: has sensitivity\.wrt: \['S'\], and usual has"):
         simkit.sensitivity(whole | {"variants": incompatible})

@@ -80,7 +80,7 @@ def test_a_curve_that_nothing_uses_is_remarked_at_its_place(tmp_path, monkeypatc
     from_file = {"file": "q.csv", "time": "when", "value": "what"}
     curves = {"k": drawn, "observed": drawn, "in_b": drawn, "linear": drawn, "q": from_file}
     equations = PATHS["model"] | {"parameters": {"rate": "2*k"}}
-    given = PATHS | {"curves": curves, "model": equations, "observe": {"end": "x*observed"}}
+    given = PATHS | {"curves": curves, "model": equations, "observe": {"end": "x*observed*rate"}}
     (tmp_path / "one.yaml").write_text(json.dumps(given))
     variants = {"a": {}, "b": {"observe.end": "x + in_b"}}
     (tmp_path / "two.yaml").write_text(json.dumps(given | {"variants": variants}))
@@ -91,6 +91,26 @@ def test_a_curve_that_nothing_uses_is_remarked_at_its_place(tmp_path, monkeypatc
         unused = "no expression uses it; use it, or remove it"
         assert [line.rpartition(": curves.")[2] for line in lines] == [f"{n}: {unused}" for n in names]
         assert all(line.startswith(f"warning: {file}:1:") for line in lines)
+
+
+def test_a_parameter_that_nothing_uses_is_remarked_at_its_place(tmp_path, monkeypatch):
+    """Of a model in the file, also where it has the value of a constant called the same."""
+    monkeypatch.chdir(tmp_path)
+    equations = {"sde": {"x": {"drift": "-rate*x", "noise": {"W": "s"}}}}
+    parameters = {"rate": 2.0, "never": 2.0, "s": 0.1, "a": "a", "seen": 1.0, "in_b": 1.0}
+    given = PATHS | {"model": equations | {"parameters": parameters}, "observe": {"end": "x*seen"}}
+    given["sensitivity"] = {"wrt": ["rate"], "of": ["end"]}
+    (tmp_path / "one.yaml").write_text(json.dumps(given))
+    variants = {"a": {}, "b": {"observe.end": "x + in_b", "model.parameters.rate": 3.0}}
+    (tmp_path / "two.yaml").write_text(json.dumps(given | {"variants": variants}))
+    for file, names in (("one.yaml", ("never", "a", "in_b")), ("two.yaml", ("never", "a"))):
+        lines = simkit_command("validate", file).stderr.splitlines()
+        unused = "no expression uses it; use it, or remove it"
+        assert [line.rpartition(": model.parameters.")[2] for line in lines] == [
+            f"{n}: {unused}" for n in names
+        ]
+        assert all(line.startswith(f"warning: {file}:1:") for line in lines)
+        assert simkit_command("run", "--dry-run", file).stderr.splitlines() == lines
 
 
 def test_what_is_wrong_with_derivatives_of_a_variant_names_it():

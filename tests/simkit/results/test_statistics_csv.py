@@ -92,6 +92,23 @@ def test_sensitivities_and_studies_are_tables_too(tmp_path):
         assert float(lines["total", name]["halfwidth"]) == float(dataset.total_halfwidth[0, i])
 
 
+def test_step_biases_of_derivatives_have_their_sign_and_their_error(tmp_path):
+    """At the end, and those of means too, under the names of the dataset and of the table of a run."""
+    asked = {"wrt": ["model.mu", "model.sigma"], "of": ["square"]}
+    dataset = sensitivity({**RUN, "solver": "EulerMaruyama", "sensitivity": asked})
+    write_dataset(dataset, tmp_path / "greeks.csv")
+    *early, last = (row for row in lines_of(tmp_path / "greeks.csv") if row["wrt"] == "model.mu")
+    for name in ("bias", "bias_stderr"):
+        assert float(last[name]) == float(dataset[f"square_derivative_{name}"][0])
+        assert [row[name] for row in early] == ["", ""]
+    assert float(last["bias"]) < 0
+    assert float(last["step_error"]) == float(dataset["square_derivative_step_error"][0, -1])
+    *early, last = (row for row in lines_of(tmp_path / "greeks.csv") if row["figure"] == "mean")
+    assert float(last["bias"]) == float(dataset["square_bias"])
+    assert float(last["bias_stderr"]) == float(dataset["square_bias_stderr"])
+    assert [row["bias"] for row in early] == ["", ""]
+
+
 def test_what_a_table_cannot_hold_is_refused_before_the_run(tmp_path):
     with pytest.raises(InputError, match=r"save\.paths: .*prices\.csv holds statistics only; write \.zarr"):
         simkit.run({**RUN, "save": {"points": 2, "paths": 10}}, out=tmp_path / "prices.csv")

@@ -54,6 +54,7 @@ def notes(variables=None, **attributes):
     return step_notes(xr.Dataset(variables or {}, attrs=run | attributes))
 
 
+@pytest.mark.parametrize("value", ["0", "the time of the end"])
 @pytest.mark.parametrize(
     ("part", "error", "line"),
     [
@@ -67,12 +68,11 @@ def notes(variables=None, **attributes):
         (0.9998, 1 / 5000, "99.9800 ± 0.0200 % of the paths had not met the condition before the end"),
     ],
 )
-def test_a_condition_that_no_path_met_has_a_limit_by_the_rule_of_three(part, error, line):
+def test_a_condition_that_no_path_met_has_a_limit_by_the_rule_of_three(part, error, line, value):
     """Of n paths, whose error is 1/n, unless all must have one value."""
-    (note,) = notes({"x_censored": part, "x_censored_stderr": error})
-    assert note.startswith(
-        f"x: {line}, and count" if part < 1 else f"x: {line}; the mean is the time of the end"
-    )
+    fraction = ((), part, {"counts_as": value})
+    (note,) = notes({"x_censored": fraction, "x_censored_stderr": error})
+    assert note == f"x: {line}{', and count with' if part < 1 else '; the mean is'} {value}"
 
 
 @pytest.mark.parametrize(
