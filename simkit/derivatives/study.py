@@ -142,13 +142,15 @@ def _reason(run: DifferentiatedRun, derivative: EstimatedDerivative, capped: boo
 
 
 def _other_methods(run: DifferentiatedRun, choice: Selection) -> str:
-    """The settings of other estimators of a first derivative: those of weights that fit, else differences."""
-    if choice.is_second:
+    """The settings of other estimators that fit a first derivative of what steps through time."""
+    if choice.is_second or run.simulation.stepping.whole:
         return "another sensitivity.method"
     others = [each for each in (SCORE, SMOOTHING) if each is not choice.estimator]
     fits = (each.fits(run, choice.quantity, choice.targets, choice.reason) for each in others)
     keys = [each.key for each, fit in zip(others, fits, strict=True) if isinstance(fit, Selection)]
-    return f"sensitivity.method: {' or '.join(keys or [DIFFERENCES.key])}"
+    if not keys and not _differs(choice):
+        keys = [DIFFERENCES.key]
+    return f"sensitivity.method: {' or '.join(keys)}" if keys else "more paths"
 
 
 def _reason_for_zero(run: DifferentiatedRun, choice: Selection) -> str:
