@@ -30,20 +30,18 @@ if TYPE_CHECKING:
 
 SUMMED = 1e-12  # of a step bias: rounding of the sum in which it stands
 HEAVY = FLAGS["heavy"]
+APART, OFF = 4.0, 0.01  # standard errors, or parts of finite differences: a check that fails
 
 
 def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
     """A row for each derivative; the elasticity is the change of the mean in % for 1 % of the parameter."""
-    values = zip(dataset["parameter"].values, dataset["parameter_value"].values, strict=True)
-    sizes = {str(label): float(value) or 1.0 for label, value in values}
-    sizes |= {f"{a}, {b}": sizes[a] * sizes[b] for a in sizes for b in sizes}
-    rounding = rounding_of(dataset)
+    rounding, scales = rounding_of(dataset), _scales(dataset)
     rows: list[dict[str, str]] = []
     ends = set()
     for name, content in summary(dataset)["quantities"].items():
         heads = _heads(name, content)
         for label, row in content["derivatives"].items():
-            of_differences = ROUNDED * rounding * abs((content["mean"] or 0) / sizes[label])
+            of_differences = _rounding_of_differences(content, rounding, scales[label])
             of_means = of_differences / dataset.attrs["paths"] ** 0.5
             check = row.get("check")
             rows.append(
@@ -57,7 +55,7 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
                     "differences": ""
                     if check is None
                     else with_error(check, _beyond(row["check_stderr"], of_means)),
-                    "z": _difference(row, of_differences),
+                    "z": _difference(row, of_differences) + MARK * _is_apart(row, of_differences),
                     "elasticity": _elasticity(row),
                     "estimator": row["estimator"],
                     "because": row["reason"],
@@ -69,6 +67,18 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
         titled(cells) if title == "z" else title: cells for title, cells in columns.items() if any(cells)
     }
     return laid_out(shown, ends, unicode)
+
+
+def _scales(dataset: "xr.Dataset") -> dict[str, float]:
+    """The sizes of parameters and of pairs of them, by label."""
+    values = zip(dataset["parameter"].values, dataset["parameter_value"].values, strict=True)
+    scales = {str(label): float(value) or 1.0 for label, value in values}
+    return scales | {f"{a}, {b}": scales[a] * scales[b] for a in scales for b in scales}
+
+
+def _rounding_of_differences(content: dict[str, Any], rounding: float, scale: float) -> float:
+    """What rounding of a mean becomes in finite differences."""
+    return ROUNDED * rounding * abs((content["mean"] or 0) / scale)
 
 
 def _heads(name: str, content: dict[str, Any]) -> list[str]:
@@ -120,7 +130,8 @@ def notes(dataset: "xr.Dataset") -> list[str]:
     """
     from simkit.derivatives.estimators import DIFFERENCES
 
-    heavy, none, unmoved, lines = [], [], [], []
+    heavy, none, unmoved, apart, lines = [], [], [], [], []
+    rounding, scales = rounding_of(dataset), _scales(dataset)
     unknown: dict[str, list[str]] = {}
     for name, content in summary(dataset)["quantities"].items():
         if "stderr_unknown" in content:
@@ -135,6 +146,8 @@ def notes(dataset: "xr.Dataset") -> list[str]:
                 heavy.append(each)
             if "stderr_unknown" in row:
                 unknown.setdefault(row["stderr_unknown"], []).append(each)
+            if _is_apart(row, _rounding_of_differences(content, rounding, scales[label])):
+                apart.append(each)
             if row["estimator"] == DIFFERENCES.name and row["reason"].startswith(UNMOVED):
                 unmoved.append(each)
     lines += [f"error of {'; '.join(names)} unknown: {reason}" for reason, names in unknown.items()]
@@ -146,6 +159,11 @@ def notes(dataset: "xr.Dataset") -> list[str]:
         lines.append(
             f"! heavy tail: {'; '.join(heavy)}: {FAULTS['heavy']}, and the ± may be far too small; use "
             "another estimator, as the reason in the table says, or compare seeds"
+        )
+    if apart:
+        lines.append(
+            f"! not confirmed: {'; '.join(apart)}: finite differences on the same paths give another value; "
+            "one of the two is wrong, or the step of the differences is too long"
         )
     paths = int(dataset.attrs["paths"])
     if unmoved and paths > 1:
@@ -176,6 +194,16 @@ def _difference(row: dict[str, Any], rounding: float) -> str:
     if check is None or row["derivative"] is None:
         return ""
     return difference_text(row["derivative"], check, row.get("z"), 1, rounding)
+
+
+def _is_apart(row: dict[str, Any], rounding: float) -> bool:
+    """Whether finite differences do not confirm a derivative."""
+    value, check, z = row["derivative"], row.get("check"), row.get("z")
+    if z is not None:
+        return abs(z) > APART
+    if value is None or check is None:
+        return False
+    return abs(value - check) > max(rounding, OFF * abs(check))
 
 
 def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:

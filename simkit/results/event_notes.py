@@ -37,9 +37,9 @@ def _note(dataset: "xr.Dataset", name: str, which: str) -> str:
 
 
 def _doubt(dataset: "xr.Dataset") -> str:
-    """What the error of a count leaves out: what steps of a stochastic equation change in it."""
+    """What the error of a count leaves out: what steps of a stochastic equation, or leaps, change in it."""
     state = dataset.attrs["state_variables"].split()[0]
-    stepped = dataset.attrs["kind"] == "sde" and f"{state}_bias" in dataset
+    stepped = dataset.attrs["kind"] in ("sde", "jump") and f"{state}_bias" in dataset
     return ", with an unknown step bias" if stepped else ""
 
 

@@ -44,7 +44,7 @@ def row_title(name: str, unit: str, with_unit: bool) -> str:
 
 def titled(cells: list[str]) -> str:
     """The title of a column of z, and of differences where there is no spread."""
-    off = [cell == "equal" or cell.endswith(OFF) for cell in cells if cell]
+    off = [cell == "equal" or cell.removesuffix(MARK).endswith(OFF) for cell in cells if cell]
     return "z" if not any(off) else "off by" if all(off) else "z or off by"
 
 

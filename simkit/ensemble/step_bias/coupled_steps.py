@@ -239,8 +239,8 @@ def step_error_of_paths(
 ) -> tuple[StepError | None, int]:
     """The step error, and how many paths are finite in the run alone, on the worst of the grids.
 
-    Of whole numbers, or one number, that no other grid changes on any of n paths, it may change one in n, by
-    `event`.
+    Of whole numbers, or one number, that no other grid changes on any of n paths, it may change one in n to
+    the next value: of molecules M by 1, of M² by 2M + 1, and by `event` where all are the same.
     A grid on which too many are lost does not count, nor do longer steps: paths that survive are no sample of
     all. Where no grid is left, or a finer one is lost, there is no estimate.
     """
@@ -254,19 +254,28 @@ def step_error_of_paths(
     values = values[:, good]
     discrete = bool(np.all(values == np.rint(values)) or np.ptp(values) == 0)
     if event and discrete and not np.ptp(values, 1).any():
-        rounding = max(rounding, event / len(values))
+        rounding = max(rounding, _to_the_next(values[:, 0], event) / len(values))
     error = step_error(values, lengths[1:][good[1:]].tolist(), order, rounding, unsure)
     estimated = error is not None and math.isfinite(error.bias)
     return (error if estimated else None), int(lost.max())
 
 
+def _to_the_next(values: np.ndarray, alone: float) -> float:
+    """How far it is in the mean from a value to the farther of its neighbours; `alone` if it has none."""
+    distinct, paths = np.unique(values, return_counts=True)
+    if len(distinct) < 2:
+        return alone
+    gaps = np.diff(distinct)
+    return float(np.average(np.maximum(np.append(gaps, 0.0), np.insert(gaps, 0, 0.0)), weights=paths))
+
+
 def _event(name: str, last: "_Last", simulation: Simulation) -> float:
-    """How much other steps change a path on which an event, or a count, is another; 0 if none can be.
+    """How far apart the values of two paths could be between which events or counts differ; 0 if none can.
 
     Where all paths have one value, it is as far as from one end of what they could have to the other.
     """
     if last.varies:
-        return 1.0
+        return last.range
     least, most = range_of(name, simulation)
     return most - least if could_differ(name, last.mean, simulation) else 0.0
 
@@ -288,7 +297,11 @@ class _Last:
     size: float
     spread: float
     stderr: float
-    varies: bool
+    range: float
+
+    @property
+    def varies(self) -> bool:
+        return self.range > 0
 
     @staticmethod
     def of(name: str, moments: Mapping[str, np.ndarray]) -> "_Last":
@@ -296,7 +309,7 @@ class _Last:
             float(moments[f"{name}_{key}"][-1]) for key in ("mean", "variance", "stderr", "min", "max")
         )
         spread = float(np.sqrt(np.nan_to_num(variance)))
-        return _Last(mean, math.hypot(mean, spread), spread, stderr, low < high)
+        return _Last(mean, math.hypot(mean, spread), spread, stderr, high - low)
 
 
 UNKNOWN = StepError(math.nan, math.nan, math.nan, "at least", math.nan)

@@ -103,9 +103,31 @@ def test_an_ordinary_equation_says_why_a_derivative_is_0_and_how_far_differences
     text = io.StringIO()
     print_table(result, text)
     assert text.getvalue().count(" equal ") == 4
+    assert "not confirmed" not in text.getvalue()
     result["y_derivative_check"][0] = 1.25
     print_table(result, text := io.StringIO())
-    assert " -20 % " in text.getvalue()
+    assert " -20 % ! " in text.getvalue()
+    assert " off by " in text.getvalue()
+    assert "! not confirmed: y by a: finite differences on the same paths give another" in text.getvalue()
+
+
+@pytest.mark.parametrize(("z", "said"), [(3.9, False), (-4.1, True), (4.1, True)])
+def test_a_derivative_many_errors_from_its_check_is_marked(z, said):
+    result = simkit.sensitivity(
+        {
+            "constants": {"a": 0.5},
+            "model": {"sde": {"x": {"drift": "a", "noise": {"W": 1.0}}}},
+            "initial": {"x": 0.0},
+            "time": {"t1": 1.0, "steps": 4},
+            "ensemble": {"paths": 64, "seed": 1},
+            "observe": {"y": "x**2"},
+            "sensitivity": {"wrt": ["a"], "check": True},
+        }
+    )
+    result["y_derivative_z"][0] = z
+    print_table(result, text := io.StringIO())
+    assert (f" {z:+.1f} ! " in text.getvalue()) == said
+    assert ("! not confirmed: y by a:" in text.getvalue()) == said
 
 
 @pytest.mark.slow

@@ -254,6 +254,21 @@ def test_survivors_are_no_estimate():
     assert error_of_values(values, (2, 4), 1.0, 0.0, 1.0) == (None, 30)
 
 
+def test_whole_numbers_that_no_steps_change_may_change_to_the_next():
+    """One path of n may have another number of molecules M, and then M² is another by 2M + 1."""
+    molecules = np.random.default_rng(1).integers(8, 17, 4000)
+    for values, change in (
+        (molecules, 1),
+        (molecules**2, np.where(molecules < 16, 2 * molecules + 1, 2 * molecules - 1)),
+        (1000 * (molecules > 8), 1000),
+        (0 * molecules, 7.0),
+    ):
+        error, lost = error_of_values(np.outer(values, [1, 1, 1]), (2, 4), 1.0, 0.0, 7.0)
+        assert error is not None
+        assert (error.bias, lost) == (0.0, 0)
+        assert error.stderr == pytest.approx(np.mean(change) / 4000, rel=0.1)
+
+
 def test_the_dataset_and_the_table_say_how_many_are_left_out():
     simulation, result = gbm()
     left_out = dataclasses.replace(result, bias_left_out={"call": 7, "S": 1200})

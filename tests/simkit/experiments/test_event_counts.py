@@ -23,6 +23,14 @@ def test_harvests_are_counted(solver):
     assert float(result["check_count"]) == 3
 
 
+def test_leaps_leave_an_unknown_bias_in_counts():
+    """A leap moves what a condition at given times sees, as a step of a stochastic equation does."""
+    cut = {"cut": {"at": [1.0, 2.0], "when": "X >= 20", "set": {"X": "X - 20"}}}
+    for solver, said in (("TauLeaping", True), ("DirectMethod", False)):
+        result = simkit.run(HARVEST | {"solver": solver, "events": cut})
+        assert event_notes(result)[0].endswith(", with an unknown step bias") == said
+
+
 def test_bounces_are_counted_and_an_event_that_never_happens_is_named():
     """A ball from 1 m is on the ground after 0.45 s, and then every 0.72 s, 0.58 s, …"""
     never = {

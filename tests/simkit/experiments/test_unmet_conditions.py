@@ -33,6 +33,19 @@ def test_variants_that_differ_on_no_path(experiment, said):
     assert all(line.startswith("x: high and low") for line in lines)
 
 
+def test_variants_of_which_one_met_its_condition_have_no_line():
+    """What the event does not change is the same, however rarely the other variant meets it."""
+    still = {"y": {"drift": "-y", "noise": {"V": 0.1}}}
+    experiment = OFTEN | {
+        "model": {"sde": OFTEN["model"]["sde"] | still},
+        "initial": {"x": 1.0, "y": 1.0},
+        "events": {"kick": {"when": "x < limit", "set": {"x": "x + 0.5"}}},
+    }
+    both = simkit.run(experiment | {"variants": {"low": {"constants.limit": -3.0}, "high": {}}})
+    assert float(both["y_difference"].sel(variant="high")) == 0
+    assert not [line for line in step_notes(both) if "do not differ" in line]
+
+
 def test_what_no_path_can_change_has_no_line():
     """A price does not depend on the strike of an option on it, on any path whatever."""
     option = {
