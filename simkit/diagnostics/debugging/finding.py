@@ -69,7 +69,9 @@ def _explained(simulation: Simulation, failure: Failure) -> Finding | None:
         cause = f"{bad} is not finite at the last saved state" if bad else reason
         return Finding(path, None, failure.reached, failure.broken, last, {}, terms, cause, failure.text)
     before, increments, terms = {}, {}, {}
-    if failure.observables_only:
+    if failure.endless:
+        cause = failure.reason
+    elif failure.observables_only:
         cause = _of_observables(simulation, failure)
     elif not failure.step:
         cause = "the initial value itself is not finite"
