@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -11,6 +12,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn,
 from rich.text import Text
 
 OBSERVED = 2.0  # seconds of a run by which it is known how long it will take
+PATIENCE = 30.0  # seconds in which a run must have done a part
 LONG = 60.0  # seconds of a run that says so
 
 
@@ -75,21 +77,26 @@ def duration(seconds: float) -> str:
 
 @contextlib.contextmanager
 def progress_bar(
-    enabled: bool, what: str = "paths", lost: str = ""
+    enabled: bool, what: str = "paths", lost: str = "", shorter: str = ""
 ) -> Iterator[Callable[[int, int], None] | None]:
     """Yield a callback `(done, total)` of paths, or `what`, that moves a bar; None if nobody would see it.
 
     Nobody would when `enabled` is False. The bar is on stderr where that is a terminal, and disappears at the
     end; a run of more than a minute says there how long it will take, and what would be `lost`, if anything.
+    One of which no part is done in `PATIENCE` seconds says so too, and what would make it `shorter`.
     """
     if not enabled:
         yield None
         return
     with _bar(what) if sys.stderr.isatty() else contextlib.nullcontext() as advance:
         forecast, said = Forecast(), False
+        impatient = threading.Timer(PATIENCE, _say_nothing_done, [what, shorter])
+        impatient.daemon = True
+        impatient.start()
 
         def show(done: int, total: int) -> None:
             nonlocal said
+            impatient.cancel()
             if advance is not None:
                 advance(done, total)
             left = None if said else forecast.left(done, total)
@@ -98,7 +105,19 @@ def progress_bar(
                 if left >= LONG:
                     print(f"note: {duration(left)} to go{lost and f'; {lost}'}", file=sys.stderr)
 
-        yield show
+        try:
+            yield show
+        finally:
+            impatient.cancel()
+
+
+def _say_nothing_done(what: str, shorter: str) -> None:
+    """The note of a run of which no part is done."""
+    end = "`--max-time 10m` would end it"
+    print(
+        f"note: no {what} are done in {PATIENCE:.0f} seconds; {end}{shorter and f'; {shorter}'}",
+        file=sys.stderr,
+    )
 
 
 @contextlib.contextmanager

@@ -77,7 +77,9 @@ def run(
         outputs.import_meanwhile()
         with outputs.claimed(loaded.files(target)), resuming.recorded(loaded.identity("run")):
             lost = "" if target else LOST
-            with progress_bar(not (quiet or as_json), loaded.engine.counted, lost) as progress:
+            with progress_bar(
+                not (quiet or as_json), loaded.engine.counted, lost, loaded.shorter
+            ) as progress:
                 dataset = loaded.run(progress)
             table = loaded.engine.table()
             from simkit.results.step_notes import all_unresolved

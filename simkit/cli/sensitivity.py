@@ -69,7 +69,8 @@ def sensitivity(
         outputs = Outputs.checked(out, no_plot, resuming.may_replace(), quiet, as_json)
         outputs.import_meanwhile("simkit.derivatives.table")
         with outputs.claimed(loaded.files(out)), resuming.recorded(loaded.identity("sensitivity")):
-            with progress_bar(enabled=not (quiet or as_json), what=loaded.engine.counted) as progress:
+            shorter = loaded.shorter
+            with progress_bar(not (quiet or as_json), loaded.engine.counted, shorter=shorter) as progress:
                 note = functools.cache(lambda: note_unused(loaded.output, out, quiet, "derivatives"))
 
                 def running(done: int, total: int) -> None:

@@ -45,7 +45,7 @@ def uncertainty(
         resuming = Resuming(target, resume, overwrite, max_time, quiet)
         outputs = Outputs.checked(target, no_plot, resuming.may_replace(), quiet, as_json)
         with outputs.claimed(loaded.centre.files(target)), resuming.recorded(loaded.identity):
-            with progress_bar(enabled=not (quiet or as_json)) as progress:
+            with progress_bar(not (quiet or as_json), shorter=loaded.centre.shorter) as progress:
                 dataset = study_experiment(loaded, progress)
             from simkit.studies import table
 

@@ -141,6 +141,12 @@ def _explained(error: yaml.MarkedYAMLError) -> str:
         return f"{problem}; a text that begins with * must be in quotes"
     if "mapping values are not allowed" in problem:
         return "a second `: ` in one line; check the indentation, or put the text in quotes"
+    if "but found '-'" in problem or "sequence entries are not allowed" in problem:
+        return (
+            "`- ` begins an item of a list, which cannot stand here; write a minus without the space after it"
+        )
+    if "cannot start any token" in problem:
+        return f"{problem.removesuffix(' that cannot start any token')}; put a text that begins so in quotes"
     context = f" ({error.context})" if error.context else ""
     return f"not valid YAML: {problem}{context}"
 

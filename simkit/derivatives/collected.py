@@ -31,6 +31,7 @@ from simkit.ensemble.step_bias.bias_paths import BiasRun
 from simkit.ensemble.step_bias.step_error import StepError
 from simkit.ensemble.work import workers_of
 from simkit.errors import NumericalError
+from simkit.progress import counted
 
 Progress = Callable[[int, int], None]
 
@@ -89,8 +90,8 @@ class Collected:
             raise _failure(simulation, part, result)
         if len(result.failed) == simulation.paths:
             raise NumericalError(
-                f"none of the {simulation.paths} paths has finite values and derivatives: there is nothing "
-                "to average; `failures: stop` says why"
+                f"of {counted(simulation.paths, 'path')} none has finite values and derivatives: there is "
+                "nothing to average; `failures: stop` says why"
             )
         self.failed |= {int(x) for x in result.failed}
         self.level_values |= part_result.level_values

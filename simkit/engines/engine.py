@@ -67,6 +67,10 @@ class AbstractEngine(ABC, Generic[Built]):
         """What `size` gives, as lines of text."""
 
     @abstractmethod
+    def shorter(self, simulation: Built) -> str:
+        """What a user can do where a run takes too long."""
+
+    @abstractmethod
     def run(self, each: Mapping[str, Built], progress: Progress | None = None) -> "xr.Dataset":
         """Run the simulations and label the results; no dataset is written.
 

@@ -43,6 +43,12 @@ class Loaded:
         remarks = {name: document.remarks for name, document in documents.items()}
         return list(dict.fromkeys(remarks[""])) if "" in remarks else labelled(file, remarks, len(remarks))
 
+    @property
+    def shorter(self) -> str:
+        """What a user can do where the run takes too long."""
+        texts = [self.engine.shorter(one) for one in self.each.values()]
+        return f"what makes it shorter: {'; or '.join(dict.fromkeys(texts))}"
+
     def check_target(self, target: Target) -> None:
         """Raise `InputError` where the file for the results cannot hold all of them."""
         self.engine.check_target(self.each, target)

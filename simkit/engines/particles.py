@@ -73,6 +73,11 @@ class ParticleEngine(AbstractEngine[ParticleSimulation]):
 
         return size_text(sizes)
 
+    def shorter(self, simulation: ParticleSimulation) -> str:
+        return (
+            f"fewer time.steps{', fewer ensemble.paths' if simulation.paths > 1 else ''} or fewer particles"
+        )
+
     def pilot(self, simulation: ParticleSimulation) -> ParticleSimulation:
         return dataclasses.replace(simulation, trajectory=None, end=None)
 

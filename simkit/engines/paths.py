@@ -72,6 +72,10 @@ class PathEngine(AbstractEngine[Simulation]):
     def size_text(self, sizes: dict[str, Any]) -> str:
         return estimate_text(sizes)
 
+    def shorter(self, simulation: Simulation) -> str:
+        fewer = ", fewer ensemble.paths," if simulation.paths > 1 else ""
+        return f"a smaller time.t1{fewer} or {simulation.stepping.shorter}"
+
     def check_target(self, each: Mapping[str, Simulation], target: Target) -> None:
         refuse_paths(map(experiment_of, each.values()), target)
 

@@ -5,9 +5,7 @@ import time
 
 from simkit.engines.loaded import Loaded
 from simkit.errors import SimkitError
-from simkit.progress import Forecast
-
-PATIENCE = 30.0  # seconds in which a run must have done a part
+from simkit.progress import PATIENCE, Forecast
 
 
 class _KnownError(Exception):
@@ -22,9 +20,10 @@ class Pilot:
 
     seconds: float | None = None
     _fault: Exception | None = None
-    why = f"it has not got anywhere in {PATIENCE:.0f} seconds"
+    why: str
 
     def __init__(self, loaded: Loaded):
+        self.why = f"no part of it is done in {PATIENCE:.0f} seconds; {loaded.shorter}"
         self._loaded, self._forecast = loaded, Forecast()
         self._start = time.perf_counter()
         self._thread = threading.Thread(target=self._run, daemon=True)

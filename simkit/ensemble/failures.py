@@ -20,7 +20,7 @@ from simkit.ensemble.stepping import ACCEPTED, REACHED, REJECTED, STATUS, happen
 from simkit.errors import NumericalError
 from simkit.machine.on_each_device import local_devices
 from simkit.observe.observable import waits
-from simkit.observe.time_functions import triggered_events
+from simkit.observe.time_functions import counted_events, triggered_events
 
 REMEDIES = {
     BAD_PROPENSITY: "Write propensities that are at or above zero for all counts that there may be",
@@ -34,6 +34,9 @@ REPLAY_ROWS = 10_000
 UNDEFINED = (
     "The equations have no value there, as the log or the root of a negative number: write them so that they "
     "have one, such as log(maximum(x, 1e-9))"
+)
+ENDS = (
+    "Change a condition, or what an event sets, so that one of them no longer meets the condition of the next"
 )
 MODERATE = 1e6  # times the initial values: what grows without bound is larger before it is not finite
 DEBUG = ". `simkit debug FILE` shows which part of which equation it was"
@@ -66,18 +69,18 @@ def failed_paths(simulation: Simulation, ids: np.ndarray) -> NumericalError:
         remedy = "The state is finite: write the observable so that it has a value there"
     names = triggered_events(schedule_of(simulation.problem))
     too_many = any("max_steps" in failure.reason for failure in failures)
-    if names and too_many:
+    endless = [failure.endless for failure in failures if failure.endless]
+    if endless:
+        remedy = ENDS if len(endless) == len(failures) else f"{ENDS}. {remedy}"
+    elif names and too_many:
         remedy = (
             f"Events that come ever faster, as {' and '.join(names)} may, take a step each: let the "
             "condition end that, as in `when: h < 0 and v < -0.01`, or use a larger time.max_steps"
         )
-    elif len(names) > 1:
-        remedy += f". If {' and '.join(names)} trigger one another without end, let a condition exclude that"
     if simulation.paths > 1:  # or nothing would be left
         remedy += ", or set `ensemble: {failures: exclude}` to leave such paths out and have them counted"
-    return NumericalError(
-        f"{_texts(failures, more)}. {remedy}{'' if known.keys() - {BAD_PROPENSITY} else DEBUG}"
-    )
+    clear = known.keys() - {BAD_PROPENSITY} or len(endless) == len(failures)
+    return NumericalError(f"{_texts(failures, more)}. {remedy}{'' if clear else DEBUG}")
 
 
 def _smaller(large: dict[str, float], precision: str) -> str:
@@ -110,8 +113,8 @@ class Failure:
     grid. A path with adaptive steps, or with events, that ended early has the time that it `reached`. `row`
     is None where all rows are finite. `undefined` says that a state of moderate size became NaN in one step,
     of which shorter ones make no number. `large_starts` are the initial values near the largest number.
-    A path of events has the `status` with which it ended. `reason` is the end of the text, where that says
-    why and not only what.
+    A path of events has the `status` with which it ended. `endless` are the names of events that trigger one
+    another without end. `reason` is the end of the text, where that says why and not only what.
     """
 
     path: int
@@ -127,6 +130,7 @@ class Failure:
     every: int = 1
     reached: float | None = None
     status: int | None = None
+    endless: tuple[str, ...] = ()
     reason: str = ""
 
 
@@ -135,6 +139,7 @@ def failure_of(simulation: Simulation, path: int) -> Failure:
     replay = simulation.grid.thinned(REPLAY_ROWS)
     values, times = replayed(simulation, replay, path), np.asarray(replay.times)
     counts = {n: values.pop(n)[0] for n in (ACCEPTED, REJECTED, REACHED, STATUS) if n in values}
+    endless = _endless_events(simulation, values)
     seen = {name: x.copy() for name, x in values.items()}
     for name, info in simulation.observables.items():
         if info.at == "end":
@@ -146,7 +151,9 @@ def failure_of(simulation: Simulation, path: int) -> Failure:
     broken = {name: float(x[row]) for name, x in seen.items() if not np.isfinite(x[row])}
     last = [values[name][-1] for name in simulation.problem.State._fields]
     if counts and not np.all(np.isfinite(last)):
-        return _stopped(simulation, path, counts, Failure(path, "", row, values, times, broken))
+        return _stopped(
+            simulation, path, counts, Failure(path, "", row, values, times, broken, endless=endless)
+        )
     place, step, every = f"t = {times[row]:g}", None, 1
     if replay.steps is not None:
         every = replay.every
@@ -154,9 +161,10 @@ def failure_of(simulation: Simulation, path: int) -> Failure:
         place = f"t = {float(replay.t0) + step * float(replay.dt):g} (step {step} of {replay.steps})"
     names = ", ".join(f"{name} = {x:g}" for name, x in broken.items())
     of_observables = broken.keys() <= simulation.observables.keys()
+    reason = _without_end(endless)
     return Failure(
         path,
-        f"path {path}: {names} at {place}",
+        f"path {path}: {names} at {place}" + (reason and f": {reason}"),
         row,
         values,
         times,
@@ -166,6 +174,24 @@ def failure_of(simulation: Simulation, path: int) -> Failure:
         large_starts=_large_starts(simulation, values),
         step=step,
         every=every,
+        endless=endless,
+        reason=reason,
+    )
+
+
+def _endless_events(simulation: Simulation, values: dict[str, np.ndarray]) -> tuple[str, ...]:
+    """The names of events that trigger one another without end; counts of events leave the `values`."""
+    schedule = schedule_of(simulation.problem)
+    pairs = zip(counted_events(schedule), happened_names(simulation.problem), strict=True)
+    return tuple(event for event, name in pairs if values.pop(name).min() < 0)
+
+
+def _without_end(endless: tuple[str, ...]) -> str:
+    """Why a path failed by such events, if there are any."""
+    return (
+        f"{' and '.join(endless)} trigger one another without end, at one and the same time"
+        if endless
+        else ""
     )
 
 
@@ -186,15 +212,15 @@ def _large_starts(simulation: Simulation, values: dict[str, np.ndarray]) -> dict
 
 def _stopped(simulation: Simulation, path: int, counts: dict[str, Any], failure: Failure) -> Failure:
     """The failure of a path that ended early, with the reason."""
-    reason = simulation.stepping.why_ended(counts)
-    cause = _culprit(simulation, path, counts)
+    reason = _without_end(failure.endless) or simulation.stepping.why_ended(counts)
+    cause = None if failure.endless else _culprit(simulation, path, counts)
     grid: Any = simulation.grid
     place = f"t = {counts[REACHED]:.10g} of {float(grid.t1):g}{f', where {cause}' if cause else ''}"
     return dataclasses.replace(
         failure,
         text=f"path {path}: stopped at {place}: {reason}",
         reached=float(counts[REACHED]),
-        status=int(counts[STATUS]) if STATUS in counts else None,
+        status=int(counts[STATUS]) if STATUS in counts and not failure.endless else None,
         reason=reason,
     )
 
@@ -216,7 +242,7 @@ def replayed(
     ids = path_ids(path, 1, FEWEST_LANES)
     (replay,), _ = compiled(Request(program, (inputs, ids), local_devices(1)))
     rows = replay(inputs, ids)
-    others = {*map(waits, simulation.observables), *happened_names(simulation.problem)}
+    others = {*map(waits, simulation.observables)}
     return {name: np.array(array)[:, 0, 0] for name, array in rows.items() if name not in others}
 
 

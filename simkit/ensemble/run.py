@@ -29,6 +29,7 @@ from simkit.ensemble.stepping import ACCEPTED, REJECTED
 from simkit.ensemble.work import devices_of, workers_of
 from simkit.errors import NumericalError
 from simkit.observe.observable import waits
+from simkit.progress import counted
 
 COUNTED_PATHS = 256  # for the mean number of adaptive steps
 
@@ -207,7 +208,9 @@ def _accumulated(
     workers = workers_of(simulation)
     seconds = over_chunks(plan, work, accumulator.add_chunk, workers, progress, kept=accumulator)
     if accumulator.failed == paths:
-        raise NumericalError(f"none of the {paths} paths has finite values: there is nothing to average")
+        raise NumericalError(
+            f"of {counted(paths, 'path')} none has finite values: there is nothing to average"
+        )
     return accumulator, seconds
 
 

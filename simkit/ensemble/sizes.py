@@ -6,7 +6,7 @@ from typing import Any
 from simkit.ensemble.simulation import Simulation
 from simkit.errors import InputError
 from simkit.machine.memory import available_memory
-from simkit.progress import short_count
+from simkit.progress import counted, short_count
 
 # Of each saved value: mean, variance, their errors, least, greatest, and perhaps an exact mean.
 STATISTICS, PER_QUANTILE = 7, 3
@@ -69,7 +69,7 @@ def check_memory(simulations: Mapping[str, Simulation]) -> None:
 def estimate_text(sizes: dict[str, Any]) -> str:
     """The estimate as lines for a person."""
     counts = {key: f"{value:,}" for key, value in sizes.items() if isinstance(value, int)}
-    steps = f"{counts['paths']} paths x "
+    steps = f"{counted(sizes['paths'], 'path')} x "
     if sizes["steps"] is None and "rtol" not in sizes:
         steps += f"at most {counts['max_steps']} events or leaps"
     elif sizes["steps"] is None:
@@ -77,7 +77,8 @@ def estimate_text(sizes: dict[str, Any]) -> str:
             f"at most {counts['max_steps']} adaptive steps, rtol {sizes['rtol']:g}, atol {sizes['atol']:g}"
         )
     else:
-        steps += f"{counts['steps']} steps, {short_count(sizes['path_steps'])} path-steps"
+        work = "path-step" if sizes["path_steps"] == 1 else "path-steps"
+        steps += f"{counted(sizes['steps'], 'step')}, {short_count(sizes['path_steps'])} {work}"
     memory, output = (short_count(sizes[key]) for key in ("memory_bytes", "output_bytes"))
     available = sizes["memory_available_bytes"]
     warning = ""

@@ -19,7 +19,7 @@ from simkit_solvers.loops.jumps import integrate_jumps
 from simkit_solvers.loops.path_run import happened_name
 from simkit_solvers.methods.jump.jump_method import REASONS, JumpNoise
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork, view
-from simkit_solvers.problems.schedule import schedule_of
+from simkit_solvers.problems.schedule import model_of, schedule_of
 from simkit_solvers.random.brownian_tree import BrownianTree
 
 from simkit.ensemble.simulation import Run, StepCounts
@@ -119,6 +119,11 @@ class AbstractStepping(abc.ABC):
     def attributes(self, steps: Any) -> dict[str, int | float]:
         """The attributes of a dataset about its steps: their number, or the `StepCounts` of its paths."""
 
+    @property
+    @abc.abstractmethod
+    def shorter(self) -> str:
+        """What makes a run shorter, besides less time and fewer paths; and why it may be long, if known."""
+
     def why_ended(self, counts: Mapping[str, Any]) -> str:
         """Why a path ended early, by its counts."""
         raise TypeError("paths of a fixed grid end where it ends")
@@ -138,6 +143,7 @@ class AbstractFixedSteps(AbstractStepping):
     group = None
     order = None
     description = "steps of one length"
+    shorter = "fewer time.steps"
 
     @property
     def compensates(self):
@@ -178,6 +184,7 @@ class AbstractAdaptiveSteps(AbstractStepping):
     """Steps as long as tolerances allow."""
 
     description = "adaptive steps"
+    shorter = "larger tolerances or another solver"
     remedy = "Use another solver, other tolerances or a larger time.max_steps"
     float32_remedy = (
         "In float32 an atol below 1e-7 of the largest variable may be out of reach: use precision: float64 "
@@ -283,6 +290,17 @@ class Events(AbstractStepping):
         ends |= {happened_name(i): n for i, n in enumerate(run.happened)}
         return run.rows | whole | {name: x[None] for name, x in ends.items()}
 
+    @property
+    def shorter(self):
+        schedule = schedule_of(self.run.problem)
+        if not self.exact:
+            other = "a larger solver.epsilon"
+        elif schedule is None or not schedule.triggered:
+            other = "solver: TauLeaping, which takes many events at once"
+        else:
+            other = "smaller numbers of molecules"
+        return other + _growth(cast(AbstractReactionNetwork, model_of(self.run.problem)))
+
     def attributes(self, steps):
         what = "events" if self.exact else "leaps"
         counts = {f"{what}_mean": steps.accepted_mean, f"{what}_max": steps.accepted_max}
@@ -292,6 +310,17 @@ class Events(AbstractStepping):
 
     def why_ended(self, counts):
         return REASONS[int(counts[STATUS])].replace("max_steps", f"max_steps = {self.grid.max_steps}")
+
+
+def _growth(network: AbstractReactionNetwork) -> str:
+    """Which species may grow exponentially, as some reaction makes more of them the more there are."""
+    grown = [
+        f"{name} makes {species} of {species}"
+        for name, each in network.reactions.items()
+        for species, _ in each.reactants
+        if each.change[species] > 0
+    ]
+    return f"; {' and '.join(grown)}, so that numbers may grow and events come ever faster" if grown else ""
 
 
 KINDS: dict[type, tuple[type[AbstractStepping], type[AbstractStepping]]] = {  # ordinary, stochastic

@@ -44,6 +44,7 @@ from simkit.experiments.sections.schedule_plan import at_start, plan_schedule, r
 from simkit.experiments.sections.solver_plan import is_network, plan_solver
 from simkit.experiments.sections.time_plan import given_steps, plan_fixed, plan_span, refuse_float32
 from simkit.experiments.sensitivity_names import check_sensitivity
+from simkit.progress import counted
 
 
 def assemble(experiment: Experiment, diagnostics: Diagnostics, *, of_paths: bool = True) -> Simulation | None:
@@ -241,6 +242,6 @@ def _stored_paths(save: Save | None, ensemble: Ensemble | None) -> int:
     if save.paths is None:
         return min(STORED_PATHS, ensemble.paths)
     if save.paths > ensemble.paths:
-        message = f"must be at most the {ensemble.paths} paths, or all, got {save.paths}"
+        message = f"must be at most the {counted(ensemble.paths, 'path')}, or all, got {save.paths}"
         raise SettingError(("save", "paths"), message)
     return int(save.paths)

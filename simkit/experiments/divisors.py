@@ -1,6 +1,7 @@
 """The message for a number of dates that does not divide the number of steps."""
 
 from simkit.config.settings import MAX_STEPS
+from simkit.progress import counted
 
 
 def does_not_divide(key: str, count: int, steps: int) -> str:
@@ -8,7 +9,7 @@ def does_not_divide(key: str, count: int, steps: int) -> str:
     numbers = sorted({_divisor(steps, count, -1), _divisor(steps, count, 1)})
     multiples = [n for n in (steps // count * count, (steps // count + 1) * count) if 0 < n <= MAX_STEPS]
     remedies = [f"{key}: {' or '.join(map(str, numbers))}", f"steps: {' or '.join(map(str, multiples))}"]
-    return f"{count} does not divide the {steps} steps; use {', or '.join(remedies)}"
+    return f"{count} does not divide the {counted(steps, 'step')}; use {', or '.join(remedies)}"
 
 
 def _divisor(steps: int, near: int, direction: int) -> int:

@@ -178,8 +178,8 @@ def _changed(document: Document, changes: Mapping[KeyPath, tuple[Any, KeyPath]])
         for section in made:
             if place in document.keys:
                 changed.keys[section] = changed.values[section] = document.keys[place]
-            for option in [option for option in document.options if place[: len(option)] == option]:
-                changed.options[section] = document.options[option]
+        for option in [option for option in document.options if place[: len(option)] == option]:
+            changed.options |= dict.fromkeys((*made, where), document.options[option])
         for old, new in ((document.values, changed.values), (document.keys, changed.keys)):
             for mark in [mark for mark in old if mark[: len(place)] == place]:
                 new[(*where, *mark[len(place) :])] = old[mark]

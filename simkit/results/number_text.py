@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 BIAS_DIGITS = 4
 PLAIN = 1e-3, 1e5  # from, to: numbers of this size are without an exponent, however small their error
 ROUNDINGS = 100
+WELL_ABOVE = 10  # times an error: a step bias that takes a digit of those that the error leaves
 OFF = (" %", " abs")
 MARK = " !"
 RULE_OF_THREE = 3.0  # if none of n paths does, fewer than 3/n of all do, with 95 % confidence
@@ -77,8 +78,8 @@ def with_error(value: float | None, error: float | None, shown: int = 3) -> str:
 def mean_text(row: Mapping[str, Any]) -> str:
     """A mean with its error, which of several paths is a number unless it is too large for one.
 
-    A value that is the same on all paths has the digits that its step bias leaves, and no spread: what its
-    error says is rounding.
+    A value has no more digits than its step bias leaves, where that is well above the error. One that is the
+    same on all paths has no spread: what its error says is rounding.
     """
     error = math.inf if row["stderr"] is None and row["n"] > 1 else row["stderr"]
     mark = "" if row["resolved"] and not row["noticeable_bias"] else MARK
@@ -86,15 +87,22 @@ def mean_text(row: Mapping[str, Any]) -> str:
         return f"{row['mean']:.10g}{limit}{mark}"
     if row["n"] == 1 or "same_on_all_paths" in row:
         return _to_bias(row) + (" ± 0" if row["n"] > 1 else "") + mark
+    if row["mean"] is not None and error and math.isfinite(error) and _off(row) > WELL_ABOVE * error:
+        return f"{_to_bias(row)} ± {error:.2g}{mark}"
     return with_error(row["mean"], error) + (" ± 0" if error == 0 else "") + mark
 
 
 def _to_bias(row: Mapping[str, Any]) -> str:
     """A value without spread, with as many digits as its step bias, or the bias's own error, leaves."""
-    off = max((abs(row.get(key) or 0) for key in ("bias", "bias_stderr", "bias_bound")), default=0)
+    off = _off(row)
     if row["mean"] is None or not off:
         return with_error(row["mean"], None)
     return f"{round(row['mean'], 2 - math.floor(math.log10(off))):.10g}"
+
+
+def _off(row: Mapping[str, Any]) -> float:
+    """The step bias, or the bias's own error, whichever is larger; 0 where neither is known."""
+    return max(abs(row.get(key) or 0) for key in ("bias", "bias_stderr", "bias_bound"))
 
 
 def _limit(row: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 import io
 import re
 import sys
+import time
 
 import pytest
 
@@ -40,6 +41,20 @@ def test_a_run_says_once_that_it_is_long_and_keeps_nothing(clock, capsys, hours,
             clock[0] += 0 if hours > 1 else 1e-9
     expected = f"note: {said} to go{lost and '; ' + lost}\n" if said else ""
     assert capsys.readouterr().err == expected
+
+
+@pytest.mark.parametrize("done", [0, 1])
+def test_a_run_without_progress_says_once_what_would_make_it_shorter(monkeypatch, capsys, done):
+    """Also where no terminal is; not once a part of it is done, nor after the end."""
+    monkeypatch.setattr(simkit.progress, "PATIENCE", 0.5)
+    for patience in (1.0, 0.0):
+        with progress_bar(True, "paths", shorter="fewer steps") as show:
+            for part in range(done):
+                show(part + 1, 10)
+            time.sleep(patience)
+    time.sleep(0.7)
+    said = "note: no paths are done in 0 seconds; `--max-time 10m` would end it; fewer steps\n"
+    assert capsys.readouterr().err == ("" if done else said)
 
 
 @pytest.mark.parametrize(

@@ -31,9 +31,31 @@ def bad_part(expression: Expression, values: Mapping[Any, Any]) -> str | None:
             break
         node = below[0]
     text = ast.unparse(node)
-    names = sorted({each.id for each in ast.walk(node) if isinstance(each, ast.Name) and each.id in values})
-    with_values = ", ".join(f"{name} = {float(values[name]):.9g}" for name in names)
+    with_values = ", ".join(f"{name} = {float(x):.9g}" for name, x in sorted(_read(node, values).items()))
     return f"{text} = {_value(node, values):.9g}" + (f", with {with_values}" if with_values else "")
+
+
+def functionals_alone(expression: Expression) -> list[Expression]:
+    """The path functionals in an expression, each as an expression of its own."""
+    if not expression.functionals:
+        return []
+    calls = [node for node in ast.walk(ast.parse(expression.text, mode="eval")) if isinstance(node, ast.Call)]
+    parts = [compile_expression(ast.unparse(call), None, functionals=True) for call in calls]
+    return [part for part in dict.fromkeys(parts) if part.whole is not None]
+
+
+def _read(node: ast.AST, values: Mapping[Any, Any]) -> dict[str, Any]:
+    """What a part reads, with its values: names, and path functionals as they are written."""
+    if isinstance(node, ast.Name):
+        return {node.id: values[node.id]} if node.id in values else {}
+    whole = (
+        compile_expression(ast.unparse(node), None, functionals=True).whole
+        if isinstance(node, ast.Call)
+        else None
+    )
+    if whole is not None:
+        return {ast.unparse(node): values[whole]} if whole in values else {}
+    return {name: x for child in ast.iter_child_nodes(node) for name, x in _read(child, values).items()}
 
 
 def _parts(node: ast.expr, values: Mapping[Any, Any]) -> list[ast.expr]:

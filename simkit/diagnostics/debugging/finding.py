@@ -15,9 +15,9 @@ from simkit_solvers.random.draws import Draw
 from simkit_solvers.random.generator import seed_key
 from simkit_solvers.random.noise import CounterNoise
 
-from simkit.diagnostics.debugging.cause import bad_operation, bad_part
+from simkit.diagnostics.debugging.cause import bad_operation, bad_part, functionals_alone
 from simkit.diagnostics.inspection.operation_graph import in_solvers_calculus
-from simkit.ensemble.failures import Failure, failure_of, replayed
+from simkit.ensemble.failures import REPLAY_ROWS, Failure, failure_of, replayed
 from simkit.ensemble.simulation import Simulation
 from simkit.experiments.inline.inline_differential import DifferentialText
 from simkit.expressions import Expression
@@ -69,7 +69,9 @@ def _explained(simulation: Simulation, failure: Failure) -> Finding | None:
         cause = f"{bad} is not finite at the last saved state" if bad else reason
         return Finding(path, None, failure.reached, failure.broken, last, {}, terms, cause, failure.text)
     before, increments, terms = {}, {}, {}
-    if failure.observables_only:
+    if failure.endless:
+        cause = failure.reason
+    elif failure.observables_only:
         cause = _of_observables(simulation, failure)
     elif not failure.step:
         cause = "the initial value itself is not finite"
@@ -227,4 +229,21 @@ def _of_observable(simulation: Simulation, failure: Failure, observable: Observa
             part = bad_part(functional.argument, values(i))
             if part is not None:
                 return f"{functional.name}({functional.argument.text}) at t = {failure.times[i]:g}: {part}"
-    return bad_part(observable.expression, values(row)) or observable.expression.text
+    known = values(row) | _functionals(simulation, failure, observable, row)
+    return bad_part(observable.expression, known) or observable.expression.text
+
+
+def _functionals(
+    simulation: Simulation, failure: Failure, observable: Observable, row: int
+) -> dict[Any, float]:
+    """The values of an observable's path functionals at a row, each observed alone in another replay."""
+    alone = functionals_alone(observable.expression)
+    parts = {f"functional {i}": part for i, part in enumerate(alone)}  # no observable's name: it has a space
+    observables = tuple(
+        dataclasses.replace(observable, name=name, expression=part, exercise=None)
+        for name, part in parts.items()
+    )
+    observer = dataclasses.replace(simulation.observer, observables=observables)
+    grid = simulation.grid.thinned(REPLAY_ROWS)
+    rows = replayed(simulation.with_run(observer=observer), grid, failure.path)
+    return {part.whole: float(rows[name][row]) for name, part in parts.items()}

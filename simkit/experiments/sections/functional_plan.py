@@ -12,6 +12,7 @@ from simkit.experiments.constants import Constants
 from simkit.experiments.ends_of_steps import inside_a_step
 from simkit.functionals.functional import AbstractFunctional, Clock
 from simkit.observe.observable import Observable
+from simkit.progress import counted
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +58,7 @@ def check_functionals(observable: Observable, seen: Seen, path: KeyPath, constan
     elif seen.clock != "steps":
         diagnostics.add(path, "paths have no common steps to count; leave it out")
     elif steps is not None and every > steps:
-        diagnostics.add(path, f"must be at most the {steps} steps, got {every}")
+        diagnostics.add(path, f"must be at most the {counted(steps, 'step')}, got {every}")
     elif steps is not None and steps % every:
         for kind in (kind for kind in kinds if kind.order is not None):
             message = f"{every} does not divide the {steps} steps, and the {kind.name} would end early"

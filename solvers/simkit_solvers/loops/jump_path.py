@@ -119,7 +119,7 @@ def after_proposal(
         scores=tuple(jnp.where(goes, s + g, s) for s, g in zip(path.scores, gained, strict=True)),
         ahead=method.keep(jumps, ahead),
         watched=watched,
-        happened=added(path.happened, tuple(jnp.where(accepted, n, 0) for n in happened)),
+        happened=added(path.happened, tuple(jnp.where(accepted | spoilt, n, 0) for n in happened)),
     )
     return after._replace(drawn=tree_where(goes, after.with_draw(jumps, method).drawn, path.drawn))
 

@@ -71,7 +71,7 @@ def after_stop(
         interruptions=tuple(n + interrupted.astype(jnp.int32) for n in path.interruptions),
         scores=tree_where(interrupted, scores, path.scores),
         watched=watched,
-        happened=added(path.happened, tuple(jnp.where(happens & sound, n, 0) for n in happened)),
+        happened=added(path.happened, tuple(jnp.where(happens, n, 0) for n in happened)),
     )
     return path, tree_where(interrupted, counts, y)
 

@@ -18,6 +18,7 @@ from simkit_solvers.problems.curve import AbstractTimeFunction
 from simkit_solvers.problems.problem import AbstractODE
 
 MOST_ROUNDS = 1000  # of events at one time that trigger one another
+ENDLESS = -(2**28)  # what the count of an event gains that is one of those that do so without end
 ON_STEP = 1e-6  # of a step: an event as near to a step's end as this is there
 ROW, NODE = -2, -1  # what a stop is, if it is not an event
 NO_FUNCTION = -1
@@ -202,7 +203,7 @@ class Schedule(eqx.Module):
 
         All whose conditions hold at once happen, in their order, whatever those before them have changed. One
         alone does not trigger itself: its condition holds after it, or is false. Several may go on without
-        end; after `MOST_ROUNDS` the state is NaN.
+        end; after `MOST_ROUNDS` the state is NaN, and the counts of those that happened again are negative.
         """
         if not self.triggered:
             return y, happened
@@ -217,7 +218,9 @@ class Schedule(eqx.Module):
             )
         endless = end.rounds >= MOST_ROUNDS
         y = jax.tree.map(lambda x: jnp.where(endless, jnp.asarray(jnp.nan, x.dtype), x), end.y)
-        return y, end.happened
+        pairs = zip(happened.counts, end.happened.counts, strict=True)
+        marked = tuple(jnp.where(endless & (n > before + 1), n + ENDLESS, n) for before, n in pairs)
+        return y, end.happened._replace(counts=marked)
 
     def _one_round(self, problem: AbstractODE, t: Scalar, cascade: "_Cascade") -> "_Cascade":
         """The cascade after the events that are due, or whose conditions hold and did not before."""
@@ -288,7 +291,10 @@ class Schedule(eqx.Module):
 
 
 class Happened(NamedTuple):
-    """Whether any event has happened, and how often each of those that have a condition, `int32`."""
+    """Whether any event has happened, and how often each of those that have a condition, `int32`.
+
+    A count is negative where the event is one of those that trigger one another without end.
+    """
 
     any: jax.Array
     counts: tuple[jax.Array, ...]

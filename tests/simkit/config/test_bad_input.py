@@ -170,7 +170,7 @@ CASES = [
         "7:15: save.every: 1000 does not divide the 252 steps; use every: 252, or steps: 1000",
     ),
     ({"save": "{points: 12, every: 21}"}, "7:27: save.every: give points or every, not both"),
-    ({"save": "{paths: 2000}"}, "7:15: save.paths: must be at most the 1000 paths, or all, got 2000"),
+    ({"save": "{paths: 2000}"}, "7:15: save.paths: must be at most the 1,000 paths, or all, got 2000"),
     # observables
     (
         {"observe": "{S: S}"},

@@ -118,6 +118,8 @@ BOMB = "a: &a [0,0,0,0,0,0,0,0,0,0]\n" + "".join(
     f"{b}: &{b} [{','.join([f'*{a}'] * 10)}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True)
 )
 
+MINUS = "`- ` begins an item of a list, which cannot stand here; write a minus without the space after it"
+
 REFUSED = {
     "a: 1\n\tb: 2\n": "<text>:2:1: a tab stands where YAML allows spaces only; indent with spaces",
     "a:\n\tb: 2\n": "<text>:2:1: a tab stands where YAML allows spaces only; indent with spaces",
@@ -135,6 +137,10 @@ REFUSED = {
     "just text\n": "<text>:1:1: must be keys and values such as `model: …`, got 'just text'",
     "# nothing\n": "<text>: is empty; an experiment needs at least model, initial and time",
     "a: b: c\n": "<text>:1:5: a second `: ` in one line; check the indentation, or put the text in quotes",
+    "a: {b: - c}\n": f"<text>:1:8: {MINUS}",
+    "a: - c\n": f"<text>:1:4: {MINUS}",
+    "a: {b: >= 3}\n": "<text>:1:8: found character '>'; put a text that begins so in quotes",
+    "a: @b\n": "<text>:1:4: found character '@'; put a text that begins so in quotes",
     "a: \x07\n": "<text>:1:4: the character '\\x07' is not allowed in YAML",
 }
 

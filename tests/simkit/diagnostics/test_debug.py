@@ -125,6 +125,20 @@ def test_an_observable_is_explained_by_its_part():
     assert "average: mean(sqrt(S - 1000)) at t = 0.25: sqrt(S - 1000) = nan, with S = " in finding.cause
 
 
+def test_an_operation_on_path_functionals_is_shown_with_their_values():
+    """An average from t0 on is 0 / 0 there; what a functional itself reads is not listed."""
+    observe = {
+        "average": {"value": "1 + integral(S)/t", "at": "each"},
+        "root": {"value": "sqrt(min(S) - max(S) - t)", "at": "end"},
+    }
+    (finding,) = simkit.debug(PRICES | {"observe": observe}, path=2).findings
+    assert finding.cause == "average: integral(S) / t = nan, with integral(S) = 0, t = 0"
+    (finding,) = simkit.debug(PRICES | {"observe": {"root": observe["root"]}}, path=2).findings
+    path = simkit.run(PRICES | {"save": {"points": 4, "paths": 3}})["S_path"].values[2]
+    known = f"max(S) = {path.max():.9g}, min(S) = {path.min():.9g}, t = 1"
+    assert finding.cause == f"root: sqrt(min(S) - max(S) - t) = nan, with {known}"
+
+
 @pytest.mark.parametrize(
     ("text", "values", "expected"),
     [

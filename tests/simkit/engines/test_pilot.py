@@ -60,7 +60,46 @@ def test_patience_ends(monkeypatch):
     monkeypatch.setattr(pilot, "PATIENCE", 0.0)
     late = Pilot(load_each(PATHS))
     assert (late.seconds, late.busy) == (None, True)
+    advice = "what makes it shorter: a smaller time.t1, fewer ensemble.paths, or fewer time.steps"
+    assert late.why == f"no part of it is done in 0 seconds; {advice}"
     late._thread.join()
+
+
+GENE = {
+    "on": {"equation": "Off -> On", "rate": 1.0},
+    "off": {"equation": "On -> Off", "rate": 1.0},
+    "make": {"equation": "On -> On + M", "rate": 1.0},
+}
+LEAPS = "solver: TauLeaping, which takes many events at once"
+GROWS = "; split makes M of M, so that numbers may grow and events come ever faster"
+
+
+@pytest.mark.parametrize(
+    ("change", "advice"),
+    [
+        ({}, LEAPS),
+        ({"solver": "TauLeaping"}, "a larger solver.epsilon"),
+        ({"events": {"full": {"when": "M > 9", "set": {"M": 0}}}}, "smaller numbers of molecules"),
+        ({"model": {"reactions": GENE | {"split": {"equation": "M -> 2 M", "rate": 1.0}}}}, LEAPS + GROWS),
+        ({"solver": {"type": "EulerMaruyama"}, "time": {"t1": 1.0, "steps": 9}}, "fewer time.steps"),
+    ],
+)
+def test_advice_for_a_run_that_takes_long_is_of_its_kind(change, advice):
+    """A species grows by a reaction that makes more of it the more there is, not by one that only uses it."""
+    gene = {"model": {"reactions": GENE}, "initial": {"Off": 1, "On": 0, "M": 0}, "time": {"t1": 1.0}}
+    expected = f"what makes it shorter: a smaller time.t1, fewer ensemble.paths, or {advice}"
+    assert load_each(gene | {"ensemble": {"paths": 2}} | change).shorter == expected
+
+
+def test_one_path_cannot_be_fewer():
+    growing = {
+        "model": {"ode": {"x": "x"}},
+        "initial": {"x": 1.0},
+        "time": {"t1": 1.0, "rtol": 1e-6, "atol": 1e-9},
+    }
+    advice = "a smaller time.t1 or larger tolerances or another solver"
+    assert load_each(growing).shorter == f"what makes it shorter: {advice}"
+    assert load_each(fluid()).shorter == "what makes it shorter: fewer time.steps or fewer particles"
 
 
 @pytest.mark.usefixtures("patient")

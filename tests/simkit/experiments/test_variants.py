@@ -222,6 +222,11 @@ class TestWhatEveryVariantSets:
         options = ["variants.low.constants.K=8", "variants.high.constants.K=9"]
         assert [x.experiment.constants["K"] for x in load_each(self.text, options).each.values()] == [8, 9]
 
+    @pytest.mark.parametrize("inside", ["{constants.K: [1, 2]}", "{constants: {K: [1, 2]}}"])
+    def test_what_is_wrong_in_an_option_for_a_whole_variant_is_not_placed_in_the_file(self, inside):
+        with pytest.raises(InputError, match=r"^variant low: override variants\.low: constants\.K: must be"):
+            load_each(self.text, [f"variants.low={inside}"])
+
     def test_a_value_that_cannot_be_read_is_refused_though_no_variant_keeps_it(self):
         text = self.text.replace("{K: 1.0}", "{K: [10, 20]}")
         with pytest.raises(InputError, match=r"^<text>:1:16: constants\.K: must be a number or an"):

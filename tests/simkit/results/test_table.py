@@ -104,6 +104,24 @@ def test_a_step_bias_has_as_many_digits_as_its_error_gives_meaning_to(bias, erro
     assert f" {text} " in call
 
 
+@pytest.mark.parametrize(
+    ("mean", "error", "bias", "own", "text"),
+    [
+        (0.009080399968422, 4.01e-13, 1.75e-9, 5.5e-10, "0.00908039997 ± 4e-13"),
+        (0.009080399968422, 4.01e-13, 1.0e-13, 5.5e-10, "0.009080399968 ± 4e-13"),
+        (10.4505849, 0.00123, -0.5, 0.02, "10.451 ± 0.0012"),
+        (10.4505849, 0.00123, -0.012, 0.001, "10.45058 ± 0.00123"),
+    ],
+)
+def test_a_mean_has_no_digits_below_a_step_bias_that_is_well_above_its_error(mean, error, bias, own, text):
+    """Two digits less than the bias has are kept; the last row differs from the third by the bias alone."""
+    dataset = gbm_dataset()
+    for key, value in (("mean", mean), ("stderr", error), ("bias", bias), ("bias_stderr", own)):
+        dataset[f"call_{key}"][...] = value
+    call = next(line for line in printed(dataset).splitlines() if "call" in line)
+    assert f" {text} " in call
+
+
 def test_an_error_of_zero_is_shown_as_one():
     dataset = gbm_dataset()
     dataset["call_stderr"][...] = 0.0
