@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 BARS = 150  # of two pixels each find room along the shortest panel of a picture in a file
 TOWERING = 10  # times the second: on an axis in proportion the other bars would be lines
+LOG_TICKS = 4  # at most: five-digit numbers find room next to each other in a panel at the end of a row
+SHORT = 5e-4, 5e4  # bars of which the percentages have five digits at most
 BEHIND = {"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"}  # a number, above means
 BOOLEAN_EDGES = np.array([-0.02, 0.02, 0.98, 1.02])
 
@@ -128,6 +130,8 @@ def scale_bars(
 
     `each` are the bars of one or several distributions, which go along an axis (`side`) from its start.
     """
+    from matplotlib.ticker import LogLocator
+
     bars = [np.sort(values[values > 0]) for values in each]
     bars = [values for values in bars if values.size]
     top = max((values[-1] for values in bars), default=1.0)
@@ -136,9 +140,12 @@ def scale_bars(
         least = min((values[-1] for values in bars), default=top)
         log = bool(alone or top > TOWERING * least)
     if log and bars:
-        axes.set(**{f"{side}scale": "log", f"{side}lim": (min(v[0] for v in bars) / 2, 1.5 * top)})
+        low, high = min(v[0] for v in bars) / 2, 1.5 * top
+        axes.set(**{f"{side}scale": "log", f"{side}lim": (low, high)})
         axis = axes.xaxis if side == "x" else axes.yaxis
-        axis.set_major_formatter("{x:g}")
+        axis.set_major_locator(LogLocator(numticks=LOG_TICKS))
+        if SHORT[0] < low and high < SHORT[1]:  # all others as powers of 10
+            axis.set_major_formatter("{x:g}")
     else:
         axes.set(**{f"{side}lim": (0, 1.08 * top)})
     return log
