@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from simkit.results.plots.first_times import all_met, met_counts
 from simkit.results.plots.plot_layout import GREY
 
 if TYPE_CHECKING:
@@ -38,28 +39,44 @@ def final_percentages(
     """Percentages of all paths, and bin edges; of a boolean those of 0, of nothing between, and of 1.
 
     At most twice the cube root of the number of paths (Rice), and none thinner than two pixels along an axis
-    that shows `extent`.
+    that shows `extent`. Of a first time only the paths that met its condition, in the bins that they reach.
     """
     if boolean:
         true = 100 * final_mean(dataset, name)
         return np.array([100 - true, 0.0, true]), BOOLEAN_EDGES
-    counts, edges = dataset[f"{name}_histogram"], dataset[f"{name}_histogram_edge"].values
-    n = max(int(counts.attrs["n"]), 1)
-    return in_visible_bins(100 * counts.values / n, edges, n, extent)
+    counts, edges = met_counts(dataset, name), dataset[f"{name}_histogram_edge"].values
+    n = max(int(dataset[f"{name}_histogram"].attrs["n"]), 1)
+    if counts.any() and not all_met(dataset, name):
+        n_met, there = round(counts.sum()), np.flatnonzero(counts)
+        return in_visible_bins(100 * counts / n, edges, n_met, extent, (there[0], there[-1] + 1))
+    return in_visible_bins(100 * counts / n, edges, n, extent)
+
+
+def has_bars(dataset: "xr.Dataset", name: str) -> bool:
+    """Whether there is a distribution: final values differ, and a first time's condition is met."""
+    finite = bool(np.all(np.isfinite(dataset[f"{name}_histogram_edge"])))
+    return finite and final_variance(dataset, name) > 0 and bool(met_counts(dataset, name).any())
 
 
 def in_visible_bins(
-    percentages: np.ndarray, edges: np.ndarray, n: int, extent: float = 0.0
+    percentages: np.ndarray,
+    edges: np.ndarray,
+    n: int,
+    extent: float = 0.0,
+    shown: tuple[int, int] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Percentages of `n` numbers in fine bins put together: what `final_percentages` says of their width."""
-    used = count_of_bins(percentages, edges)
+    """Percentages of `n` numbers in fine bins put together: what `final_percentages` says of their width.
+
+    `shown` are the first of the fine bins and the one after the last, by default all that are needed.
+    """
+    first, end = shown or (0, count_of_bins(percentages, edges))
     most = 2 * n ** (1 / 3)
     if extent > 0 and np.all(np.isfinite(edges)):
-        most = min(most, BARS * (edges[used] - edges[0]) / extent)
+        most = min(most, BARS * (edges[end] - edges[first]) / extent)
     divisors = (k for k in range(1, percentages.size + 1) if percentages.size % k == 0)
-    together = next(k for k in divisors if used / k <= max(most, 1))
-    bars = -(-used // together)
-    return percentages.reshape(-1, together).sum(1)[:bars], edges[::together][: bars + 1]
+    together = next(k for k in divisors if (end - first) / k <= max(most, 1))
+    low, high = first // together, -(-end // together)
+    return percentages.reshape(-1, together).sum(1)[low:high], edges[::together][low : high + 1]
 
 
 def comparable_percentages(
@@ -69,11 +86,11 @@ def comparable_percentages(
 
     Of a boolean, percentages of its two values.
     """
+    if not boolean and not has_bars(dataset, name):
+        return None
     percentages, edges = final_percentages(dataset, name, boolean, extent)
     if boolean:
         return percentages, edges
-    if final_variance(dataset, name) == 0 or not np.all(np.isfinite(edges)):
-        return None
     return percentages / np.diff(edges), edges
 
 
@@ -101,9 +118,9 @@ def final_ends(each: "Iterable[xr.Dataset]", name: str) -> tuple[float, float]:
     each = list(each)
     boolean = is_boolean(each, name)
     means = [mean for one in each for mean in final_means(one, name)]
-    bins = [final_percentages(one, name, boolean)[1] for one in each if final_variance(one, name) > 0]
-    ends = [float(edges[i]) for edges in bins for i in (0, -1) if np.isfinite(edges[i])]
-    return (min(*ends, *means), max(*ends, *means)) if ends else (means[0], means[0])
+    bins = [final_percentages(one, name, boolean)[1] for one in each if has_bars(one, name)]
+    ends = [float(edges[i]) for edges in bins for i in (0, -1)]
+    return (min(*ends, *means), max(*ends, *means)) if ends else (final_mean(each[0], name),) * 2
 
 
 def final_mean(dataset: "xr.Dataset", name: str) -> float:
@@ -115,7 +132,9 @@ def final_variance(dataset: "xr.Dataset", name: str) -> float:
 
 
 def final_means(dataset: "xr.Dataset", name: str) -> list[float]:
-    """The mean, and the exact one where it is known."""
+    """The mean, and the exact one where it is known; none that counts a time for paths without one."""
+    if not all_met(dataset, name):
+        return []
     return [_final(dataset, name, key) for key in ("mean", "exact") if f"{name}_{key}" in dataset]
 
 

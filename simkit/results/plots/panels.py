@@ -10,11 +10,12 @@ from simkit.results.plots.final_histograms import (
     bars_label,
     comparable_label,
     comparable_percentages,
-    final_mean,
+    final_means,
     final_percentages,
     is_boolean,
 )
-from simkit.results.plots.plot_layout import label, time_label
+from simkit.results.plots.first_times import met_counts, unmet_note
+from simkit.results.plots.plot_layout import GREY, label, time_label
 from simkit.results.plots.saved_rows import FEW, SavedRows
 
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ def _distributions(axes: "Axes", variants: "dict[str, xr.Dataset]", name: str, c
         color = colors[number % len(colors)]
         bars = comparable_percentages(one, name, boolean)
         if bars is None:
-            axes.axvline(final_mean(one, name), color=color, label=variant)
+            for mean in final_means(one, name)[:1]:
+                axes.axvline(mean, color=color, label=variant)
         else:
             axes.stairs(*bars, fill=True, color=color, alpha=0.45, linewidth=0, label=variant)
     axes.set_ylabel(comparable_label(variants.values(), name))
@@ -91,15 +93,17 @@ def _density(axes: "Axes", dataset: "xr.Dataset", name: str, color: str, text: s
 def _ecdf(axes: "Axes", dataset: "xr.Dataset", name: str, color: str, text: str) -> None:
     """The fraction of the paths whose value at the end is at most that on the axis.
 
+    Those that had not met the condition of a first time have none.
+
     Paths outside the bins, at most two thousandths, lie where the least and the largest value say; if on both
     sides, a half on each.
     """
     counts, edges = dataset[f"{name}_histogram"], dataset[f"{name}_histogram_edge"].values
-    n = max(int(counts.attrs["n"]), 1)
+    n, met = max(int(counts.attrs["n"]), 1), met_counts(dataset, name)
     low, high = (float(np.atleast_1d(dataset[f"{name}_{key}"].values)[-1]) for key in ("min", "max"))
     below, above = low < edges[0], high > edges[-1]
     outside = (n - int(counts.sum())) * (below / 2 if above else float(below))
-    axes.plot(edges, (outside + np.cumsum([0, *counts.values])) / n, color=color, label=text)
+    axes.plot(edges, (outside + np.cumsum([0, *met])) / n, color=color, label=text)
     axes.set_ylim(0, 1.02)
     axes.set_ylabel("fraction of paths up to this value")
 
@@ -163,6 +167,11 @@ def draw_panel(
     else:
         for number, (variant, one) in enumerate(variants.items()):
             PANELS[kind](axes, one, name, colors[number % len(colors)], variant)
+    if kind in AT_END:
+        notes = {variant: unmet_note(one, name) for variant, one in variants.items()}
+        text = "\n".join(f"{variant}: {note}".removeprefix(": ") for variant, note in notes.items() if note)
+        if text:  # axes may be the user's, with a title of their own
+            axes.set_title(text, fontsize=9, loc="left", color=GREY)
     handles, texts = axes.get_legend_handles_labels()
     entries = dict(zip(texts, handles, strict=True))  # bands of variants have the same text
     if entries:

@@ -14,6 +14,7 @@ from simkit.results.plots.final_histograms import (
     scale_bars,
     write_fractions,
 )
+from simkit.results.plots.first_times import unmet_note
 from simkit.results.plots.plot_layout import (
     BLUE,
     COLOURS,
@@ -24,7 +25,7 @@ from simkit.results.plots.plot_layout import (
     arranged,
     label,
     run_name,
-    say_equal,
+    say,
     shortened,
 )
 from simkit.results.plots.saved_rows import FEW, SavedRows, draw_orbit
@@ -184,8 +185,9 @@ def _sideways_histogram(axes: "Axes", dataset: "xr.Dataset", name: str, extent: 
 def _histogram(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
     boolean, means = is_boolean([dataset], name), final_means(dataset, name)
     low, high = final_ends([dataset], name)  # a rare large value may move the mean out of all bins
+    note = unmet_note(dataset, name)
     if low == high:
-        say_equal(axes, low)
+        say(axes, note or f"all paths: {low:.4g}")
         axes.set_title(name, fontsize=9, loc="left", color=GREY)
         return
     percentages, edges = final_percentages(dataset, name, boolean, high - low)
@@ -193,7 +195,7 @@ def _histogram(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
         axes.axvline(value, **style)
     if np.all(np.isfinite(edges)):
         axes.stairs(percentages, edges, fill=True, color=BLUE, alpha=0.45, linewidth=0)
-        low, high = min(edges[0], *means), max(edges[-1], *means)
+        low, high = min([edges[0], *means]), max([edges[-1], *means])
         margin = 0.05 * (high - low)
         axes.set_xlim(low - margin * (low < edges[0]), high + margin * (high > edges[-1]))
     log = scale_bars(axes, "y", [percentages], log=False if boolean else None)
@@ -202,8 +204,9 @@ def _histogram(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
         write_fractions(axes, percentages, "y")
     attributes = dataset[f"{name}_mean"].attrs
     axes.set_xlabel(f"{name} [{attributes['units']}]" if attributes["units"] else name)
+    heading = [note] if note else []
     if attributes["description"] != name:
         place = axes.get_subplotspec()
         columns = place.get_gridspec().ncols if place else COLUMNS
-        text = shortened(str(attributes["description"]), HEADING // columns)
-        axes.set_title(text, fontsize=9, loc="left", color=GREY)
+        heading.insert(0, shortened(str(attributes["description"]), HEADING // columns))
+    axes.set_title("\n".join(heading), fontsize=9, loc="left", color=GREY)

@@ -9,11 +9,21 @@ from simkit.results.plots.final_histograms import (
     comparable_label,
     comparable_percentages,
     final_ends,
-    final_mean,
+    final_means,
     is_boolean,
     scale_bars,
 )
-from simkit.results.plots.plot_layout import COLOURS, GREY, Panels, arranged, label, over_time_names, run_name
+from simkit.results.plots.first_times import unmet_note
+from simkit.results.plots.plot_layout import (
+    COLOURS,
+    GREY,
+    Panels,
+    arranged,
+    label,
+    over_time_names,
+    run_name,
+    say,
+)
 from simkit.results.plots.plot_strong_order import plot_strong_orders, with_strong_orders
 from simkit.results.plots.saved_rows import SavedRows, draw_orbit
 from simkit.results.variants import each_variant
@@ -113,7 +123,8 @@ def _outlines(
 def _sideways(axes: "Axes", variants: "dict[str, xr.Dataset]", name: str, extent: float, text: str) -> None:
     ending = _outlines(axes, variants, name, "horizontal", extent)
     for number, one in enumerate(variants.values()):
-        axes.axhline(final_mean(one, name), linewidth=1.6, zorder=4, **_style(number))
+        for mean in final_means(one, name)[:1]:
+            axes.axhline(mean, linewidth=1.6, zorder=4, **_style(number))
     axes.tick_params(labelbottom=ending is not None)
     if not ending:
         axes.locator_params(axis="x", nbins=4)
@@ -124,9 +135,15 @@ def _distributions(
     axes: "Axes", dataset: "xr.Dataset", variants: "dict[str, xr.Dataset]", name: str, text: str
 ) -> None:
     low, high = final_ends(variants.values(), name)
-    ending = _outlines(axes, variants, name, "vertical", high - low)
+    ending, note = _outlines(axes, variants, name, "vertical", high - low), unmet_note(dataset, name)
+    if ending is None and note:
+        say(axes, note)
+        axes.set_title(name, fontsize=9, loc="left", color=GREY)
+        return
     for number, one in enumerate(variants.values()):
-        axes.axvline(final_mean(one, name), linewidth=1.6, zorder=4, **_style(number))
+        for mean in final_means(one, name)[:1]:
+            axes.axvline(mean, linewidth=1.6, zorder=4, **_style(number))
+    axes.set_title(note, fontsize=9, loc="left", color=GREY)
     axes.tick_params(labelleft=ending is not None)
     units = dataset[f"{name}_mean"].attrs["units"]
     axes.set_xlabel(f"{name} [{units}]" if units else name)
