@@ -16,7 +16,7 @@ from simkit.results.plots.final_histograms import (
 )
 from simkit.results.plots.first_times import met_counts, unmet_note
 from simkit.results.plots.plot_layout import GREY, label, time_label
-from simkit.results.plots.saved_rows import FEW, SavedRows
+from simkit.results.plots.saved_rows import FEW, SavedRows, draw_rows, shade_rows
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -31,31 +31,29 @@ Draw = Callable[["Axes", "xr.Dataset", str, str, str], None]
 def _mean(axes: "Axes", dataset: "xr.Dataset", name: str, color: str, text: str) -> None:
     """The mean over time, in a band of two standard errors."""
     rows = SavedRows.of(dataset, name)
-    mean, stderr = (rows.broken(dataset[f"{name}_{key}"].values) for key in ("mean", "stderr"))
-    axes.plot(rows.broken_times, mean, color=color, label=text or "mean", **rows.marker(5, 4.5))
+    mean, stderr = (dataset[f"{name}_{key}"].values for key in ("mean", "stderr"))
+    draw_rows(axes, rows, mean, 5, 4.5, color=color, label=text or "mean")
     low, high = mean - ERRORS * stderr, mean + ERRORS * stderr
     band = f"± {ERRORS} standard errors"
-    axes.fill_between(rows.broken_times, low, high, color=color, alpha=0.25, linewidth=0, label=band)
+    shade_rows(axes, rows, low, high, color=color, alpha=0.25, label=band)
 
 
 def _quantiles(axes: "Axes", dataset: "xr.Dataset", name: str, color: str, text: str) -> None:
     """The band between the outermost quantiles, and the middle one."""
     rows, levels = SavedRows.of(dataset, name), dataset["quantile"].values
-    values = rows.broken(dataset[f"{name}_quantile"].values)
+    values = dataset[f"{name}_quantile"].values
     middle = int(np.argmin(np.abs(levels - 0.5)))
     shown = f"{100 * levels[middle]:g} % quantile"
-    axes.plot(rows.broken_times, values[:, middle], color=color, label=text or shown, **rows.marker(5, 4.5))
+    draw_rows(axes, rows, values[:, middle], 5, 4.5, color=color, label=text or shown)
     band = f"{100 * levels[0]:g}–{100 * levels[-1]:g} % of paths"
-    style = {"color": color, "alpha": 0.25, "linewidth": 0, "label": band}
-    axes.fill_between(rows.broken_times, values[:, 0], values[:, -1], **style)
+    shade_rows(axes, rows, values[:, 0], values[:, -1], color=color, alpha=0.25, label=band)
 
 
 def _paths(axes: "Axes", dataset: "xr.Dataset", name: str, color: str, text: str) -> None:
     """The first of the stored paths."""
     rows = SavedRows.of(dataset, name)
-    style = {"color": color, "linewidth": 0.9, "alpha": 0.8, **rows.marker(FEW, 2)}
-    lines = axes.plot(rows.broken_times, rows.broken(_stored(dataset, name)[:SAMPLES].T), **style)
-    lines[0].set_label(text)
+    style = {"color": color, "linewidth": 0.9, "alpha": 0.8, "label": text}
+    draw_rows(axes, rows, _stored(dataset, name)[:SAMPLES].T, FEW, 2, **style)
 
 
 def _distribution(axes: "Axes", dataset: "xr.Dataset", name: str, color: str, text: str) -> None:

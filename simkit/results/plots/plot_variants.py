@@ -25,7 +25,7 @@ from simkit.results.plots.plot_layout import (
     say,
 )
 from simkit.results.plots.plot_strong_order import plot_strong_orders, with_strong_orders
-from simkit.results.plots.saved_rows import SavedRows, draw_orbit
+from simkit.results.plots.saved_rows import SavedRows, draw_orbit, draw_rows, shade_rows
 from simkit.results.variants import each_variant
 
 if TYPE_CHECKING:
@@ -78,18 +78,15 @@ def _over_time(axes: "Axes", variants: "dict[str, xr.Dataset]", name: str, singl
     banded = not single and not is_boolean(variants.values(), name)
     for number, (variant, one) in enumerate(variants.items()):
         rows, style = SavedRows.of(one, name), _style(number)
-        times = rows.broken_times
         levels = one["quantile"].values
         if banded and len(levels) > 1:
-            quantiles = rows.broken(one[f"{name}_quantile"].values)
-            shade = {"color": style["color"], "alpha": BAND, "linewidth": 0}
-            axes.fill_between(times, quantiles[:, 0], quantiles[:, -1], **shade)
+            quantiles = one[f"{name}_quantile"].values
+            shade_rows(axes, rows, quantiles[:, 0], quantiles[:, -1], color=style["color"], alpha=BAND)
             text = f"means, and {100 * levels[0]:g}–{100 * levels[-1]:g} % of paths"
             axes.set_title(text, loc="right", fontsize=9, color=GREY)
         width = (1.2 if single else 1.8) * _width(number, len(variants))
-        values = rows.broken(one[f"{name}_mean"].values)
-        marker = rows.marker(5, 4.5)
-        axes.plot(times, values, label=variant, linewidth=width, zorder=3, **marker, **style)
+        style |= {"label": variant, "linewidth": width, "zorder": 3}
+        draw_rows(axes, rows, one[f"{name}_mean"].values, 5, 4.5, **style)
 
 
 def _width(number: int, variants: int) -> float:
