@@ -17,6 +17,7 @@ TOWERING = 10  # times the second: on an axis in proportion the other bars would
 LOG_TICKS = 4  # at most: five-digit numbers find room next to each other in a panel at the end of a row
 SHORT = 5e-4, 5e4  # bars of which the percentages have five digits at most
 BEHIND = {"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"}  # a number, above means
+OUTSIDE = 0.35  # of the distance of 0 and 1: room for a percentage
 BOOLEAN_EDGES = np.array([-0.02, 0.02, 0.98, 1.02])
 
 
@@ -181,9 +182,13 @@ def bars_label(edges: np.ndarray, boolean: bool, log: bool, what: str = "paths")
 
 
 def write_fractions(axes: "Axes", percentages: np.ndarray, side: Literal["x", "y"]) -> None:
-    """The percentages of 0 and of 1 next to their bars, of which one may be too short to be seen."""
+    """The percentages of 0 and of 1 next to their bars, of which one may be too short to be seen.
+
+    Upright bars have them on their outer sides, as a mean lies between the two.
+    """
     if side == "y":
         axes.set_xticks([0, 1])
+        axes.set_xlim(-OUTSIDE, 1 + OUTSIDE)
     for value, percentage, inwards in ((0, percentages[0], 1), (1, percentages[-1], -1)):
         style: Any = {
             "fontsize": 9,
@@ -194,8 +199,8 @@ def write_fractions(axes: "Axes", percentages: np.ndarray, side: Literal["x", "y
         }
         text = f"{percentage:.3g} %"
         if side == "y":
-            place = {"xy": (value, 0), "xytext": (9 * inwards, 3), "ha": "left" if inwards > 0 else "right"}
-            axes.annotate(text, **place, va="bottom", **style)
+            place = {"xy": (BOOLEAN_EDGES[-value], 0), "xytext": (-4 * inwards, 3)}
+            axes.annotate(text, **place, ha="right" if inwards > 0 else "left", va="bottom", **style)
         else:
             place = {"xy": (0, value), "xytext": (4, 5 * inwards), "va": "bottom" if inwards > 0 else "top"}
             axes.annotate(text, **place, ha="left", **style)

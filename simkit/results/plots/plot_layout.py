@@ -133,11 +133,15 @@ def _end_of_row(
 
 def run_name(dataset: "xr.Dataset") -> str:
     """The file and the model; of equations in the file it alone, without a file what they are of."""
-    file, model = (str(dataset.attrs.get(key, "")) for key in ("file", "model"))
+    file, model = shortened_file(dataset), str(dataset.attrs.get("model", ""))
     model = "" if file and model in EQUATIONS else model_title(dataset)
-    if len(file) > FILE:
-        file = f"{file[: FILE - 1]}…"
     return ": ".join(part for part in (file, model) if part) or "variants"
+
+
+def shortened_file(dataset: "xr.Dataset") -> str:
+    """The name of the experiment's file, cut where it is very long; nothing without a file."""
+    file = str(dataset.attrs.get("file", ""))
+    return f"{file[: FILE - 1]}…" if len(file) > FILE else file
 
 
 def say(axes: "Axes", text: str) -> None:

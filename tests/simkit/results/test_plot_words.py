@@ -52,6 +52,17 @@ def test_the_dataset_knows_its_file_and_the_unit_of_time(tmp_path):
     assert plot_dataset(derivatives)._suptitle.get_text().startswith("decay.yaml, ")
 
 
+def test_the_picture_of_a_study_names_its_file(tmp_path):
+    uncertain = DECAY.replace("k: 0.5", "k: {uniform: [1, 2]}") + "uncertainty: {points: 8}"
+    (tmp_path / "uncertain.yaml").write_text(uncertain)
+    for method, title in (("propagate", "propagation"), ("morris", "elementary effects")):
+        overrides = {"uncertainty.method": method}
+        study = simkit.uncertainty(tmp_path / "uncertain.yaml", overrides=overrides)
+        assert plot_dataset(study)._suptitle.get_text().startswith(f"uncertain.yaml: {title}   ")
+        unnamed = plot_dataset(simkit.uncertainty(uncertain, overrides=overrides))
+        assert unnamed._suptitle.get_text().startswith(f"{title}   ")
+
+
 def test_an_observable_that_is_a_variable_is_not_drawn_again():
     dataset = gbm_dataset().copy(deep=True)
     count = len(plot_dataset(dataset).axes)
