@@ -24,6 +24,7 @@ from simkit.results.plots.plot_layout import (
     Panels,
     arranged,
     label,
+    rowless_note,
     run_name,
     say,
     shortened,
@@ -195,7 +196,7 @@ def _histogram(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
         write_fractions(axes, percentages, "y")
     attributes = dataset[f"{name}_mean"].attrs
     axes.set_xlabel(f"{name} [{attributes['units']}]" if attributes["units"] else name)
-    heading = [note] if note else []
+    heading = [text for text in (rowless_note(dataset, name), note) if text]
     if attributes["description"] != name:
         place = axes.get_subplotspec()
         columns = place.get_gridspec().ncols if place else COLUMNS

@@ -159,6 +159,14 @@ def over_time_names(dataset: "xr.Dataset") -> list[str]:
     return chosen or [*states, *each][:MAX_ROWS]
 
 
+def rowless_note(dataset: "xr.Dataset", name: str) -> str:
+    """Of a quantity known over time that has no row: that its distribution is at the end, and the remedy."""
+    if "time" not in dataset[f"{name}_mean"].dims:
+        return ""
+    remedy = "" if dataset.attrs.get("plot_over_time") else "; over time with plot.over_time"
+    return f"at t = {float(dataset['time'].values[-1]):g}{remedy}"
+
+
 def _repeats(dataset: "xr.Dataset", name: str, drawn: Collection[str]) -> bool:
     """Whether an observable is nothing but the value of a quantity that is drawn already."""
     return str(dataset[f"{name}_mean"].attrs["description"]) in drawn

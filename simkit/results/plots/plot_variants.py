@@ -21,6 +21,7 @@ from simkit.results.plots.plot_layout import (
     arranged,
     label,
     over_time_names,
+    rowless_note,
     run_name,
     say,
 )
@@ -140,7 +141,8 @@ def _distributions(
     for number, one in enumerate(variants.values()):
         for mean in final_means(one, name)[:1]:
             axes.axvline(mean, linewidth=1.6, zorder=4, **_style(number))
-    axes.set_title(note, fontsize=9, loc="left", color=GREY)
+    heading = [text for text in (rowless_note(dataset, name), note) if text]
+    axes.set_title("\n".join(heading), fontsize=9, loc="left", color=GREY)
     axes.tick_params(labelleft=ending is not None)
     units = dataset[f"{name}_mean"].attrs["units"]
     axes.set_xlabel(f"{name} [{units}]" if units else name)
