@@ -121,7 +121,8 @@ def final_ends(each: "Iterable[xr.Dataset]", name: str) -> tuple[float, float]:
     means = [mean for one in each for mean in final_means(one, name)]
     bins = [final_percentages(one, name, boolean)[1] for one in each if has_bars(one, name)]
     ends = [float(edges[i]) for edges in bins for i in (0, -1)]
-    return (min(*ends, *means), max(*ends, *means)) if ends else (final_mean(each[0], name),) * 2
+    values = [*ends, *means] if ends else [final_mean(each[0], name)]
+    return min(values), max(values)
 
 
 def final_mean(dataset: "xr.Dataset", name: str) -> float:

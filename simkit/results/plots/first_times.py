@@ -26,7 +26,7 @@ def met_counts(dataset: "xr.Dataset", name: str) -> np.ndarray:
     (unmet,) = _unmet(dataset, name)
     if unmet <= TAIL:
         return counts
-    is_time = dataset[f"{name}_censored"].attrs["counts_as"] != "0"
+    is_time = dataset[f"{name}_censored"].attrs.get("counts_as") != "0"  # files of earlier versions have none
     value = float(dataset["time"].values[-1]) if is_time else 0.0
     last = int(np.clip(np.searchsorted(edges, value, side="right") - 1, 0, counts.size - 1))
     waiting = round(unmet * int(dataset[f"{name}_histogram"].attrs["n"]))

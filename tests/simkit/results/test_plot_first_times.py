@@ -81,14 +81,17 @@ def test_single_panels_have_those_paths_alone_and_the_note(stock, kind):
     assert axes.get_title("left") == unmet_note(stock, "late")
 
 
-def test_those_that_never_met_it_are_gone_though_their_fine_bin_is_split():
+@pytest.mark.parametrize(
+    "attributes", [{"counts_as": "the time of the end"}, {}]
+)  # files of earlier versions
+def test_those_that_never_met_it_are_gone_though_their_fine_bin_is_split(attributes):
     """One of the fine bins begins at 30.094, and over it lie eight of the picture's."""
     times = np.concatenate([np.linspace(29.8, 30.119, 5000), np.full(5000, 30.12)])
     reducer = Histogram((("T", 1),), (0.5,))
     with jax.enable_x64(True):
         partial = reducer.update({"T": times.reshape(1, 1, -1)}, np.ones((1, times.size), bool))
         counts = reducer.finish(reducer.merge(reducer.init(), partial))
-    waiting = xr.DataArray(0.5, attrs={"counts_as": "the time of the end"})
+    waiting = xr.DataArray(0.5, attrs=attributes)
     paths = xr.DataArray(counts["T_histogram"], dims="bin", attrs={"n": times.size})
     edges = counts["T_histogram_edge"]
     dataset = xr.Dataset(
