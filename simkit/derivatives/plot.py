@@ -194,6 +194,8 @@ def _over_time(axes: "Axes", dataset: "xr.Dataset", name: str, kind: str) -> Non
         "derivative": f"change of the mean of {name}{unit}, for 1 % more",
         "second": f"second derivative of the mean of {name}{unit}, times both parameters",
     }[kind]
+    short = {"derivative": f"change of {name}{unit}", "second": f"second derivative{unit}"}[kind]
+    axes.set_ylabel(short if relative else f"{PLAIN[kind][0]} of {name}")
     band = "bands: two standard errors, where wider than the lines"
     if len(largest) < len(means):
         band += f"; the {len(largest)} largest of {len(means)}"

@@ -103,7 +103,8 @@ def study_experiment(
     units = {name: info.unit for name, info in simulation.observables.items() if name not in states}
     steps = step_errors_at_the_centre(simulation, names)
     size = {"paths": paths, "elapsed_s": time.perf_counter() - start}
-    return to_dataset(method, plan, study, units, provenance(loaded.resolved()) | size, steps)
+    known = provenance(loaded.resolved(), experiment_of(simulation).document.name) | size
+    return to_dataset(method, plan, study, units, known, steps)
 
 
 def step_errors_at_the_centre(simulation: Simulation, names: tuple[str, ...]) -> dict[str, StepError]:

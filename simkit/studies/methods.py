@@ -37,7 +37,7 @@ PER_PARAMETER = {
     "total": "total Sobol' index",
     "mu_star": "mean absolute elementary effect",
     "mu": "mean elementary effect",
-    "sigma": "standard deviation of elementary effects",
+    "sigma": "standard deviation of signed elementary effects",
     "effect_noise": "standard deviation that the noise leaves in an effect",
     "bound": "upper bound of the total Sobol' index",
     "nu": "mean squared derivative",
@@ -113,7 +113,7 @@ class Sobol(AbstractMethod):
 
 @dataclasses.dataclass(frozen=True)
 class Morris(AbstractMethod):
-    r"""Elementary effects: mu, mu_star (of absolute values) and sigma.
+    r"""Elementary effects: their mean mu, mu_star of absolute values, and sigma, the deviation about mu.
 
     Walks are on a grid of `levels` of probability, from 0 to 1, or from 0.01 to 0.99 for distributions with
     an infinite end; a step is $\Delta = p / (2 (p - 1))$ of it for p levels.

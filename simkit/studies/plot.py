@@ -19,6 +19,7 @@ from simkit.results.plots.plot_layout import (
     VERMILION,
     columns_for,
     figure_legend,
+    shortened_file,
     titled_figure,
 )
 from simkit.studies.methods import METHODS
@@ -122,7 +123,7 @@ def _largest_pairs(one: "xr.Dataset") -> list[tuple[int, int]]:
 
 
 def _plane(axes: "Axes", one: "xr.Dataset") -> None:
-    """Mean absolute effects against their standard deviation: to the right matters, up interacts or bends."""
+    """Mean absolute effects and the sd of signed ones: to the right matters, up interacts or bends."""
     style: dict[str, Any] = {"fmt": "o", "color": BLUE, "ecolor": GREY, "elinewidth": 1.1, "capsize": 2}
     x, y = one["mu_star"].values, one["sigma"].values
     axes.errorbar(x, y, one["sigma_halfwidth"].values, one["mu_star_halfwidth"].values, **style)
@@ -133,7 +134,7 @@ def _plane(axes: "Axes", one: "xr.Dataset") -> None:
     axes.set_xlim(-0.03 * top, top)
     axes.set_ylim(-0.03 * top, top)
     axes.set_xlabel("mu*, mean absolute effect")
-    axes.set_ylabel("sigma, its standard deviation")
+    axes.set_ylabel("sigma, sd of signed effects")
 
 
 def _together(points, names, near: float) -> dict[tuple[float, float], list[str]]:
@@ -176,6 +177,6 @@ def _unit(dataset: "xr.Dataset", name: str) -> str:
 
 def _title(dataset: "xr.Dataset") -> str:
     a = dataset.attrs
-    what = METHODS[str(a["method"])].title
+    file, what = shortened_file(dataset), METHODS[str(a["method"])].title
     size = f"{int(a['runs']):,} runs in {int(a['replicates'])} replicates"
-    return f"{what}   {size}   intervals of {100 * float(a['confidence']):g} %"
+    return f"{f'{file}: ' if file else ''}{what}   {size}   intervals of {100 * float(a['confidence']):g} %"

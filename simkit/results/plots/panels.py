@@ -10,12 +10,13 @@ from simkit.results.plots.final_histograms import (
     bars_label,
     comparable_label,
     comparable_percentages,
-    final_mean,
+    final_means,
     final_percentages,
     is_boolean,
 )
-from simkit.results.plots.plot_layout import label, time_label
-from simkit.results.plots.saved_rows import FEW, SavedRows
+from simkit.results.plots.first_times import met_counts, unmet_note
+from simkit.results.plots.plot_layout import GREY, label, time_label
+from simkit.results.plots.saved_rows import FEW, SavedRows, draw_rows, shade_rows
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -30,31 +31,29 @@ Draw = Callable[["Axes", "xr.Dataset", str, str, str], None]
 def _mean(axes: "Axes", dataset: "xr.Dataset", name: str, color: str, text: str) -> None:
     """The mean over time, in a band of two standard errors."""
     rows = SavedRows.of(dataset, name)
-    mean, stderr = (rows.broken(dataset[f"{name}_{key}"].values) for key in ("mean", "stderr"))
-    axes.plot(rows.broken_times, mean, color=color, label=text or "mean", **rows.marker(5, 4.5))
+    mean, stderr = (dataset[f"{name}_{key}"].values for key in ("mean", "stderr"))
+    draw_rows(axes, rows, mean, 5, 4.5, color=color, label=text or "mean")
     low, high = mean - ERRORS * stderr, mean + ERRORS * stderr
     band = f"± {ERRORS} standard errors"
-    axes.fill_between(rows.broken_times, low, high, color=color, alpha=0.25, linewidth=0, label=band)
+    shade_rows(axes, rows, low, high, color=color, alpha=0.25, label=band)
 
 
 def _quantiles(axes: "Axes", dataset: "xr.Dataset", name: str, color: str, text: str) -> None:
     """The band between the outermost quantiles, and the middle one."""
     rows, levels = SavedRows.of(dataset, name), dataset["quantile"].values
-    values = rows.broken(dataset[f"{name}_quantile"].values)
+    values = dataset[f"{name}_quantile"].values
     middle = int(np.argmin(np.abs(levels - 0.5)))
     shown = f"{100 * levels[middle]:g} % quantile"
-    axes.plot(rows.broken_times, values[:, middle], color=color, label=text or shown, **rows.marker(5, 4.5))
+    draw_rows(axes, rows, values[:, middle], 5, 4.5, color=color, label=text or shown)
     band = f"{100 * levels[0]:g}–{100 * levels[-1]:g} % of paths"
-    style = {"color": color, "alpha": 0.25, "linewidth": 0, "label": band}
-    axes.fill_between(rows.broken_times, values[:, 0], values[:, -1], **style)
+    shade_rows(axes, rows, values[:, 0], values[:, -1], color=color, alpha=0.25, label=band)
 
 
 def _paths(axes: "Axes", dataset: "xr.Dataset", name: str, color: str, text: str) -> None:
     """The first of the stored paths."""
     rows = SavedRows.of(dataset, name)
-    style = {"color": color, "linewidth": 0.9, "alpha": 0.8, **rows.marker(FEW, 2)}
-    lines = axes.plot(rows.broken_times, rows.broken(_stored(dataset, name)[:SAMPLES].T), **style)
-    lines[0].set_label(text)
+    style = {"color": color, "linewidth": 0.9, "alpha": 0.8, "label": text}
+    draw_rows(axes, rows, _stored(dataset, name)[:SAMPLES].T, FEW, 2, **style)
 
 
 def _distribution(axes: "Axes", dataset: "xr.Dataset", name: str, color: str, text: str) -> None:
@@ -72,7 +71,8 @@ def _distributions(axes: "Axes", variants: "dict[str, xr.Dataset]", name: str, c
         color = colors[number % len(colors)]
         bars = comparable_percentages(one, name, boolean)
         if bars is None:
-            axes.axvline(final_mean(one, name), color=color, label=variant)
+            for mean in final_means(one, name)[:1]:
+                axes.axvline(mean, color=color, label=variant)
         else:
             axes.stairs(*bars, fill=True, color=color, alpha=0.45, linewidth=0, label=variant)
     axes.set_ylabel(comparable_label(variants.values(), name))
@@ -91,15 +91,17 @@ def _density(axes: "Axes", dataset: "xr.Dataset", name: str, color: str, text: s
 def _ecdf(axes: "Axes", dataset: "xr.Dataset", name: str, color: str, text: str) -> None:
     """The fraction of the paths whose value at the end is at most that on the axis.
 
+    Those that had not met the condition of a first time have none.
+
     Paths outside the bins, at most two thousandths, lie where the least and the largest value say; if on both
     sides, a half on each.
     """
     counts, edges = dataset[f"{name}_histogram"], dataset[f"{name}_histogram_edge"].values
-    n = max(int(counts.attrs["n"]), 1)
+    n, met = max(int(counts.attrs["n"]), 1), met_counts(dataset, name)
     low, high = (float(np.atleast_1d(dataset[f"{name}_{key}"].values)[-1]) for key in ("min", "max"))
     below, above = low < edges[0], high > edges[-1]
     outside = (n - int(counts.sum())) * (below / 2 if above else float(below))
-    axes.plot(edges, (outside + np.cumsum([0, *counts.values])) / n, color=color, label=text)
+    axes.plot(edges, (outside + np.cumsum([0, *met])) / n, color=color, label=text)
     axes.set_ylim(0, 1.02)
     axes.set_ylabel("fraction of paths up to this value")
 
@@ -163,6 +165,11 @@ def draw_panel(
     else:
         for number, (variant, one) in enumerate(variants.items()):
             PANELS[kind](axes, one, name, colors[number % len(colors)], variant)
+    if kind in AT_END:
+        notes = {variant: unmet_note(one, name) for variant, one in variants.items()}
+        text = "\n".join(f"{variant}: {note}".removeprefix(": ") for variant, note in notes.items() if note)
+        if text:  # axes may be the user's, with a title of their own
+            axes.set_title(text, fontsize=9, loc="left", color=GREY)
     handles, texts = axes.get_legend_handles_labels()
     entries = dict(zip(texts, handles, strict=True))  # bands of variants have the same text
     if entries:

@@ -14,6 +14,7 @@ from simkit.results.plots.final_histograms import (
     scale_bars,
     write_fractions,
 )
+from simkit.results.plots.first_times import unmet_note
 from simkit.results.plots.plot_layout import (
     BLUE,
     COLOURS,
@@ -23,11 +24,12 @@ from simkit.results.plots.plot_layout import (
     Panels,
     arranged,
     label,
+    rowless_note,
     run_name,
-    say_equal,
+    say,
     shortened,
 )
-from simkit.results.plots.saved_rows import FEW, SavedRows, draw_orbit
+from simkit.results.plots.saved_rows import FEW, SavedRows, draw_orbit, draw_rows, shade_rows
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -86,8 +88,7 @@ def _title(dataset: "xr.Dataset") -> str:
 
 def _curve(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
     rows, values = SavedRows.of(dataset, name), dataset[f"{name}_mean"].values
-    style = {"color": BLUE, "linewidth": 1.4, **rows.marker(FEW, 3)}
-    axes.plot(rows.broken_times, rows.broken(values), **style)
+    draw_rows(axes, rows, values, FEW, 3, color=BLUE, linewidth=1.4)
     if f"{name}_exact" in dataset:
         _exact(axes, dataset, name)
 
@@ -124,17 +125,14 @@ def _exact(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
     if "time" not in dataset[f"{name}_exact"].dims:
         return  # known at the end only, which the distribution there shows
     rows = SavedRows.of(dataset, name)
-    axes.plot(
-        rows.broken_times, rows.broken(dataset[f"{name}_exact"].values), **MEANS[1], **rows.marker(0, 3)
-    )
+    draw_rows(axes, rows, dataset[f"{name}_exact"].values, 0, 3, **MEANS[1])
 
 
 def _fan(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> None:
     rows, levels = SavedRows.of(dataset, name), dataset["quantile"].values
-    times = rows.broken_times
     if is_boolean([dataset], name):  # whose quantiles and paths jump between nought and one
         levels = levels[:0]
-    quantiles = rows.broken(dataset[f"{name}_quantile"].values)
+    quantiles = dataset[f"{name}_quantile"].values
     pairs = [
         (i, j) for i, a in enumerate(levels) for j, b in enumerate(levels) if a < b and abs(a + b - 1) < 1e-9
     ]
@@ -142,21 +140,16 @@ def _fan(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> None:
     for depth, (i, j) in enumerate(pairs):
         shade = 0.18 + 0.2 * depth / max(len(pairs) - 1, 1)
         text = f"{100 * levels[i]:g}–{100 * levels[j]:g} % of paths"
-        axes.fill_between(
-            times, quantiles[:, i], quantiles[:, j], color=BLUE, alpha=shade, linewidth=0, label=text
-        )
+        shade_rows(axes, rows, quantiles[:, i], quantiles[:, j], color=BLUE, alpha=shade, label=text)
     if f"{name}_path" in dataset and len(levels):
         paths = dataset[f"{name}_path"].values[:SAMPLES]
-        style = {"color": GREY, "linewidth": 0.8, "alpha": 0.8, "zorder": 2.5, **rows.marker(FEW, 2)}
-        lines = axes.plot(times, rows.broken(paths.T), **style)
-        if lines:
-            lines[0].set_label("sample paths")
-    marker = rows.marker(5, 4.5)
+        style = {"color": GREY, "linewidth": 0.8, "alpha": 0.8, "zorder": 2.5, "label": "sample paths"}
+        draw_rows(axes, rows, paths.T, FEW, 2, **style)
     middle = np.flatnonzero(np.abs(levels - 0.5) < 1e-9)
     if len(middle):
-        axes.plot(times, quantiles[:, middle[0]], color=BLUE, linewidth=2, label="median", zorder=3, **marker)
-    mean = rows.broken(dataset[f"{name}_mean"].values)
-    axes.plot(times, mean, **MEANS[0], **marker)
+        style = {"color": BLUE, "linewidth": 2, "label": "median", "zorder": 3}
+        draw_rows(axes, rows, quantiles[:, middle[0]], 5, 4.5, **style)
+    draw_rows(axes, rows, dataset[f"{name}_mean"].values, 5, 4.5, **MEANS[0])
     if f"{name}_exact" in dataset:
         _exact(axes, dataset, name)
     if len(rows.times) < 5 and first:
@@ -184,8 +177,9 @@ def _sideways_histogram(axes: "Axes", dataset: "xr.Dataset", name: str, extent: 
 def _histogram(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
     boolean, means = is_boolean([dataset], name), final_means(dataset, name)
     low, high = final_ends([dataset], name)  # a rare large value may move the mean out of all bins
+    note = unmet_note(dataset, name)
     if low == high:
-        say_equal(axes, low)
+        say(axes, note or f"all paths: {low:.4g}")
         axes.set_title(name, fontsize=9, loc="left", color=GREY)
         return
     percentages, edges = final_percentages(dataset, name, boolean, high - low)
@@ -193,7 +187,7 @@ def _histogram(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
         axes.axvline(value, **style)
     if np.all(np.isfinite(edges)):
         axes.stairs(percentages, edges, fill=True, color=BLUE, alpha=0.45, linewidth=0)
-        low, high = min(edges[0], *means), max(edges[-1], *means)
+        low, high = min([edges[0], *means]), max([edges[-1], *means])
         margin = 0.05 * (high - low)
         axes.set_xlim(low - margin * (low < edges[0]), high + margin * (high > edges[-1]))
     log = scale_bars(axes, "y", [percentages], log=False if boolean else None)
@@ -202,8 +196,9 @@ def _histogram(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
         write_fractions(axes, percentages, "y")
     attributes = dataset[f"{name}_mean"].attrs
     axes.set_xlabel(f"{name} [{attributes['units']}]" if attributes["units"] else name)
+    heading = [text for text in (rowless_note(dataset, name), note) if text]
     if attributes["description"] != name:
         place = axes.get_subplotspec()
         columns = place.get_gridspec().ncols if place else COLUMNS
-        text = shortened(str(attributes["description"]), HEADING // columns)
-        axes.set_title(text, fontsize=9, loc="left", color=GREY)
+        heading.insert(0, shortened(str(attributes["description"]), HEADING // columns))
+    axes.set_title("\n".join(heading), fontsize=9, loc="left", color=GREY)

@@ -5,6 +5,7 @@ import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from simkit.results.plots.first_times import unmet_note
 from simkit.results.titles import EQUATIONS, model_title
 
 if TYPE_CHECKING:
@@ -116,32 +117,37 @@ def _end_of_row(
     """The end of a row on its scale, or on one of its own where its bars would be a line on the row's."""
     low, high = panels.ends(name)
     bottom, top = row.get_ylim()
-    end = f"at t = {float(dataset['time'].values[-1]):g}"
+    end, note = f"at t = {float(dataset['time'].values[-1]):g}", unmet_note(dataset, name)
     if high - low <= EQUAL * (top - bottom):
         value = 0.0 if abs(high) < EQUAL * (top - bottom) else high
-        say_equal(figure.add_subplot(cell), value, f" {end}")
+        say(figure.add_subplot(cell), note or f"all paths {end}: {value:.4g}")
         return
     enlarged = high - low < ENLARGED * (top - bottom)
     axes = figure.add_subplot(cell, sharey=None if enlarged else row)
     extent = high - low if enlarged else max(high, top) - min(low, bottom)
     panels.sideways(axes, name, extent, last)
     axes.tick_params(labelleft=enlarged)
-    axes.set_title(f"{end}, enlarged" if enlarged else end, fontsize=10, loc="left", color=GREY)
+    heading = [f"{end}, enlarged" if enlarged else end, note]
+    axes.set_title("\n".join(filter(None, heading)), fontsize=10, loc="left", color=GREY)
 
 
 def run_name(dataset: "xr.Dataset") -> str:
     """The file and the model; of equations in the file it alone, without a file what they are of."""
-    file, model = (str(dataset.attrs.get(key, "")) for key in ("file", "model"))
+    file, model = shortened_file(dataset), str(dataset.attrs.get("model", ""))
     model = "" if file and model in EQUATIONS else model_title(dataset)
-    if len(file) > FILE:
-        file = f"{file[: FILE - 1]}…"
     return ": ".join(part for part in (file, model) if part) or "variants"
 
 
-def say_equal(axes: "Axes", value: float, when: str = "") -> None:
-    """In place of a distribution without spread: the value of all paths."""
+def shortened_file(dataset: "xr.Dataset") -> str:
+    """The name of the experiment's file, cut where it is very long; nothing without a file."""
+    file = str(dataset.attrs.get("file", ""))
+    return f"{file[: FILE - 1]}…" if len(file) > FILE else file
+
+
+def say(axes: "Axes", text: str) -> None:
+    """In place of a distribution without spread: the value of all paths, or that there is none."""
     axes.axis("off")
-    axes.text(0, 0.5, f"all paths{when}: {value:.4g}", transform=axes.transAxes, fontsize=10, color=GREY)
+    axes.text(0, 0.5, text, transform=axes.transAxes, fontsize=10, color=GREY)
 
 
 def over_time_names(dataset: "xr.Dataset") -> list[str]:
@@ -151,6 +157,14 @@ def over_time_names(dataset: "xr.Dataset") -> list[str]:
     each = [n for n in dataset.attrs["observables"].split() if "time" in dataset[f"{n}_mean"].dims]
     each = [n for n in each if not _repeats(dataset, n, states)]
     return chosen or [*states, *each][:MAX_ROWS]
+
+
+def rowless_note(dataset: "xr.Dataset", name: str) -> str:
+    """Of a quantity known over time that has no row: that its distribution is at the end, and the remedy."""
+    if "time" not in dataset[f"{name}_mean"].dims:
+        return ""
+    remedy = "" if dataset.attrs.get("plot_over_time") else "; over time with plot.over_time"
+    return f"at t = {float(dataset['time'].values[-1]):g}{remedy}"
 
 
 def _repeats(dataset: "xr.Dataset", name: str, drawn: Collection[str]) -> bool:

@@ -9,13 +9,24 @@ from simkit.results.plots.final_histograms import (
     comparable_label,
     comparable_percentages,
     final_ends,
-    final_mean,
+    final_means,
     is_boolean,
     scale_bars,
 )
-from simkit.results.plots.plot_layout import COLOURS, GREY, Panels, arranged, label, over_time_names, run_name
+from simkit.results.plots.first_times import unmet_note
+from simkit.results.plots.plot_layout import (
+    COLOURS,
+    GREY,
+    Panels,
+    arranged,
+    label,
+    over_time_names,
+    rowless_note,
+    run_name,
+    say,
+)
 from simkit.results.plots.plot_strong_order import plot_strong_orders, with_strong_orders
-from simkit.results.plots.saved_rows import SavedRows, draw_orbit
+from simkit.results.plots.saved_rows import SavedRows, draw_orbit, draw_rows, shade_rows
 from simkit.results.variants import each_variant
 
 if TYPE_CHECKING:
@@ -68,18 +79,15 @@ def _over_time(axes: "Axes", variants: "dict[str, xr.Dataset]", name: str, singl
     banded = not single and not is_boolean(variants.values(), name)
     for number, (variant, one) in enumerate(variants.items()):
         rows, style = SavedRows.of(one, name), _style(number)
-        times = rows.broken_times
         levels = one["quantile"].values
         if banded and len(levels) > 1:
-            quantiles = rows.broken(one[f"{name}_quantile"].values)
-            shade = {"color": style["color"], "alpha": BAND, "linewidth": 0}
-            axes.fill_between(times, quantiles[:, 0], quantiles[:, -1], **shade)
+            quantiles = one[f"{name}_quantile"].values
+            shade_rows(axes, rows, quantiles[:, 0], quantiles[:, -1], color=style["color"], alpha=BAND)
             text = f"means, and {100 * levels[0]:g}–{100 * levels[-1]:g} % of paths"
             axes.set_title(text, loc="right", fontsize=9, color=GREY)
         width = (1.2 if single else 1.8) * _width(number, len(variants))
-        values = rows.broken(one[f"{name}_mean"].values)
-        marker = rows.marker(5, 4.5)
-        axes.plot(times, values, label=variant, linewidth=width, zorder=3, **marker, **style)
+        style |= {"label": variant, "linewidth": width, "zorder": 3}
+        draw_rows(axes, rows, one[f"{name}_mean"].values, 5, 4.5, **style)
 
 
 def _width(number: int, variants: int) -> float:
@@ -113,7 +121,8 @@ def _outlines(
 def _sideways(axes: "Axes", variants: "dict[str, xr.Dataset]", name: str, extent: float, text: str) -> None:
     ending = _outlines(axes, variants, name, "horizontal", extent)
     for number, one in enumerate(variants.values()):
-        axes.axhline(final_mean(one, name), linewidth=1.6, zorder=4, **_style(number))
+        for mean in final_means(one, name)[:1]:
+            axes.axhline(mean, linewidth=1.6, zorder=4, **_style(number))
     axes.tick_params(labelbottom=ending is not None)
     if not ending:
         axes.locator_params(axis="x", nbins=4)
@@ -124,9 +133,16 @@ def _distributions(
     axes: "Axes", dataset: "xr.Dataset", variants: "dict[str, xr.Dataset]", name: str, text: str
 ) -> None:
     low, high = final_ends(variants.values(), name)
-    ending = _outlines(axes, variants, name, "vertical", high - low)
+    ending, note = _outlines(axes, variants, name, "vertical", high - low), unmet_note(dataset, name)
+    if ending is None and note:
+        say(axes, note)
+        axes.set_title(name, fontsize=9, loc="left", color=GREY)
+        return
     for number, one in enumerate(variants.values()):
-        axes.axvline(final_mean(one, name), linewidth=1.6, zorder=4, **_style(number))
+        for mean in final_means(one, name)[:1]:
+            axes.axvline(mean, linewidth=1.6, zorder=4, **_style(number))
+    heading = [text for text in (rowless_note(dataset, name), note) if text]
+    axes.set_title("\n".join(heading), fontsize=9, loc="left", color=GREY)
     axes.tick_params(labelleft=ending is not None)
     units = dataset[f"{name}_mean"].attrs["units"]
     axes.set_xlabel(f"{name} [{units}]" if units else name)

@@ -1,4 +1,4 @@
-"""Lines through saved rows: broken where an event changes a value, points where chords would mislead."""
+"""Lines through saved rows: broken at an event and dotted up to it, points where chords would mislead."""
 
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
 
+DOTTED = (0, (1, 1.5))
 FEW = 50  # rows, of which chords hide how few they are
 BEND = np.radians(20)  # from chord to chord: a curve that turns more at most rows looks like a polygon
 NOTE = "points at the saved times: a larger save.points gives lines"
@@ -39,6 +40,18 @@ class SavedRows(NamedTuple):
         """Values with a NaN before each event, by row."""
         return np.insert(values, self.gaps, np.nan, axis=0) if self.gaps.size else values
 
+    def held(self, values: np.ndarray) -> np.ndarray:
+        """Before each event the values of the row before it, twice and then a NaN."""
+        last = np.repeat(values[self.gaps - 1].astype(float), 3, axis=0)
+        last[2::3] = np.nan
+        return last
+
+    @property
+    def held_times(self) -> np.ndarray:
+        """From the row before each event to the one that has it."""
+        gaps = self.gaps
+        return np.column_stack([self.times[gaps - 1], self.times[gaps], self.times[gaps]]).reshape(-1)
+
     @property
     def broken_times(self) -> np.ndarray:
         return np.insert(self.times, self.gaps, self.times[self.gaps]) if self.gaps.size else self.times
@@ -47,6 +60,26 @@ class SavedRows(NamedTuple):
         """A marker at each row if these are few, or if one between two events would have no line."""
         alone = np.diff([0, *self.gaps, len(self.times)]).min() == 1
         return {"marker": "o", "markersize": size} if alone or len(self.times) < few else {}
+
+
+def draw_rows(axes: "Axes", rows: SavedRows, values: np.ndarray, few: int, size: float, **style: Any) -> None:
+    """Lines through rows, with markers if there are `few`; up to an event their last values, dotted.
+
+    The values just before it are not saved, and a gap would look like a time without any.
+    """
+    lines = axes.plot(rows.broken_times, rows.broken(values), **style, **rows.marker(few, size))
+    for line in lines[1:]:
+        line.set_label(None)
+    if rows.gaps.size:
+        axes.plot(rows.held_times, rows.held(values), **style | {"linestyle": DOTTED, "label": None})
+
+
+def shade_rows(axes: "Axes", rows: SavedRows, low: np.ndarray, high: np.ndarray, **style: Any) -> None:
+    """A band through rows, paler up to an event."""
+    axes.fill_between(rows.broken_times, rows.broken(low), rows.broken(high), linewidth=0, **style)
+    if rows.gaps.size:
+        paler = style | {"alpha": style["alpha"] / 2, "label": None}
+        axes.fill_between(rows.held_times, rows.held(low), rows.held(high), linewidth=0, **paler)
 
 
 def _depends(dataset: "xr.Dataset", name: str, state: str) -> bool:

@@ -78,6 +78,7 @@ def test_changes_over_time_have_the_unit_of_the_quantity():
     assert first.get_xlabel() == "change of the mean of ill in %, for 1 % more"
     assert bars(first) == pytest.approx({"R0": 0.2, "latent": -0.06})
     assert over_time.get_title("left") == f"change of the mean of ill [people], for 1 % more\n{BANDS}"
+    assert over_time.get_ylabel() == "change of ill [people]"
     assert legend(over_time) == LABELS
     assert_nothing_overlaps(figure)
 
@@ -123,6 +124,8 @@ def test_what_cannot_be_compared_is_shown_in_its_unit(change):
     if "values" in change:
         assert over_time.get_title("left") == f"{text}\n{BANDS}"
         assert second_over_time.get_title("left") == f"{second.get_xlabel()}\n{BANDS}"
+        assert over_time.get_ylabel() == "derivative of ill"
+        assert second_over_time.get_ylabel() == "second derivative of ill"
         assert legend(over_time) == ["R0", "latent [days]"]
     assert_nothing_overlaps(figure)
 
@@ -131,6 +134,7 @@ def test_what_cannot_be_compared_is_shown_in_its_unit(change):
 def test_a_number_has_no_unit(unit):
     _, _, over_time, second = plot_dataset(sensitivities(unit=unit)).axes
     assert over_time.get_title("left") == f"change of the mean of ill, for 1 % more\n{BANDS}"
+    assert (over_time.get_ylabel(), second.get_ylabel()) == ("change of ill", "second derivative")
     text = "second derivative of the mean of ill, times both parameters"
     assert second.get_title("left") == f"{text}\n{BANDS}"
 

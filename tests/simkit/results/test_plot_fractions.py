@@ -1,5 +1,7 @@
 """Final distributions in pictures: bars that can be seen, numbers that can be read, fractions that add up."""
 
+import itertools
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -115,6 +117,25 @@ def test_where_a_bar_towers_over_all_others_the_axis_is_logarithmic_and_says_so(
     assert {"1", "10"} <= {tick.get_text() for tick in ticks}
     assert label.endswith("(logarithmic)")
     assert_nothing_overlaps(figure)
+
+
+@pytest.mark.parametrize(("wide", "narrow"), [(30.0, 0.6), (30.0, 3e-8), (0.3, 3e-11)])
+def test_numbers_on_a_logarithmic_axis_do_not_overlap(wide, narrow):
+    """One variant is all but equal at the end: its percentage per unit is larger by many powers of ten."""
+    wide, narrow = (
+        ending(gbm_dataset(), "S", np.linspace(100 - half, 100 + half, 101), 20, 2000)
+        for half in (wide, narrow)
+    )
+    figure = plot_dataset(together(wide=wide, narrow=narrow))
+    renderer = as_in_a_file(figure)
+    axis = figure.axes[1].xaxis
+    low, high = figure.axes[1].get_xlim()
+    ticks = [tick.label1 for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
+    boxes = [label.get_window_extent(renderer) for label in ticks]
+    gaps = [after.x0 - before.x1 for before, after in itertools.pairwise(boxes)]
+    assert axis.get_scale() == "log"
+    assert len(gaps) >= 1
+    assert min(gaps) > 8, [label.get_text() for label in ticks]
 
 
 def test_the_width_of_a_bin_stands_on_the_axis():

@@ -49,11 +49,41 @@ def test_events_break_quantiles_paths_and_means_alike():
     dataset["S_events"] = ("time", changed)
     fan, _, level, *_ = plot_dataset(dataset).axes  # level is S / 100
     for axes in (fan, level):
-        assert len(axes.get_lines()) > 5
-        for line in axes.get_lines():
+        broken = [line for line in axes.get_lines() if len(line.get_xdata()) > 6]
+        assert len(broken) > 5
+        for line in broken:
             np.testing.assert_array_equal(np.flatnonzero(np.isnan(line.get_ydata())), [4, 13])
             assert line.get_marker() == "o"  # the last row stands alone
         assert all(len(band.get_paths()) > 1 for band in axes.collections)
+
+
+def test_up_to_an_event_the_last_saved_value_is_dotted():
+    """What is just before it is not saved, and an empty strip would look like a time without a value."""
+    dataset = dosed()
+    gut = dataset["gut_mean"].values
+    for axes in plot_dataset(dataset).axes:
+        name, lines = axes.get_ylabel(), axes.get_lines()
+        assert len(lines) == (2 if name in ("gut", "double") else 1)
+        if name == "gut":
+            line, held = lines
+            np.testing.assert_array_equal(held.get_xdata(), [1, 2, 2, 4, 5, 5])
+            np.testing.assert_array_equal(held.get_ydata(), [gut[1], gut[1], np.nan, gut[4], gut[4], np.nan])
+            assert (line.is_dashed(), held.is_dashed()) == (False, True)
+            assert held.get_color() == line.get_color()
+
+
+def test_dotted_lines_and_paler_bands_go_with_all_others_and_have_no_legend():
+    dataset = gbm_dataset()
+    dataset["S_events"] = ("time", np.arange(dataset.sizes["time"]) == 4)
+    plain, figure = plot_dataset(gbm_dataset()), plot_dataset(dataset)
+    for axes, before in zip(figure.axes[::2], plain.axes[::2], strict=True):
+        if not axes.get_xlabel().startswith("call"):  # nothing over time
+            assert len(axes.collections) == 2 * len(before.collections)
+            assert len(axes.get_lines()) == 2 * len(before.get_lines())
+    texts = [[text.get_text() for text in each.legends[0].get_texts()] for each in (plain, figure)]
+    assert texts[0] == texts[1]
+    pairs = zip(figure.axes[0].collections[::2], figure.axes[0].collections[1::2], strict=True)
+    assert all(paler.get_alpha() < band.get_alpha() for band, paler in pairs)
 
 
 def circle(rows, turns):

@@ -2,6 +2,7 @@
 
 import pytest
 from dataset_examples import gbm_dataset
+from pictures import assert_nothing_overlaps
 
 import simkit
 from simkit import plot_dataset
@@ -50,6 +51,41 @@ def test_the_dataset_knows_its_file_and_the_unit_of_time(tmp_path):
     assert plot_dataset(again).axes[0].get_xlabel() == "time [h]"
     derivatives = simkit.sensitivity(tmp_path / "decay.yaml", "k")
     assert plot_dataset(derivatives)._suptitle.get_text().startswith("decay.yaml, ")
+
+
+def beyond_the_rows(**sections):
+    experiment = {
+        "model": {"ode": {name: f"-{rate}*{name}" for rate, name in enumerate("abcd", 1)}},
+        "initial": {name: {"normal": [3, 0.1]} for name in "abcd"},
+        "time": {"t1": 2, "steps": 10},
+        "ensemble": {"paths": 100},
+        "observe": {name: {"value": f"{name[-1]}**2", "at": "each"} for name in ("square_a", "square_b")},
+    }
+    return plot_dataset(simkit.run(experiment | {"save": {"points": 10}} | sections))
+
+
+@pytest.mark.parametrize("sections", [{}, {"variants": {"one": {}, "two": {"initial.a": 5}}}])
+def test_a_quantity_over_time_without_room_for_a_row_says_so(sections):
+    figure = beyond_the_rows(**sections)
+    assert [axes.get_ylabel() for axes in figure.axes[0:10:2]] == ["a", "b", "c", "d", "square_a"]
+    (last,) = figure.axes[10:]
+    assert last.get_xlabel() == "square_b"
+    assert last.get_title("left").endswith("at t = 2; over time with plot.over_time")
+    assert_nothing_overlaps(figure)
+    chosen = beyond_the_rows(**sections, plot={"over_time": ["a", "square_b"]})
+    assert [axes.get_ylabel() for axes in chosen.axes[0:4:2]] == ["a", "square_b"]
+    assert chosen.axes[4].get_title("left").endswith("at t = 2")
+
+
+def test_the_picture_of_a_study_names_its_file(tmp_path):
+    uncertain = DECAY.replace("k: 0.5", "k: {uniform: [1, 2]}") + "uncertainty: {points: 8}"
+    (tmp_path / "uncertain.yaml").write_text(uncertain)
+    for method, title in (("propagate", "propagation"), ("morris", "elementary effects")):
+        overrides = {"uncertainty.method": method}
+        study = simkit.uncertainty(tmp_path / "uncertain.yaml", overrides=overrides)
+        assert plot_dataset(study)._suptitle.get_text().startswith(f"uncertain.yaml: {title}   ")
+        unnamed = plot_dataset(simkit.uncertainty(uncertain, overrides=overrides))
+        assert unnamed._suptitle.get_text().startswith(f"{title}   ")
 
 
 def test_an_observable_that_is_a_variable_is_not_drawn_again():

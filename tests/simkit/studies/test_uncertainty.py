@@ -318,6 +318,33 @@ def test_a_budget_below_the_first_runs_is_refused():
     assert sobol_indices(ishigami, CUBE, points=64, width=1e-9, budget=5120).attrs["runs"] == 5120
 
 
+@pytest.mark.parametrize("part", [0.02, 0.06, 0.5, 0.95, 0.99])
+def test_a_percentage_of_runs_does_not_lie_on_the_mean(part):
+    outputs = {name: lambda a: jnp.where(a < part, 1.0, 0.0) for name in ("one", "two", "three")}
+    study = propagate(
+        lambda a: {name: f(a) for name, f in outputs.items()}, {"a": {"uniform": [0, 1]}}, points=256
+    )
+    figure = plot_study(study)
+    assert_nothing_overlaps(figure)
+    for axes in figure.axes:
+        (mean,) = axes.get_lines()
+        inside, line = axes.get_window_extent(), mean.get_window_extent()
+        for text in axes.texts:
+            box = text.get_window_extent()
+            assert not line.x0 - 2 < box.x1 or not box.x0 < line.x1 + 2, text.get_text()
+            assert inside.x0 < box.x0 < box.x1 < inside.x1
+
+
+def test_the_deviation_of_elementary_effects_is_that_of_signed_ones_and_the_picture_says_so():
+    """Effects of either sign, whose mean is near 0, deviate from it by more than their mean size."""
+    distributions = {name: {"uniform": [-1, 1]} for name in ("a", "b")}
+    study = elementary_effects(lambda a, b: a * b, distributions, walks=64)
+    effects = study.isel(observable=0, parameter=0)
+    assert abs(effects["mu"]) < effects["mu_star"] < effects["sigma"]
+    (axes,) = plot_study(study).axes
+    assert axes.get_ylabel() == "sigma, sd of signed effects"
+
+
 def test_names_of_points_at_one_place_are_not_printed_over_each_other():
     distributions = {name: {"uniform": [0, 1]} for name in ("a", "idle", "b", "too")}
     study = elementary_effects(lambda a, idle, b, too: a + 3 * b + 0 * (idle + too), distributions, walks=8)
