@@ -39,6 +39,7 @@ SECTIONS = {  # definition in the schema: heading
     "CurveSettings": "curves: one curve",
     "EventSettings": "events: one event",
     "Plot": "plot",
+    "Sweep": "sweep",
     "Uncertainty": "uncertainty",
     "Sensitivity": "sensitivity",
     "Distribution": "constants: a distribution",

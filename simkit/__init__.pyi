@@ -2,6 +2,7 @@ from . import studies as studies
 from . import transforms as transforms
 from .api import run as run
 from .api import sensitivity as sensitivity
+from .api import sweep as sweep
 from .closed_forms import CLOSED_FORMS as CLOSED_FORMS
 from .diagnostics.debugging.debug import debug as debug
 from .diagnostics.debugging.key_reuse import check_keys as check_keys

@@ -1,14 +1,15 @@
 """From an experiment to its dataset: load, build, run or differentiate, label, write."""
 
 import os
+import sys
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from simkit.config.option import Option
 from simkit.config.overrides import Overrides
 from simkit.engines.engine import Progress
-from simkit.engines.loaded import load_each
+from simkit.engines.loaded import Loaded, load_each
 from simkit.errors import UnresolvedWarning
 from simkit.results.claims import claimed
 
@@ -51,24 +52,46 @@ def run(
     105.6 ± 0.3
     """
     loaded = load_each(source, overrides, variants)
-    target = out if out is not None else loaded.output
-    if target is not None:
-        from simkit.results.storage import check_output
+    return _run_and_write(loaded, out, overwrite, progress)
 
-        check_output(target, overwrite)
-        loaded.check_target(target)
-    loaded.check_files(target, overwrite)
-    with claimed(loaded.files(target)):
-        dataset = loaded.run(progress)
-        if not loaded.keeps_unresolved:
-            from simkit.results.step_notes import all_unresolved
 
-            _warn(all_unresolved(dataset))
-        if target is not None:
-            from simkit.results.storage import write_or_rescue
+def sweep(
+    source: str | os.PathLike | Mapping[str, Any],
+    over: Mapping[str, Any] | None = None,
+    *,
+    zip: bool = False,
+    overrides: Overrides = (),
+    out: str | os.PathLike | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> "xr.Dataset":
+    """Run an experiment at each combination of the values of some of its keys, as `simkit sweep` does.
 
-            write_or_rescue(dataset, target, overwrite)
-    return dataset
+    `over` has for each key, dotted as in `overrides`, a list of values or a range such as `"0.1:0.5:9"`; it
+    stands in place of the experiment's `sweep.over`. With `zip` the lists are gone through side by side. The
+    dataset is that of `simkit.run` with a dimension for each key, whose values are its coordinate;
+    `S_difference` is from the first point. Paths have the same noise at all points. Raises and warns as
+    `simkit.run` does.
+
+    >>> import simkit
+    >>> experiment = {
+    ...     "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
+    ...     "initial": {"S": 100.0},
+    ...     "solver": "ExactSampling",
+    ...     "time": {"t1": 1.0, "steps": 1},
+    ...     "ensemble": {"paths": 1000, "seed": 1},
+    ... }
+    >>> result = simkit.sweep(experiment, {"model.sigma": "0.1:0.3:3", "model.mu": [0.0, 0.05]})
+    >>> dict(result["S_mean"].sizes)
+    {'model.sigma': 3, 'model.mu': 2, 'time': 2}
+    >>> end = result.sel({"model.sigma": 0.2, "model.mu": 0.05}).isel(time=-1)
+    >>> print(f"{float(end['S_mean']):.0f} ± {float(end['S_stderr']):.1f}")
+    106 ± 0.7
+    """
+    from simkit.sweeps.plan import load_sweep
+
+    loaded = load_sweep(source, overrides, over, zip)
+    return _run_and_write(loaded.points, out, overwrite, progress, loaded.labelled)
 
 
 def sensitivity(
@@ -119,7 +142,44 @@ def sensitivity(
     return dataset
 
 
+def _run_and_write(
+    loaded: Loaded,
+    out: str | os.PathLike | None,
+    overwrite: bool,
+    progress: Progress | None,
+    labelled: Callable[["xr.Dataset"], "xr.Dataset"] = lambda dataset: dataset,
+) -> "xr.Dataset":
+    """Run what has been loaded, warn of what is no result, and write what `labelled` makes of the dataset."""
+    target = out if out is not None else loaded.output
+    if target is not None:
+        from simkit.results.storage import check_output
+
+        check_output(target, overwrite)
+        loaded.check_target(target)
+    loaded.check_files(target, overwrite)
+    with claimed(loaded.files(target)):
+        dataset = loaded.run(progress)
+        if not loaded.keeps_unresolved:
+            from simkit.results.step_notes import all_unresolved
+
+            _warn(all_unresolved(dataset))
+        dataset = labelled(dataset)
+        if target is not None:
+            from simkit.results.storage import write_or_rescue
+
+            write_or_rescue(dataset, target, overwrite)
+    return dataset
+
+
 def _warn(notes: list[str]) -> None:
     """Warn, at the line that calls the public function, of figures that are no result."""
     if notes:
-        warnings.warn("\n".join(notes), UnresolvedWarning, stacklevel=3)
+        warnings.warn("\n".join(notes), UnresolvedWarning, stacklevel=_depth())
+
+
+def _depth() -> int:
+    """How far above its caller the first function outside this package is."""
+    frame, depth = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("simkit."):
+        frame, depth = frame.f_back, depth + 1
+    return depth

@@ -137,6 +137,8 @@ def _whole(dataset: "xr.Dataset") -> "Figure":
         raise InputError(
             "steady states have no picture: draw their `value` along `root` by xarray or matplotlib"
         )
+    elif kind == "sweep":
+        from simkit.sweeps.plot import plot_sweep as plot
     elif kind == "particles":
         from simkit.md.plots.plot import plot_particles as plot
     else:

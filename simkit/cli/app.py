@@ -20,6 +20,7 @@ COMMANDS = [
     "sensitivity",
     "steady",
     "uncertainty",
+    "sweep",
     "check",
     "catalogue",
     "describe",

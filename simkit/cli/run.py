@@ -1,15 +1,17 @@
 """`simkit run`: from a file to a table, a dataset and a picture."""
 
+import dataclasses
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from simkit.cli.failures import end_on_unresolved, leave_at_once, print_json, reported, warn
 from simkit.cli.options import (
     AsJson,
     ChosenVariants,
+    DryRun,
     ExperimentFile,
     NoPlot,
     Out,
@@ -23,7 +25,7 @@ from simkit.cli.outputs import Outputs
 from simkit.cli.prepare import prepare
 from simkit.cli.resuming import MaxTime, Resume, Resuming
 from simkit.cli.typer_app import app
-from simkit.progress import duration, progress_bar
+from simkit.progress import counted, duration, progress_bar
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -47,58 +49,81 @@ def run(
     threads: Threads = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run",
-            help="Report steps, memory, disk space, and the duration, estimated from the first seconds.",
-        ),
-    ] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Run an experiment: print a table with error bars, write the dataset and a picture next to it."""
     with reported(as_json):
         prepare(quiet)
         from simkit.engines.loaded import load_each
-        from simkit.results.storage import check_place
 
         loaded = load_each(experiment, with_threads(overrides, threads), variant)
-        target = out or loaded.output
-        warn(() if quiet else loaded.remarks)
+        how = Execution(out, no_plot, overwrite, resume, max_time, quiet, as_json, dry_run)
+        how.run(loaded, "run", loaded.engine.table)
+
+
+@dataclasses.dataclass(frozen=True)
+class Execution:
+    """How a command runs an experiment: the options that say where results go and how much is said."""
+
+    out: Path | None
+    no_plot: bool
+    overwrite: bool
+    resume: bool
+    max_time: float | None
+    quiet: bool
+    as_json: bool
+    dry_run: bool
+
+    def run(
+        self,
+        loaded: "Loaded",
+        task: str,
+        table: Callable[[], ModuleType],
+        labelled: Callable[["xr.Dataset"], "xr.Dataset"] = lambda dataset: dataset,
+    ) -> None:
+        """Run, and show and write what `labelled` makes of the dataset, or estimate what that takes.
+
+        `table` imports the module with `print_table` and `summary`; runs of another `task` cannot be resumed.
+        """
+        from simkit.results.storage import check_place
+
+        target = self.out or loaded.output
+        warn(() if self.quiet else loaded.remarks)
         loaded.check_target(target)
-        if dry_run:
+        if self.dry_run:
             if target:
                 check_place(target)
-            _print_estimate(loaded, target, as_json)
+            _print_estimate(loaded, task, target, self.as_json)
             return
-        resuming = Resuming(target, resume, overwrite, max_time, quiet)
+        resuming = Resuming(target, self.resume, self.overwrite, self.max_time, self.quiet)
         replace = resuming.may_replace()
-        outputs = Outputs.checked(target, no_plot, replace, quiet, as_json)
+        outputs = Outputs.checked(target, self.no_plot, replace, self.quiet, self.as_json)
         loaded.check_files(target, replace)
         outputs.import_meanwhile()
-        with outputs.claimed(loaded.files(target)), resuming.recorded(loaded.identity("run")):
-            lost = "" if target else LOST
-            with progress_bar(
-                not (quiet or as_json), loaded.engine.counted, lost, loaded.shorter
-            ) as progress:
+        with outputs.claimed(loaded.files(target)), resuming.recorded(loaded.identity(task)):
+            lost, shown = "" if target else LOST, not (self.quiet or self.as_json)
+            with progress_bar(shown, loaded.engine.counted, lost, loaded.shorter) as progress:
                 dataset = loaded.run(progress)
-            table = loaded.engine.table()
             from simkit.results.step_notes import all_unresolved
 
-            outputs.show(dataset, table)
-            if not quiet:
+            result = labelled(dataset)
+            outputs.show(result, table())
+            if not self.quiet:
                 _warn_of_failures(dataset)
-            outputs.deliver(dataset, table, compile_s=float(dataset.attrs["compile_s"]))
+            outputs.deliver(result, table(), compile_s=float(dataset.attrs["compile_s"]))
         if not loaded.keeps_unresolved:
-            end_on_unresolved(all_unresolved(dataset), quiet or as_json)
+            end_on_unresolved(all_unresolved(dataset), not shown)
 
 
-def _print_estimate(loaded: "Loaded", target: Path | None, as_json: bool) -> None:
+def _print_estimate(loaded: "Loaded", task: str, target: Path | None, as_json: bool) -> None:
     from simkit.engines.pilot import Pilot
 
     each = {name: loaded.engine.size(simulation) for name, simulation in loaded.each.items()}
     if not as_json:
-        for name, sizes in each.items():
-            text = loaded.engine.size_text(sizes)
+        texts = {name: loaded.engine.size_text(sizes) for name, sizes in each.items()}
+        if task == "sweep" and len({*texts.values()}) == 1:
+            texts = {"": f"{counted(len(texts), 'point')}, each: {next(iter(texts.values()))}"}
+        for name, text in texts.items():
             print(f"variant {name}: {text}" if name else text, flush=True)
     pilot = Pilot(loaded)
     if as_json:

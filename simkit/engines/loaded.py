@@ -133,13 +133,14 @@ def load_each(source: Any, overrides: Overrides = (), chosen: Iterable[str] | No
     once. Raises it too where the results of variants do not fit into one dataset.
     """
     document = opened(source, overrides)
-    engine = _engine_of(document)
+    engine = engine_of(document)
     remark_unused(document)
     each = build_each(document, None if chosen is None else list(chosen), engine.build, engine.root())
     return Loaded(engine, engine.fitted(each))
 
 
-def _engine_of(document: Document) -> AbstractEngine:
+def engine_of(document: Document) -> AbstractEngine:
+    """What runs the experiment in a document."""
     if is_particles(document.data):
         from simkit.engines.particles import ParticleEngine
 

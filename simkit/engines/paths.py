@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 OF_NO_EFFECT = ("threads", "chunk", "devices")  # on the bits of a run
-PAIRED = 65_536  # paths of which variants are compared one by one; their means are those of all paths
+PAIRED, OF_ALL = 2**16, 2**20  # paths of which variants are compared one by one, of one and of all together
 
 
 class PathEngine(AbstractEngine[Simulation]):
@@ -92,7 +92,8 @@ class PathEngine(AbstractEngine[Simulation]):
         check_memory(each)
         if "" in each:
             return _labelled(each[""], run_ensemble(each[""], progress))
-        results = self.one_by_one(each, lambda one, done: run_ensemble(one, done, PAIRED), progress)
+        pairs = min(PAIRED, OF_ALL // len(each))
+        results = self.one_by_one(each, lambda one, done: run_ensemble(one, done, pairs), progress)
         from simkit.ensemble.coupling import claimed_order
         from simkit.results.variant_dataset import combined
 

@@ -15,6 +15,7 @@ from simkit.experiments.reading import read_experiment
 from simkit.experiments.sections.curve_plan import with_curve_numbers
 
 VARIANTS = "variants"
+SWEEP = "sweep"
 
 
 def load(source: str | os.PathLike | Mapping[str, Any], overrides: Overrides = ()) -> Simulation:

@@ -29,22 +29,16 @@ from simkit.config.strict_yaml import MAX_DEPTH
 from simkit.experiments.defaults import with_defaults
 from simkit.suggestions import did_you_mean, shown
 
-SWEEP = (
-    "; write variants, the settings of each by its name, such as "
-    "{coarse: {time.steps: 50}, fine: {time.steps: 100}}"
-)
 REMEDIES: dict[Root, dict[KeyPath, str]] = {
     Experiment: {
         ("time", "dt"): "; write steps, the number of them from t0 to t1",
         ("potential",): "; it is for molecular dynamics, which needs system too",
         ("dtype",): "; write precision: float32 or float64",
-        ("sweep",): SWEEP,
     },
     ParticleExperiment: {
         ("time", "t1"): "; write dt and steps, the length and the number of steps",
         ("model",): "; in molecular dynamics potential says how particles interact",
         ("dtype",): "; write precision: float32, mixed or float64",
-        ("sweep",): SWEEP,
         (
             "save",
             "points",

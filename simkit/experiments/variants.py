@@ -15,12 +15,12 @@ from simkit.config.settings import Experiment, ParticleExperiment
 from simkit.config.settings.places import Root
 from simkit.ensemble.simulation import Simulation
 from simkit.errors import InputError, input_error
-from simkit.experiments.experiment import VARIANTS, simulation_of
+from simkit.experiments.experiment import SWEEP, VARIANTS, simulation_of
 from simkit.experiments.reading import add_unreadable
 from simkit.experiments.variant_fit import refuse_coupling_of_one
 from simkit.suggestions import did_you_mean, shown
 
-OF_THE_FILE = ("output", "plot", VARIANTS)  # common to all variants of a file
+OF_THE_FILE = ("output", "plot", VARIANTS, SWEEP)  # common to all variants of a file
 LONGEST_NAME = 40
 
 Built = TypeVar("Built")
@@ -60,7 +60,19 @@ def build_each(
                 "add a section such as variants: {low: {model.sigma: 0.1}, high: {model.sigma: 0.4}}"
             )
         return {"": build(document)}
-    changes = _changes(document, chosen)
+    return build_changed(document, _changes(document, chosen), build, root)
+
+
+def build_changed(
+    document: Document,
+    changes: Mapping[str, Mapping[KeyPath, tuple[Any, KeyPath]]],
+    build: Callable[[Document], Built],
+    root: Root = Experiment,
+) -> dict[str, Built]:
+    """What `build` makes of the document with each of the changes, by name. Raises one error for all.
+
+    A change has for each key its value, and the place of that in the document.
+    """
     _refuse_unused(document, changes, root)
     result: dict[str, Built] = {}
     problems: dict[str, list[str]] = {}
@@ -189,14 +201,15 @@ def _changed(document: Document, changes: Mapping[KeyPath, tuple[Any, KeyPath]])
 
 
 def _common(document: Document) -> Document:
-    """A copy of the document without its variants."""
+    """A copy of the document without its variants, and without a sweep, of which it is a point."""
     values, keys = (
-        {path: mark for path, mark in marks.items() if path[:1] != (VARIANTS,)}
+        {path: mark for path, mark in marks.items() if path[:1] not in ((VARIANTS,), (SWEEP,))}
         for marks in (document.values, document.keys)
     )
+    data = {key: value for key, value in document.data.items() if key not in (VARIANTS, SWEEP)}
     return dataclasses.replace(
         document,
-        data=copy.deepcopy({key: value for key, value in document.data.items() if key != VARIANTS}),
+        data=copy.deepcopy(data),
         values=values,
         keys=keys,
         options=dict(document.options),

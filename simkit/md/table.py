@@ -12,6 +12,7 @@ from simkit.md.number_notes import note_of
 from simkit.progress import counted
 from simkit.results.number_text import MARK, finite_or_none, row_title, with_error
 from simkit.results.printing import laid_out, printed
+from simkit.results.swept import is_swept, name_columns
 from simkit.results.variants import each_variant, variant_names
 
 if TYPE_CHECKING:
@@ -109,7 +110,8 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
     starts = [i for i, head in enumerate(heads) if i == 0 or head != heads[i - 1]]
     single = int(dataset.sizes["time"]) == 1
     columns = {"": [head if i in starts else "" for i, head in enumerate(heads)]}
-    columns["variant"] = [name for *_, name in places]
+    for key, texts in name_columns(dataset, variants).items():
+        columns[key] = [texts[name] for *_, name in places]
     if single:
         columns["value"] = ["" if row["mean"] is None else f"{row['mean']:.12g}" for row in rows]
     else:
@@ -211,7 +213,11 @@ def _speed(dataset: "xr.Dataset", variants: "dict[str, xr.Dataset]") -> str:
     sizes = list(dict.fromkeys(run_size(one) for one in variants.values()))
     size = sizes[0] if len(sizes) == 1 else ""
     if len(variants) > 1:
-        size = " × ".join(part for part in (counted(len(variants), "variant"), size) if part)
+        size = " × ".join(
+            part
+            for part in (counted(len(variants), "point" if is_swept(dataset) else "variant"), size)
+            if part
+        )
     elapsed, rate = (float(dataset.attrs[key]) for key in RATES)
     compiled = f"compiled in {float(dataset.attrs['compile_s']):.1f} s"
     if all(int(one.attrs["steps"]) == 0 for one in variants.values()):

@@ -1,13 +1,16 @@
 """Everything needed to run an experiment again."""
 
+import functools
 import os
 import platform
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib import metadata
 from typing import Any
 
 from simkit.version import __version__
+
+version = functools.cache(metadata.version)  # which reads a file
 
 
 def provenance(resolved: Mapping[str, Any], file: str | None = None) -> dict[str, str]:

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from simkit.results.result_names import suffixes
+from simkit.results.swept import name_columns, unfolded
 from simkit.results.variants import each_variant
 
 BIAS = ("bias", "bias_stderr", "bias_bound")  # of the end
@@ -43,11 +44,15 @@ def _lines(dataset: xr.Dataset) -> Iterator[Line]:
     if kind == "uncertainty":
         yield from _of_study(dataset)
         return
+    dataset = unfolded(dataset)
+    kind = dataset.attrs.get("simkit_kind")
     kinds = {"sensitivity": _of_sensitivities, "particles": _of_particles, "steady": _of_steady_states}
     of = kinds.get(str(kind), _of_run)
-    for name, one in each_variant(dataset).items():
+    variants = each_variant(dataset)
+    columns = name_columns(dataset, variants)
+    for name, one in variants.items():
         for line in of(one):
-            yield ({"variant": name} if name else {}) | line
+            yield ({key: texts[name] for key, texts in columns.items()} if name else {}) | line
 
 
 def _of_run(dataset: xr.Dataset) -> Iterator[Line]:

@@ -25,6 +25,7 @@ CONTENTS = {
     "particles": "molecular dynamics",
     "sensitivity": "derivatives",
     "steady": "steady states",
+    "sweep": "a sweep",
     "uncertainty": "a study",
 }
 

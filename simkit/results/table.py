@@ -21,6 +21,7 @@ from simkit.results.number_text import (
 from simkit.results.printing import STANDARD_ERROR, laid_out, printed
 from simkit.results.step_notes import step_notes
 from simkit.results.summary import SECTIONS, summary
+from simkit.results.swept import is_swept, name_columns
 from simkit.results.titles import run_title
 from simkit.results.variants import each_variant
 
@@ -72,6 +73,8 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
     figures, rounding = [row for *_, row in rows], rounding_of(dataset)
     far = [exact_difference(row, rounding) for row in figures]
 
+    swept, names = is_swept(dataset), name_columns(dataset, variants)
+
     def column(key: str) -> list[str]:
         return [with_error(row.get(key), row.get(f"{key}_stderr")) for row in figures]
 
@@ -79,12 +82,12 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
         "": [
             row_title(quantity, row["unit"], several) if name == start else "" for quantity, name, row in rows
         ],
-        "variant": [name for _, name, _ in rows],
+        **{key: [texts[name] for _, name, _ in rows] for key, texts in names.items()},
         ("value" if first["paths"] == 1 else "mean"): [mean_text(row) for row in figures],
         "in sample": [] if several else column("in_sample"),
         "at most": column("upper_bound"),
         "step bias": [bias_text(row, 2 if several else 3) for row in figures],
-        f"minus {start}": [
+        f"minus {'the first' if swept else start}": [
             "" if name == start else cell
             for (_, name, _), cell in zip(rows, column("difference"), strict=True)
         ],
@@ -135,7 +138,8 @@ def closing_line(dataset: "xr.Dataset") -> str:
     content = summary(dataset)
     if "variants" in content:
         some = next(iter(content["variants"].values()))
-        paths = f"{counted(len(content['variants']), 'variant')} × {counted(some['paths'], 'path')}"
+        what = "point" if is_swept(dataset) else "variant"
+        paths = f"{counted(len(content['variants']), what)} × {counted(some['paths'], 'path')}"
     else:
         paths = counted(content["paths"], "path")
     if content.get("failed_paths"):

@@ -118,9 +118,10 @@ def _differs(dim: Hashable, datasets: list[xr.Dataset]) -> bool:
 
 
 def _stacked(name: str, datasets: list[xr.Dataset]) -> tuple:
-    known = [dataset[name] for dataset in datasets if name in dataset]
+    each = [dataset.variables.get(name) for dataset in datasets]
+    known = [one for one in each if one is not None]
     missing = np.full(known[0].shape, np.nan)
-    values = np.stack([dataset[name].values if name in dataset else missing for dataset in datasets])
+    values = np.stack([missing if one is None else one.values for one in each])
     labels = dict(known[0].attrs)
     for key, value in known[0].attrs.items():
         others = [each.attrs[key] for each in known]

@@ -11,6 +11,8 @@ import yaml
 from simkit.results.variables import Variables, variable
 from simkit.results.variants import VARIANT
 
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where there is one
+
 
 def differing_numbers(datasets: Mapping[str, xr.Dataset]) -> Variables:
     """A coordinate `(variant,)` for each key of the experiment that is another number in some variants.
@@ -18,9 +20,8 @@ def differing_numbers(datasets: Mapping[str, xr.Dataset]) -> Variables:
     Its name is the key as `--set` takes it. Keys that are something else than a number in any variant have
     none.
     """
-    each = [
-        dict(_leaves(yaml.safe_load(one.attrs.get("configuration", "")) or {})) for one in datasets.values()
-    ]
+    texts = [one.attrs.get("configuration", "") for one in datasets.values()]
+    each = [dict(_leaves(yaml.load(text, LOADER) or {})) for text in texts]
     coordinates: Variables = {}
     for key in each[0]:
         values = [settings.get(key) for settings in each]

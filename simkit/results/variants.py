@@ -1,7 +1,7 @@
 """The variants in a dataset, each as the dataset of a run by itself."""
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,21 +23,25 @@ SOMETIMES = tuple(
 
 def one_variant(dataset: "xr.Dataset", name: str) -> "xr.Dataset":
     """A variant's own dataset out of one of several, with the labels and attributes of a run by itself."""
-    own = dataset.sel({VARIANT: name}, drop=True)
+    place = variant_names(dataset).index(name)
+    return _at(dataset, place, json.loads(dataset.attrs["variant_attributes"])[name])
+
+
+def _at(dataset: "xr.Dataset", place: int, attributes: dict[str, Any]) -> "xr.Dataset":
+    """The dataset of the variant at a place, which has these attributes besides those of all."""
+    own = dataset.isel({VARIANT: place}, drop=True)
     for axis in dataset.attrs.get(AXES, "").split():
         own = own.dropna(axis, how="all", subset=[key for key, each in own.items() if axis in each.dims])
-    attributes = {k: v for k, v in dataset.attrs.items() if k not in ("variant_attributes", AXES)}
-    own.attrs = attributes | json.loads(dataset.attrs["variant_attributes"])[name]
+    shared = {k: v for k, v in dataset.attrs.items() if k not in ("variant_attributes", AXES)}
+    own.attrs = shared | attributes
     of_variables = own.attrs.pop(OF_VARIABLES, None)
     for key, each in own.variables.items():
-        each.attrs = dict(dataset[key].attrs)
+        each.attrs = dict(dataset.variables[key].attrs)
         if of_variables is None and "n" in each.attrs:
             each.attrs["n"] = own.attrs["paths"] - own.attrs["failed_paths"]
         each.attrs |= (of_variables or {}).get(str(key), {})
-    missing = [
-        key for key in own.data_vars if str(key).endswith(SOMETIMES) and not np.isfinite(own[key]).any()
-    ]
-    return own.drop_vars(missing)
+    sometimes = [key for key in own.data_vars if str(key).endswith(SOMETIMES)]
+    return own.drop_vars([key for key in sometimes if not np.isfinite(own.variables[key].values).any()])
 
 
 def variant_names(dataset: "xr.Dataset") -> list[str]:
@@ -48,4 +52,7 @@ def variant_names(dataset: "xr.Dataset") -> list[str]:
 def each_variant(dataset: "xr.Dataset") -> "dict[str, xr.Dataset]":
     """The dataset of each variant by name; that of a run by itself has none."""
     names = variant_names(dataset)
-    return {name: one_variant(dataset, name) for name in names} if names else {"": dataset}
+    if not names:
+        return {"": dataset}
+    attributes = json.loads(dataset.attrs["variant_attributes"])
+    return {name: _at(dataset, place, attributes[name]) for place, name in enumerate(names)}

@@ -34,7 +34,7 @@ ROOMS = {
             "experiments",
             "md",
         ],
-        *["derivatives", "engines", "studies", "steady_states", "diagnostics", "transforms"],
+        *["derivatives", "engines", "studies", "sweeps", "steady_states", "diagnostics", "transforms"],
         ("api", "pictures", "schema"),
         "cli",
     ],

@@ -27,6 +27,7 @@ from simkit.config.settings.schedule import CurveSettings as CurveSettings
 from simkit.config.settings.schedule import EventSettings as EventSettings
 from simkit.config.settings.sensitivity import ParticleSensitivity as ParticleSensitivity
 from simkit.config.settings.sensitivity import Sensitivity as Sensitivity
+from simkit.config.settings.sweep import Sweep as Sweep
 from simkit.config.settings.tags import TAGS as TAGS
 from simkit.config.settings.uncertainty import Uncertainty as Uncertainty
 from simkit.config.settings.values import DISTRIBUTIONS as DISTRIBUTIONS

@@ -12,6 +12,7 @@ from simkit.config.settings.plot import Plot
 from simkit.config.settings.run import Ensemble, Save, Solver, Time
 from simkit.config.settings.schedule import CurveSettings, EventSettings
 from simkit.config.settings.sensitivity import Sensitivity
+from simkit.config.settings.sweep import Sweep
 from simkit.config.settings.uncertainty import Uncertainty
 from simkit.config.settings.values import (
     PRECISION,
@@ -114,6 +115,11 @@ class Experiment(Section):
         examples=["gbm.zarr"],
     )
 
+    sweep: Sweep | None = Field(
+        None,
+        description="What `simkit sweep` varies; `simkit run` ignores it.",
+        examples=[{"over": {"model.sigma": "0.1:0.5:9"}}],
+    )
     variants: VariantSettings | None = Field(
         None,
         description="Several experiments in one file, by name: each is the file with these settings "

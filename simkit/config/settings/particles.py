@@ -11,6 +11,7 @@ from simkit.config.documents import Document
 from simkit.config.settings.potential import Potential
 from simkit.config.settings.schedule import CurveSettings
 from simkit.config.settings.sensitivity import ParticleSensitivity
+from simkit.config.settings.sweep import Sweep
 from simkit.config.settings.system import System
 from simkit.config.settings.values import (
     MAX_STEPS,
@@ -223,6 +224,11 @@ class ParticleExperiment(Section):
         None,
         description="What `simkit sensitivity` differentiates.",
         examples=[{"wrt": ["epsilon", "temperature"]}],
+    )
+    sweep: Sweep | None = Field(
+        None,
+        description="What `simkit sweep` varies; `simkit run` ignores it.",
+        examples=[{"over": {"solver.temperature": "0.8:1.2:5"}}],
     )
     variants: VariantSettings | None = Field(
         None,

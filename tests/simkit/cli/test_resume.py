@@ -98,6 +98,23 @@ def test_a_run_that_a_signal_ends_is_finished_with_the_same_bits(long_run, numbe
     assert not any(name.startswith(".") for name in files_in(long_run))
 
 
+@pytest.mark.more
+def test_a_sweep_that_a_signal_ends_is_finished_with_the_same_bits(long_run):
+    """A sweep's record is none of a run: that is refused."""
+    command = ("sweep", "long.yaml", "--over", "model.sigma=0.1,0.3", "--no-plot")
+    process = started(*command)
+    wait_for_a_record(process)
+    process.send_signal(signal.SIGTERM)
+    code, error = ended(process)
+    assert code == 75
+    assert f"to finish it: simkit {' '.join(command)} --resume" in error
+    assert simkit_command("run", "long.yaml", "--resume", "--no-plot").exit_code != 0
+    code, error = ended(started(*command, "--resume"))
+    assert code == 0, error
+    assert ended(started(*command, "--out", "whole.zarr"))[0] == 0
+    assert same(simkit.read_dataset("small.zarr"), simkit.read_dataset("whole.zarr"))
+
+
 @pytest.mark.slow
 def test_fifty_kills_at_random_moments_change_no_bit(long_run):
     """From the import of Python to the last file: each resume goes on where the one before was killed."""

@@ -102,8 +102,13 @@ def study(settings: dict, progress) -> xr.Dataset:
     return simkit.uncertainty(changed, progress=progress)
 
 
+def sweep(settings: dict, progress) -> xr.Dataset:
+    changed = EXPERIMENT | {"ensemble": EXPERIMENT["ensemble"] | settings}
+    return simkit.sweep(changed, {"model.sigma": [0.1, 0.3]}, progress=progress)
+
+
 CASES = {"paths": run(EXPERIMENT), "jumps": run(JUMPS), "variants": run(EXPERIMENT | VARIANTS)}
-CASES |= {"failures": run(FAILING), "derivatives": differentiate, "study": study}
+CASES |= {"failures": run(FAILING), "derivatives": differentiate, "study": study, "sweep": sweep}
 
 
 @pytest.fixture(scope="module")

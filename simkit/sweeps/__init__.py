@@ -1,0 +1,1 @@
+"""Experiments run at many values of some of their keys."""

@@ -1,0 +1,163 @@
+"""From a file and the values of some of its keys to an experiment at each combination of them."""
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from simkit.config.documents import Document, KeyPath, parse_value
+from simkit.config.overrides import Overrides, opened, replace_key
+from simkit.config.python_data import PythonData
+from simkit.config.settings.sweep import RANGE, Sweep, swept_values
+from simkit.engines.loaded import Loaded, engine_of
+from simkit.errors import InputError
+from simkit.experiments.constants import remark_unused
+from simkit.experiments.experiment import SWEEP, VARIANTS
+from simkit.experiments.variants import OF_THE_FILE, build_changed
+from simkit.results.swept import Axes, folded
+from simkit.suggestions import shown
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+MOST_POINTS = 100_000
+
+
+@dataclasses.dataclass(frozen=True)
+class LoadedSweep:
+    """The experiment at each point of a sweep, ready to run, and the values of its keys."""
+
+    points: Loaded
+    axes: Axes
+
+    def labelled(self, dataset: "xr.Dataset") -> "xr.Dataset":
+        """The dataset of all points with a dimension for each key."""
+        return folded(dataset, self.axes)
+
+
+def load_sweep(
+    source: Any,
+    overrides: Overrides = (),
+    over: Mapping[str, Any] | None = None,
+    side_by_side: bool = False,
+    label: str = "over",
+) -> LoadedSweep:
+    """Read, check and build an experiment at each point of its section `sweep`.
+
+    `over`, which messages call `label`, stands in place of `sweep.over`. Raises one `InputError` with every
+    error at every point; what is wrong at all of them is reported once.
+    """
+    document = opened(source, overrides)
+    if over is not None:
+        _replace_over(document, over, label)
+    if side_by_side and isinstance(document.data.get(SWEEP), dict):
+        document.data[SWEEP]["zip"] = True
+    engine = engine_of(document)
+    place = f"{document.name}: " if document.name else ""
+    if VARIANTS in document.data:
+        raise InputError(
+            f"{place}variants: a sweep takes one experiment; leave them out: --set variants=null"
+        )
+    if SWEEP not in document.data:
+        raise InputError(
+            f"{place}sweep: is missing; say which values of which keys, as in --over model.sigma=0.1:0.5:9, "
+            "or in the file sweep: {over: {model.sigma: [0.1, 0.2]}}"
+        )
+    try:
+        settings = Sweep.model_validate(document.data[SWEEP])
+    except ValidationError:
+        engine.build(document)  # raises what is wrong, with its place
+        raise
+    axes = _axes(settings, place)
+    remark_unused(document)
+    each = build_changed(document, _changes(document, axes), engine.build, engine.root())
+    return LoadedSweep(Loaded(engine, engine.fitted(each)), axes)
+
+
+def read_over(texts: Iterable[str]) -> dict[str, Any]:
+    """The keys and values of options such as `model.sigma=0.1:0.5:9` or `solver=EulerMaruyama,Milstein`."""
+    over: dict[str, Any] = {}
+    for text in texts:
+        key, sign, values = map(str.strip, text.partition("="))
+        if not sign or not key or not values:
+            raise InputError(
+                f"--over {shown(text)}: expected KEY=VALUES, as in --over model.sigma=0.1:0.5:9 or "
+                "--over solver=EulerMaruyama,Milstein"
+            )
+        if key in over:
+            raise InputError(f"--over {key}: is given twice; give all of its values at once")
+        if RANGE.fullmatch(values):
+            over[key] = values
+            continue
+        listed = parse_value(f"[{values}]", f"--over {key}").data
+        over[key] = listed[0] if len(listed) == 1 and isinstance(listed[0], list) else listed
+    return over
+
+
+def _replace_over(document: Document, over: Mapping[str, Any], label: str) -> None:
+    python = PythonData()
+    given = python.mapping(over)
+    document.diagnostics += [
+        (where, (SWEEP, "over", *path), text) for where, path, text in python.diagnostics
+    ]
+    problems = []
+    for key, values in given.items():
+        try:
+            swept_values(values)
+        except ValueError as error:
+            problems.append(f"{label} {key}: {error}")
+    if problems:
+        raise InputError(problems)
+    replace_key(document, (SWEEP,), {"over": given})
+    document.options |= {(SWEEP, "over", key): f"{label} {key}" for key in given}
+
+
+def _axes(settings: Sweep, place: str) -> Axes:
+    problems = []
+    paths = {key: tuple(key.split(".")) for key in settings.over}
+    for key, path in paths.items():
+        where = f"{place}sweep.over: {key}"
+        if not all(path):
+            problems.append(f"{where}: must be a key such as model.sigma")
+        elif path[0] in OF_THE_FILE:
+            problems.append(f"{where}: is the same at all points, and cannot be swept")
+        elif any(key != other and path[: len(its)] == its for other, its in paths.items()):
+            problems.append(f"{where}: is swept twice")
+        texts = [str(value) for value in settings.over[key]]
+        repeated = next((text for text in texts if texts.count(text) > 1), None)
+        if repeated is not None and not settings.zip:
+            problems.append(f"{where}: has the value {repeated} twice")
+    sizes = {key: len(values) for key, values in settings.over.items()}
+    if settings.zip and len({*sizes.values()}) > 1:
+        counts = ", ".join(f"{size} of {key}" for key, size in sizes.items())
+        problems.append(
+            f"{place}sweep.zip: takes lists of one length, side by side; here there are {counts}; leave zip "
+            "out for all combinations"
+        )
+    if not settings.zip and math.prod(sizes.values()) > MOST_POINTS:
+        problems.append(
+            f"{place}sweep.over: has {math.prod(sizes.values()):,} combinations, and {MOST_POINTS:,} are the "
+            "most; take fewer values, or zip: true to go through the lists side by side"
+        )
+    if problems:
+        raise InputError(problems)
+    return Axes(settings.over, settings.zip)
+
+
+def _changes(document: Document, axes: Axes) -> dict[str, dict[KeyPath, tuple[Any, KeyPath]]]:
+    """What each point changes: for each key its value and the place of that in the document."""
+    result = {}
+    for name, point in zip(axes.names, axes.points, strict=True):
+        result[name] = {
+            tuple(key.split(".")): (values[i], _place(document, key, i))
+            for (key, values), i in zip(axes.over.items(), point, strict=True)
+        }
+    return result
+
+
+def _place(document: Document, key: str, i: int) -> KeyPath:
+    """Where a value stands: in a list by itself, in a range with all others."""
+    place = (SWEEP, "over", key)
+    return (*place, i) if (*place, i) in document.values else place

@@ -1,0 +1,129 @@
+"""The picture of a sweep: means at the end along a key, a line for each value of others, or a map."""
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from simkit.results.plots.plot_layout import (
+    COLOURS,
+    GREY,
+    MAX_OBSERVABLES,
+    columns_for,
+    figure_legend,
+    label,
+    run_name,
+    titled_figure,
+)
+from simkit.results.plots.plot_variants import DASHES
+from simkit.results.swept import SWEPT, Axes, value_text
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.axes import Axes as Panel
+    from matplotlib.figure import Figure
+
+BAND = 2.0  # standard errors to either side
+FEWEST = 3  # values of both keys of a map
+EQUAL_RATIOS = 1e-6  # relative, of values for a logarithmic axis
+MOST_LINES = len(COLOURS) * len(DASHES)
+
+
+def plot_sweep(dataset: "xr.Dataset") -> "Figure":
+    """A panel for each observable, or each state variable where there are none.
+
+    Two keys of three numbers or more make a map of means. Otherwise the key with the most numbers is the
+    horizontal axis, and each combination of the others a line with a band of two standard errors.
+    """
+    axes = Axes.of(dataset)
+    assert axes is not None
+    quantities = dataset.attrs["observables"].split() or dataset.attrs["state_variables"].split()
+    names, dims = quantities[:MAX_OBSERVABLES], [*axes.dims]
+    numeric = [dim for dim in dims if np.issubdtype(dataset[dim].dtype, np.number) and dataset.sizes[dim] > 1]
+    as_map = len(dims) == len(numeric) == 2 and min(dataset.sizes[dim] for dim in dims) >= FEWEST
+    along = max(numeric or dims, key=lambda dim: dataset.sizes[dim])
+    columns = columns_for(len(names))
+    rows = -(-len(names) // columns)
+    spread = not as_map and any(np.any(_at_end(dataset, name)[1] > 0) for name in names)
+    bands = "; bands: two standard errors" if spread else ""
+    with titled_figure(f"{_title(dataset)}{bands}", (max(4.4 * columns, 7.0), 3.4 * rows + 1.0)) as figure:
+        for place, name in enumerate(names, 1):
+            panel = figure.add_subplot(rows, columns, place)
+            if as_map:
+                _draw_map(figure, panel, dataset, name, dims)
+            else:
+                _draw_lines(panel, dataset, axes, name, along)
+        figure_legend(figure)
+    return figure
+
+
+def _title(dataset: "xr.Dataset") -> str:
+    of_particles = dataset.attrs[SWEPT] == "particles"
+    end = "" if of_particles else f", at t = {float(dataset['time'].values[-1]):g}"
+    return f"{run_name(dataset)}{end}"
+
+
+def _at_end(dataset: "xr.Dataset", name: str) -> "tuple[xr.DataArray, xr.DataArray]":
+    """The mean at the end and its standard error, at each point."""
+    each = dataset[f"{name}_mean"], dataset[f"{name}_stderr"]
+    mean, error = (x.isel(time=-1) if "time" in x.dims else x for x in each)
+    return mean, error
+
+
+def _draw_lines(panel: "Panel", dataset: "xr.Dataset", axes: Axes, name: str, along: str) -> None:
+    """Means along a key; where its values are no numbers, bars of two standard errors in place of a band."""
+    mean, error = _at_end(dataset, name)
+    x: Any = dataset[along].values
+    numbers, others = np.issubdtype(x.dtype, np.number), [dim for dim in axes.dims if dim != along]
+    styles = itertools.product(DASHES, COLOURS)
+    combinations = [*itertools.product(*(range(dataset.sizes[dim]) for dim in others))]
+    for places, (dash, colour) in zip(combinations[:MOST_LINES], styles, strict=False):
+        at = dict(zip(others, places, strict=True))
+        y, off = mean.isel(at).values, BAND * np.nan_to_num(error.isel(at).values)
+        text = ", ".join(f"{dim} = {value_text(axes.over[dim][i])}" for dim, i in at.items()) or None
+        if not numbers:
+            panel.errorbar([*map(str, x)], y, off, color=colour, fmt="o", capsize=3, label=text)
+            panel.margins(x=0.3)
+            continue
+        order = np.argsort(x)
+        x_, low, high = x[order], (y - off)[order], (y + off)[order]
+        panel.plot(x_, y[order], color=colour, linestyle=dash, marker="o", markersize=3.5, label=text)
+        if off.any():
+            panel.fill_between(x_, low, high, color=colour, alpha=0.2, linewidth=0)
+    if len(combinations) > MOST_LINES:
+        panel.set_title(f"the first {MOST_LINES} of {len(combinations)} lines", fontsize=10, color=GREY)
+    if numbers and _equal_ratios(x):
+        panel.set_xscale("log")
+    panel.set_xlabel(along)
+    panel.set_ylabel(_label(dataset, name))
+
+
+def _draw_map(figure: "Figure", panel: "Panel", dataset: "xr.Dataset", name: str, dims: list[str]) -> None:
+    """Means over two keys as colours; the title says how large their standard errors are."""
+    mean, error = (x.transpose(dims[1], dims[0]).values for x in _at_end(dataset, name))
+    x, y = (dataset[dim].values for dim in dims)
+    by_x, by_y = np.argsort(x), np.argsort(y)
+    image = panel.pcolormesh(x[by_x], y[by_y], mean[np.ix_(by_y, by_x)], shading="nearest", cmap="viridis")
+    panel.grid(visible=False)
+    for values, scale in ((x, panel.set_xscale), (y, panel.set_yscale)):
+        if _equal_ratios(values):
+            scale("log")
+    panel.set_xlabel(dims[0])
+    panel.set_ylabel(dims[1])
+    known = error[np.isfinite(error) & (error > 0)]
+    if known.size:
+        panel.set_title(f"standard errors up to {known.max():.2g}", fontsize=10, loc="left", color=GREY)
+    figure.colorbar(image, ax=panel, label=_label(dataset, name))
+
+
+def _label(dataset: "xr.Dataset", name: str) -> str:
+    return label(dataset, name) if "description" in dataset[f"{name}_mean"].attrs else name
+
+
+def _equal_ratios(values: np.ndarray) -> bool:
+    """Whether numbers are spaced by equal ratios, and not by equal differences."""
+    ordered = np.sort(values)
+    if len(ordered) < FEWEST or ordered[0] <= 0:
+        return False
+    ratios = ordered[1:] / ordered[:-1]
+    return bool(np.ptp(ratios) <= EQUAL_RATIOS * ratios[0]) and ratios[0] > 1
