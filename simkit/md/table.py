@@ -35,7 +35,7 @@ def summary(dataset: "xr.Dataset") -> dict[str, Any]:
         "ensemble": str(attributes["ensemble"]),
         "units": str(attributes["units"]),
         "forces": str(attributes["forces"]),
-        **({"start": str(attributes["start"])} if "start" in attributes else {}),
+        **{key: str(attributes[key]) for key in ("start", "errors") if key in attributes},
     }
     numbers = {
         key: figures for name in attributes["numbers"].split() for key, figures in _each(dataset, name)
@@ -187,8 +187,7 @@ def _notes(dataset: "xr.Dataset") -> list[str]:
     for key, force in attributes.items():
         if key.startswith(AFTER):
             lines.append(f"largest force after the stage {key.removeprefix(AFTER)}: {force:.3g}")
-    if "start" in content:
-        lines.append(content["start"])
+    lines += [content[key] for key in ("errors", "start") if key in content]
     return [*lines, content["forces"]]
 
 

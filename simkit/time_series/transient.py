@@ -19,7 +19,7 @@ class Transient(NamedTuple):
     stderr: float
 
 
-def transient_of(series: Float[np.ndarray, "replicas samples"]) -> Transient | None:
+def transient_of(series: Float[np.ndarray, "replicas samples"], separate: bool = False) -> Transient | None:
     """The transient of a series; None where there is none, or none that matters.
 
     Without its first d of n samples, the mean of a series with variance $s_d^2$ has the squared error
@@ -41,7 +41,7 @@ def transient_of(series: Float[np.ndarray, "replicas samples"]) -> Transient | N
     first, rest = np.split(series, [batch * size], axis=1)
     if not batch:
         return None
-    estimate = of_series(rest[:, :, None])
+    estimate = of_series(rest[:, :, None], separate)
     mean, stderr = float(estimate.value[0]), float(estimate.stderr[0])
     bias = abs(float(series.mean()) - mean)
     off = abs(float(first.mean()) - mean)
