@@ -18,7 +18,15 @@ from simkit.md.simulation import ParticleSimulation, ScalarObservable, conserves
 from simkit.md.trajectory import FORMAT, axis_coordinate, frame_of, particle_variables
 from simkit.results.variables import Variables, variable, with_stderr
 from simkit.results.variant_dataset import side_by_side
-from simkit.time_series import FEWEST_REPLICAS, blocks_of, in_one_block, of_series, slope, transient_of
+from simkit.time_series import (
+    FEWEST_REPLICAS,
+    begins_away,
+    blocks_of,
+    in_one_block,
+    of_series,
+    slope,
+    transient_of,
+)
 
 DIAMETER = "sigma of the potential, as large as particles are drawn"
 
@@ -121,6 +129,8 @@ def _scalar(
     if (start := transient_of(values, separate)) is not None:
         about |= {"transient": start.samples * system.interval}
         about |= {"settled_mean": start.mean, "settled_stderr": start.stderr}
+    elif np.isnan(mean.stderr) and (away := begins_away(values)) is not None:
+        about |= {"begins_away": away}
     variables = {
         f"{name}_mean": variable((), mean.value, unit, f"mean of {text}", **about),
         f"{name}_stderr": variable((), mean.stderr, unit, f"standard error of the mean of {text}"),

@@ -82,8 +82,8 @@ def _figures(dataset: "xr.Dataset", name: str) -> dict[str, Any]:
         "n": int(mean.attrs["n"]),
         "unit": str(mean.attrs["units"]),
     }
-    if "transient" in mean.attrs:
-        figures |= {key: float(mean.attrs[key]) for key in ("transient", "settled_mean", "settled_stderr")}
+    keys = ("transient", "settled_mean", "settled_stderr", "begins_away")
+    figures |= {key: finite_or_none(mean.attrs[key]) for key in keys if key in mean.attrs}
     reason = mean.attrs.get("stderr_unknown")
     return figures | ({"stderr_unknown": str(reason)} if reason else {})
 
@@ -113,7 +113,7 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
     if single:
         columns["value"] = ["" if row["mean"] is None else f"{row['mean']:.12g}" for row in rows]
     else:
-        marks = [MARK if "transient" in row else "" for row in rows]
+        marks = [MARK if {"transient", "begins_away"} & row.keys() else "" for row in rows]
         columns["mean"] = [
             _with_error(row, "mean", "stderr") + mark for row, mark in zip(rows, marks, strict=True)
         ]
@@ -195,7 +195,8 @@ def _transients(dataset: "xr.Dataset", rows: dict[str, dict[str, Any]]) -> Itera
     """That means include the way from the start to equilibrium, and what they are without it."""
     away = {name: row for name, row in rows.items() if "transient" in row}
     later = [
-        f"{name} {with_error(row['settled_mean'], row['settled_stderr'])} from {row['transient']:.3g} on"
+        f"{name} {_with_error(row, 'settled_mean', 'settled_stderr')} from {row['transient']:.3g} on"
+        + ("" if row["settled_stderr"] is not None else ", where it still approaches")
         for name, row in away.items()
     ]
     if later:
@@ -203,6 +204,12 @@ def _transients(dataset: "xr.Dataset", rows: dict[str, dict[str, Any]]) -> Itera
             "! the run begins away from equilibrium, and its means include that; without the beginning "
             f"[{dataset['time'].attrs['units']}]: {', '.join(later)}; equilibrate in a stage before the run"
         )
+    for name, row in rows.items():
+        if "begins_away" in row:
+            yield (
+                f"! {name} begins {row['begins_away']:.0f} standard deviations away from its later values, "
+                "and its mean includes the way from there; equilibrate in a stage before the run"
+            )
 
 
 def _speed(dataset: "xr.Dataset", variants: "dict[str, xr.Dataset]") -> str:

@@ -26,5 +26,6 @@ from .series import blocks_of as blocks_of
 from .series import levels_of as levels_of
 from .series import of_series as of_series
 from .transient import Transient as Transient
+from .transient import begins_away as begins_away
 from .transient import transient_of as transient_of
 from .trend import slope as slope
