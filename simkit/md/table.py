@@ -204,12 +204,12 @@ def _transients(dataset: "xr.Dataset", rows: dict[str, dict[str, Any]]) -> Itera
             "! the run begins away from equilibrium, and its means include that; without the beginning "
             f"[{dataset['time'].attrs['units']}]: {', '.join(later)}; equilibrate in a stage before the run"
         )
-    for name, row in rows.items():
-        if "begins_away" in row:
-            yield (
-                f"! {name} begins {row['begins_away']:.0f} standard deviations away from its later values, "
-                "and its mean includes the way from there; equilibrate in a stage before the run"
-            )
+    far = [f"{name} {row['begins_away']:.0f}" for name, row in rows.items() if "begins_away" in row]
+    if far:
+        yield (
+            f"! the run begins away from equilibrium: {', '.join(far)} standard deviations from what "
+            "follows, and means include the way from there; equilibrate in a stage before the run"
+        )
 
 
 def _speed(dataset: "xr.Dataset", variants: "dict[str, xr.Dataset]") -> str:

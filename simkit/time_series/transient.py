@@ -1,8 +1,8 @@
 r"""What a series still does of its start: a transient by which its mean is wrong.
 
 An approach $a\,e^{-t/\theta}$ is fitted to the mean over replicas, for $\theta$ from half a batch to a third
-of the series, each twice the last. With $w = e^{-t/\theta}$, the best fit has the largest $a \sqrt{\sum_t (w_t -
-\bar w)^2}$. That is its size; noise is what the series less the fit has. As correlation in time makes noise
+of the series, each twice the last. With $w = e^{-t/\theta}$, the best fit has the largest size
+$a \sqrt{\sum_t (w_t - \bar w)^2}$. Noise is what the series less the fit has. As correlation in time makes it
 larger, it is taken from the standard error s of the mean of n samples: $s \sqrt n$.
 """
 
@@ -45,9 +45,9 @@ def transient_of(series: Float[np.ndarray, "replicas samples"], separate: bool =
 
     It matters where it changes the mean by more than the standard error, and is more than a fluctuation;
     where that error is unknown nothing is said. It ends where the fit leaves a fifth of the error of the
-    rest, in the first half. The cut hangs on the beginning alone, so that the rest keeps its error. If the rest is
-    constant, the cut is where its variance over the square of its length is least: White (1997), An effective
-    truncation heuristic for bias reduction in simulation output, doi:10.1177/003754979706900601.
+    rest, in the first half. The cut hangs on the beginning alone, so that the rest keeps its error. If the
+    rest is constant, the cut is where its variance over the square of its length is least: White (1997), An
+    effective truncation heuristic for bias reduction in simulation output, doi:10.1177/003754979706900601.
     Replicas that are `separate` have means of their own.
     """
     samples = series.shape[1]
