@@ -105,7 +105,8 @@ def _with_error(row: dict[str, Any], value: float | None, error: float | None) -
 
 def _elasticity(row: dict[str, Any]) -> str:
     value, error = row.get("elasticity"), row.get("elasticity_stderr")
-    if value is None or error == 0 or (error is None and "stderr_unknown" not in row):
+    unknown = "stderr_unknown" in row or row.get("stderr") is not None  # or that of the mean is unknown
+    if value is None or error == 0 or (error is None and not unknown):
         return "" if value is None else f"{value:+.3g}"
     return with_error(value, math.nan if error is None else error, 2)
 

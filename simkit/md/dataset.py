@@ -14,11 +14,19 @@ from simkit.md.files.run_dataset import KIND, end_variables, without_states
 from simkit.md.functions.function import species_axis
 from simkit.md.quantities import COMPONENTS, QUANTITIES, Measured
 from simkit.md.result import ParticleResult
-from simkit.md.simulation import ParticleSimulation, ParticleSystem, ScalarObservable, conserves
+from simkit.md.simulation import ParticleSimulation, ScalarObservable, conserves
 from simkit.md.trajectory import FORMAT, axis_coordinate, frame_of, particle_variables
 from simkit.results.variables import Variables, variable, with_stderr
 from simkit.results.variant_dataset import side_by_side
-from simkit.time_series import blocks_of, of_series, slope, transient_of
+from simkit.time_series import (
+    FEWEST_REPLICAS,
+    begins_away,
+    blocks_of,
+    in_one_block,
+    of_series,
+    slope,
+    transient_of,
+)
 
 DIAMETER = "sigma of the potential, as large as particles are drawn"
 
@@ -39,10 +47,13 @@ def _labelled(result: ParticleResult, provenance: Mapping[str, str]) -> xr.Datas
         "path": variable(("path",), np.arange(simulation.paths), "1", "replica"),
     }
     for name, scalar in simulation.scalars.items():
-        variables |= _scalar(name, scalar, system, values[name])
+        variables |= _scalar(name, scalar, simulation, values[name])
     numbers: list[str] = []
     for name, function in simulation.functions.items():
-        own_result = result.observers[name].result([each.accumulators[name] for each in result.replicas])
+        accumulators = [each.accumulators[name] for each in result.replicas]
+        if simulation.energies_are_drawn and len(accumulators) >= FEWEST_REPLICAS:
+            accumulators = in_one_block(accumulators)
+        own_result = result.observers[name].result(accumulators)
         labelled = function.labelled(system, own_result)
         variables |= labelled.variables
         coordinates |= labelled.coordinates
@@ -107,14 +118,19 @@ def observed(
     }
 
 
-def _scalar(name: str, scalar: ScalarObservable, system: ParticleSystem, values: np.ndarray) -> Variables:
+def _scalar(
+    name: str, scalar: ScalarObservable, simulation: ParticleSimulation, values: np.ndarray
+) -> Variables:
+    system, separate = simulation.system, simulation.energies_are_drawn
     unit, text = scalar.unit, scalar.expression.text
-    mean = mean_of(values)
+    mean = mean_of(values, separate)
     about: dict[str, Any] = {"n": int(values.size)}
     about |= {"stderr_unknown": mean.unknown} if mean.unknown else {}
-    if (start := transient_of(values)) is not None:
+    if (start := transient_of(values, separate)) is not None:
         about |= {"transient": start.samples * system.interval}
         about |= {"settled_mean": start.mean, "settled_stderr": start.stderr}
+    elif np.isnan(mean.stderr) and (away := begins_away(values)) is not None:
+        about |= {"begins_away": away}
     variables = {
         f"{name}_mean": variable((), mean.value, unit, f"mean of {text}", **about),
         f"{name}_stderr": variable((), mean.stderr, unit, f"standard error of the mean of {text}"),
@@ -141,11 +157,11 @@ class SeriesMean(NamedTuple):
     unknown: str
 
 
-def mean_of(values: Float[np.ndarray, "paths rows"]) -> SeriesMean:
-    """The mean over all rows of all paths. Of a single row there is no error."""
+def mean_of(values: Float[np.ndarray, "paths rows"], separate: bool = False) -> SeriesMean:
+    """The mean over all rows of all paths, which may have `separate` means. A single row has no error."""
     if values.shape[1] == 1:
         return SeriesMean(float(values.mean()), np.nan, np.nan, np.nan, "")
-    estimate = of_series(values[:, :, None])
+    estimate = of_series(values[:, :, None], separate)
     figures = estimate.value, estimate.stderr, estimate.tau, estimate.tau_stderr
     return SeriesMean(
         *(float(np.ravel(each)[0]) for each in figures), (estimate.reason or "").removeprefix("unknown: ")
@@ -227,6 +243,7 @@ def attributes_of(result: ParticleResult) -> dict[str, Any]:
         "seed": str(simulation.seed),
         "precision": simulation.precision,
         **({"start": result.start} if result.start else {}),
+        **({"errors": errors} if (errors := _of_drawn_energies(simulation)) else {}),
         "forces": _forces_text(result),
         **{f"forces_{key}": value for key, value in result.forces.items() if key != "forces"},
         **{f"largest_force_after_{name}": force for name, force in _minimised(result).items()},
@@ -234,6 +251,19 @@ def attributes_of(result: ParticleResult) -> dict[str, Any]:
         "compile_s": float(result.compile_s),
         "atom_steps_per_s": float(work / result.elapsed_s) if result.elapsed_s else 0.0,
     }
+
+
+def _of_drawn_energies(simulation: ParticleSimulation) -> str:
+    """That errors leave out how means differ between energies, where too few of these were drawn."""
+    count = simulation.paths
+    if not simulation.run.steps or not simulation.energies_are_drawn or count >= FEWEST_REPLICAS:
+        return ""
+    drawn = "the energy was" if count == 1 else f"the energies of the {count} replicas were"
+    these = "this energy" if count == 1 else "these energies"
+    return (
+        f"{drawn} drawn before the run and kept in it: errors are those of means at {these}, and other draws "
+        f"have other means; for the error over draws take at least {FEWEST_REPLICAS} replicas"
+    )
 
 
 def _minimised(result: ParticleResult) -> dict[str, float]:

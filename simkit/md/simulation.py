@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,6 +51,16 @@ class PlannedStage:
     method: AbstractParticleMethod
     dt: float
     steps: int
+
+
+def draws_energies(stages: Sequence[PlannedStage], continues: bool) -> bool:
+    """Whether replicas keep energies that were drawn before the run which is measured.
+
+    A heat bath draws them, in a stage or in the run that this one `continues`. From positions of a file or a
+    lattice and velocities at exactly a temperature all replicas have the same energy.
+    """
+    baths = [stage for stage in stages[:-1] if stage.steps and stage.method.ensemble not in ("NVE", "none")]
+    return stages[-1].method.ensemble == "NVE" and (continues or bool(baths))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,6 +183,11 @@ class ParticleSimulation:
     def run(self) -> PlannedStage:
         """The stage that is measured."""
         return self.stages[-1]
+
+    @property
+    def energies_are_drawn(self) -> bool:
+        """Whether each replica keeps an energy that was drawn before the run."""
+        return draws_energies(self.stages, self.system.earlier is not None)
 
     @property
     def all_steps(self) -> int:

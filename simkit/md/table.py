@@ -36,7 +36,7 @@ def summary(dataset: "xr.Dataset") -> dict[str, Any]:
         "ensemble": str(attributes["ensemble"]),
         "units": str(attributes["units"]),
         "forces": str(attributes["forces"]),
-        **({"start": str(attributes["start"])} if "start" in attributes else {}),
+        **{key: str(attributes[key]) for key in ("start", "errors") if key in attributes},
     }
     numbers = {
         key: figures for name in attributes["numbers"].split() for key, figures in _each(dataset, name)
@@ -83,8 +83,8 @@ def _figures(dataset: "xr.Dataset", name: str) -> dict[str, Any]:
         "n": int(mean.attrs["n"]),
         "unit": str(mean.attrs["units"]),
     }
-    if "transient" in mean.attrs:
-        figures |= {key: float(mean.attrs[key]) for key in ("transient", "settled_mean", "settled_stderr")}
+    keys = ("transient", "settled_mean", "settled_stderr", "begins_away")
+    figures |= {key: finite_or_none(mean.attrs[key]) for key in keys if key in mean.attrs}
     reason = mean.attrs.get("stderr_unknown")
     return figures | ({"stderr_unknown": str(reason)} if reason else {})
 
@@ -115,7 +115,7 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
     if single:
         columns["value"] = ["" if row["mean"] is None else f"{row['mean']:.12g}" for row in rows]
     else:
-        marks = [MARK if "transient" in row else "" for row in rows]
+        marks = [MARK if {"transient", "begins_away"} & row.keys() else "" for row in rows]
         columns["mean"] = [
             _with_error(row, "mean", "stderr") + mark for row, mark in zip(rows, marks, strict=True)
         ]
@@ -189,8 +189,7 @@ def _notes(dataset: "xr.Dataset") -> list[str]:
     for key, force in attributes.items():
         if key.startswith(AFTER):
             lines.append(f"largest force after the stage {key.removeprefix(AFTER)}: {force:.3g}")
-    if "start" in content:
-        lines.append(content["start"])
+    lines += [content[key] for key in ("errors", "start") if key in content]
     return [*lines, content["forces"]]
 
 
@@ -198,13 +197,20 @@ def _transients(dataset: "xr.Dataset", rows: dict[str, dict[str, Any]]) -> Itera
     """That means include the way from the start to equilibrium, and what they are without it."""
     away = {name: row for name, row in rows.items() if "transient" in row}
     later = [
-        f"{name} {with_error(row['settled_mean'], row['settled_stderr'])} from {row['transient']:.3g} on"
+        f"{name} {_with_error(row, 'settled_mean', 'settled_stderr')} from {row['transient']:.3g} on"
+        + ("" if row["settled_stderr"] is not None else ", where it still approaches")
         for name, row in away.items()
     ]
     if later:
         yield (
             "! the run begins away from equilibrium, and its means include that; without the beginning "
             f"[{dataset['time'].attrs['units']}]: {', '.join(later)}; equilibrate in a stage before the run"
+        )
+    far = [f"{name} {row['begins_away']:.0f}" for name, row in rows.items() if "begins_away" in row]
+    if far:
+        yield (
+            f"! the run begins away from equilibrium: {', '.join(far)} standard deviations from what "
+            "follows, and means include the way from there; equilibrate in a stage before the run"
         )
 
 

@@ -1,6 +1,7 @@
 from .blocks import Blocks as Blocks
 from .blocks import BlockSums as BlockSums
 from .blocks import block_sums as block_sums
+from .blocks import in_one_block as in_one_block
 from .blocks import no_blocks as no_blocks
 from .blocks import with_block_sample as with_block_sample
 from .correlator import Correlator as Correlator
@@ -9,6 +10,7 @@ from .correlator import LagTable as LagTable
 from .correlator import averages as averages
 from .correlator import no_correlator as no_correlator
 from .correlator import with_correlator_sample as with_correlator_sample
+from .estimate import FEWEST_REPLICAS as FEWEST_REPLICAS
 from .estimate import LEAST as LEAST
 from .estimate import Estimate as Estimate
 from .leave_one_out import jackknife as jackknife
@@ -24,5 +26,6 @@ from .series import blocks_of as blocks_of
 from .series import levels_of as levels_of
 from .series import of_series as of_series
 from .transient import Transient as Transient
+from .transient import begins_away as begins_away
 from .transient import transient_of as transient_of
 from .trend import slope as slope

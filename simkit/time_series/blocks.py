@@ -68,6 +68,21 @@ class BlockSums(NamedTuple):
         return jax.tree.leaves(self.complete)[0].shape[1]
 
 
+def in_one_block(tree: Any) -> Any:
+    """The tree with all blocks of each of its sums as one, that of a replica.
+
+    Blocks of replicas that differ for good are not alike; replicas are.
+    """
+
+    def merged(blocks: Any) -> Any:
+        if not isinstance(blocks, Blocks):
+            return blocks
+        sums = jax.tree.map(lambda a: np.asarray(a).sum(0, keepdims=True), blocks.sums)
+        return Blocks(blocks.seen, np.maximum(blocks.seen, 1), sums)
+
+    return jax.tree.map(merged, tree, is_leaf=lambda each: isinstance(each, Blocks))
+
+
 def block_sums(replicas: Blocks | Sequence[Blocks]) -> BlockSums:
     """The sums of one state, of states with an axis of replicas, or of a list of them."""
     if isinstance(replicas, Blocks):

@@ -3,8 +3,12 @@
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float
+from scipy.special import ndtr, stdtrit
 
 LEAST = 50  # autocorrelation times of data below which no standard error is given
+MANY = 16  # replicas from which the spread of their means is the error
+FEWEST_REPLICAS = 4  # whose spread says how far replicas differ that have means of their own
 
 
 class Estimate(NamedTuple):
@@ -13,7 +17,8 @@ class Estimate(NamedTuple):
     `stderr` is NaN where it is unknown, and `reason` then says why. `tau` is the integrated autocorrelation
     time $1/2 + \\sum_{t>0} \\rho(t)$ in samples, so that the squared standard error of a mean of n samples is
     $2 \\tau / n$ times their variance. `freedom` are the degrees of freedom of the standard error: the
-    difference from the true value divided by `stderr` follows Student's t with that many.
+    difference from the true value divided by `stderr` follows Student's t with that many. They are infinite
+    where `stderr` is already as wide as Student's t makes it.
     """
 
     value: np.ndarray
@@ -59,6 +64,24 @@ def honest(
             f"run {_factor(LEAST / least)} times as long{or_else}"
         )
     return Estimate(value, error, tau, tau_stderr, freedom, samples, reason)
+
+
+def of_replicas(
+    value: np.ndarray,
+    means: Float[np.ndarray, "replicas ..."],
+    tau: np.ndarray,
+    tau_stderr: np.ndarray,
+    samples: int,
+) -> Estimate:
+    r"""The estimate whose error is the spread of independent replicas, however they are correlated in time.
+
+    It is $t\,s/\sqrt R$ with the standard deviation s of the means of R replicas and the quantile t of
+    Student's distribution with R - 1 degrees of freedom: 68 % of such intervals hold the true value.
+    """
+    count = len(means)
+    stderr = stdtrit(count - 1, ndtr(1.0)) * means.std(0, ddof=1) / np.sqrt(count)
+    reason = None if np.all(np.isfinite(stderr)) else "unknown: not a finite number, or no data"
+    return Estimate(value, stderr, tau, tau_stderr, np.full(value.shape, np.inf), samples, reason)
 
 
 def _factor(ratio: float) -> str:

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from simkit.time_series.blocks import Blocks, BlockSums, block_sums
-from simkit.time_series.estimate import Estimate, honest
+from simkit.time_series.estimate import MANY, Estimate, honest, of_replicas
 from simkit.time_series.window import autocovariances, windowed
 
 
@@ -46,9 +46,16 @@ def jackknife(sums: BlockSums | Blocks | Sequence[Blocks], function: Callable[[A
 
 
 def of_blocks(value: np.ndarray, series: np.ndarray, length: int, samples: int) -> Estimate:
-    """The estimate of a mean over the blocks `(replicas, blocks, ...)` of a series."""
+    """The estimate of a mean over the blocks `(replicas, blocks, ...)` of a series.
+
+    It has the spread of replicas as its error if they are 16 or more, or have one block each
+    (`in_one_block`).
+    """
     replicas, blocks = series.shape[:2]
     window = windowed(autocovariances(series, max(2, blocks // 2)), replicas * blocks)
+    if replicas >= MANY or (blocks == 1 and replicas > 1):
+        times = window.tau * length, window.tau_stderr * length
+        return of_replicas(value, series.mean(1), *times, samples)
     return honest(
         value,
         window.total / (replicas * blocks),

@@ -24,12 +24,11 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from simkit.time_series.estimate import Estimate, honest
+from simkit.time_series.estimate import FEWEST_REPLICAS, MANY, Estimate, honest, of_replicas
 from simkit.time_series.window import windowed
 
 LAGS = 16  # of the products between blocks of a level, with lag 0
 LEVELS = 40  # enough for 10^12 samples
-MANY = 16  # replicas from which the spread of their means is the error
 FEWEST_BLOCKS = 25  # of a level that is used: the variance of fewer may be small by chance
 TOLERANCE = 3.0
 
@@ -106,19 +105,27 @@ class BlockErrors(NamedTuple):
     stderr_error: np.ndarray
 
 
-def estimated_mean(replicas: Levels | Sequence[Levels]) -> Estimate:
+def estimated_mean(replicas: Levels | Sequence[Levels], separate: bool = False) -> Estimate:
     """Means, standard errors and autocorrelation times of the series, over one state or those of replicas.
 
     Replicas have equally many samples. Below 16 their autocovariances are pooled, about the common mean, so
     that replicas which differ have a larger error; from 16 on the error is that of their independent means.
+
+    Replicas that are `separate` have means of their own, as at the energies that they keep. Their error is
+    the spread of these means from 4 replicas on, and no less than that of the fluctuations. Of fewer it is
+    that of the fluctuations about them, as if no other means could have been drawn.
     """
     sums = _Pooled.of(replicas)
+    centres = sums.count if separate else 1
     mean, samples = sums.mean, sums.samples
     or_else = "" if sums.count == 1 else f", or take at least {MANY} replicas"
     levels = [level for level in range(sums.levels) if sums.blocks(level) >= FEWEST_BLOCKS]
-    windows = [windowed(sums.covariances(level), sums.blocks(level)) for level in levels]
+    windows = [windowed(sums.covariances(level, separate), sums.blocks(level), centres) for level in levels]
+    by_spread = sums.count >= (FEWEST_REPLICAS if separate else MANY)
     if not windows:
         unknown = np.full(mean.shape, np.nan)
+        if by_spread:
+            return of_replicas(mean, sums.means, unknown, unknown, samples)
         return honest(mean, unknown, unknown, unknown, unknown, samples, or_else)
     length = 2.0 ** np.arange(len(windows))
     variance = np.stack([np.where(w.repels, np.nan, w.total) for w in windows]) * length[:, None] / samples
@@ -135,8 +142,9 @@ def estimated_mean(replicas: Levels | Sequence[Levels]) -> Estimate:
     tau = np.where(has_window, tau, np.nan)
     freedom = there(2 / relative**2)
     variance, tau_stderr = there(variance), tau * there(relative)
-    if sums.count >= MANY:
-        return _by_spread(sums, tau, tau_stderr)
+    if by_spread:
+        spread = of_replicas(mean, sums.means, tau, tau_stderr, samples)
+        return spread._replace(stderr=np.fmax(spread.stderr, np.sqrt(variance))) if separate else spread
     return honest(mean, variance, tau, tau_stderr, freedom, samples, or_else)
 
 
@@ -156,16 +164,6 @@ def _shortest_blocks(variance: np.ndarray, relative: np.ndarray, blocks: np.ndar
     most_of_longer = np.maximum.accumulate(least[::-1])[::-1]
     fits = variance >= most_of_longer  # false where the variance is NaN
     return np.argmax(fits, axis=0)[None]
-
-
-def _by_spread(sums: "_Pooled", tau: np.ndarray, tau_stderr: np.ndarray) -> Estimate:
-    """The error of the mean of many independent replicas, which holds however they are correlated in time."""
-    means = sums.means
-    variance = means.var(0, ddof=1) / sums.count
-    freedom = np.full(variance.shape, sums.count - 1.0)
-    stderr = np.sqrt(variance)
-    reason = None if np.all(np.isfinite(stderr)) else "unknown: not a finite number, or no data"
-    return Estimate(sums.mean, stderr, tau, tau_stderr, freedom, sums.samples, reason)
 
 
 class _Pooled(NamedTuple):
@@ -215,13 +213,16 @@ class _Pooled(NamedTuple):
     def mean(self) -> np.ndarray:
         return self.means.mean(0)
 
-    def covariances(self, level: int) -> np.ndarray:
-        """The autocovariances `(lags, series)` between the blocks of a level, about their mean."""
+    def covariances(self, level: int, separate: bool = False) -> np.ndarray:
+        """The autocovariances `(lags, series)` between the blocks of a level, about their mean or, where
+        replicas are `separate`, about that of each.
+        """
         own = int(self.sums.seen[0] >> level)
         lags = min(LAGS, own)
         pairs = (own - np.arange(lags))[:, None]
         level_means = self.sums.origin + self.sums.total[:, level] / own
-        shift = (level_means.mean(0) - self.sums.origin)[:, None]  # replica, 1, series
+        centre = level_means if separate else level_means.mean(0)
+        shift = (centre - self.sums.origin)[:, None]  # replica, 1, series
         products = self.sums.product[:, level, :lags]
         linear = self.sums.later[:, level, :lags] + self.sums.earlier[:, level, :lags]
         summed = products - shift * linear + pairs * shift**2

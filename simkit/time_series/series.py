@@ -8,9 +8,9 @@ from simkit.time_series.estimate import Estimate
 from simkit.time_series.levels import LAGS, Levels, estimated_mean
 
 
-def of_series(series: Float[np.ndarray, "replicas samples series"]) -> Estimate:
+def of_series(series: Float[np.ndarray, "replicas samples series"], separate: bool = False) -> Estimate:
     """Means, standard errors and autocorrelation times, as `estimated_mean` gives them of a stream."""
-    return estimated_mean(levels_of(np.asarray(series, float)))
+    return estimated_mean(levels_of(np.asarray(series, float)), separate)
 
 
 def levels_of(series: Float[np.ndarray, "replicas samples series"]) -> Levels:

@@ -1,4 +1,10 @@
-"""What a series still does of its start: a transient by which its mean is wrong."""
+r"""What a series still does of its start: a transient by which its mean is wrong.
+
+An approach $a\,e^{-t/\theta}$ is fitted to the mean over replicas, for $\theta$ from half a batch to a third
+of the series, each twice the last. With $w = e^{-t/\theta}$, the best fit has the largest size
+$a \sqrt{\sum_t (w_t - \bar w)^2}$. Noise is what the series less the fit has. As correlation in time makes it
+larger, it is taken from the standard error s of the mean of n samples: $s \sqrt n$.
+"""
 
 from typing import NamedTuple
 
@@ -7,45 +13,103 @@ from jaxtyping import Float
 
 from simkit.time_series.series import of_series
 
-BATCHES = 500  # means over which the end of a transient is looked for
-CLEAR = 5.0  # standard errors by which a start differs from what follows, if it is no fluctuation
+BATCHES = 500  # means over which an approach is fitted
+CLEAR = 3.5  # sizes in noise of a fit that is no fluctuation
+LEFT = 0.2  # of a standard error: what the beginning may leave of its bias
+UNSETTLED = 0.5  # of a standard error: as much is left after half of the series where it has not settled
+FAR = 8.0  # standard deviations from the rest: a stationary series begins there once in 300 at most
+FEWEST = 20  # samples whose standard deviation is one
 
 
 class Transient(NamedTuple):
-    """The samples of a series that still depend on its start, and the mean of the others with its error."""
+    """The samples of a series that still depend on its start, and the mean of the others with its error.
+
+    The error is NaN where the second half of the series still approaches.
+    """
 
     samples: int
     mean: float
     stderr: float
 
 
-def transient_of(series: Float[np.ndarray, "replicas samples"]) -> Transient | None:
+class _Approach(NamedTuple):
+    """A fit to batches: its value at each, and its bias in the mean of those from each batch on."""
+
+    value: Float[np.ndarray, " batches"]
+    bias: Float[np.ndarray, " batches"]
+    size: float  # before it is divided by the noise of a batch
+
+
+def transient_of(series: Float[np.ndarray, "replicas samples"], separate: bool = False) -> Transient | None:
     """The transient of a series; None where there is none, or none that matters.
 
-    Without its first d of n samples, the mean of a series with variance $s_d^2$ has the squared error
-    $s_d^2/(n-d)$, up to correlation; the transient ends where this is least, in the first half if at all. It
-    matters where it changes the mean by more than the standard error of the rest, and is more than a
-    fluctuation; where that error is unknown nothing is said. Reference: White (1997), An effective truncation
-    heuristic for bias reduction in simulation output, Simulation 69, 323, doi:10.1177/003754979706900601.
+    It matters where it changes the mean by more than the standard error, and is more than a fluctuation;
+    where that error is unknown nothing is said. It ends where the fit leaves a fifth of the error of the
+    rest, in the first half. The cut hangs on the beginning alone, so that the rest keeps its error. If the
+    rest is constant, the cut is where its variance over the square of its length is least: White (1997), An
+    effective truncation heuristic for bias reduction in simulation output, doi:10.1177/003754979706900601.
+    Replicas that are `separate` have means of their own.
     """
     samples = series.shape[1]
     size = -(-samples // BATCHES)
     count = samples // size
     if count < 4:
         return None
-    batches = series[:, : count * size].mean(0).reshape(count, size).mean(1)
-    batches = batches - batches.mean()
-    left = count - np.arange(count // 2 + 1)
-    tails, squares = (np.cumsum(part[::-1])[::-1][: len(left)] for part in (batches, batches**2))
-    batch = int(np.argmin((squares - tails**2 / left) / left**2))
-    first, rest = np.split(series, [batch * size], axis=1)
-    if not batch:
+    whole = series[:, : count * size]
+    batches = whole.mean(0).reshape(count, size).mean(1)
+    fit = _approach(batches)
+    noise = _error(whole - np.repeat(fit.value, size), separate)[1]
+    if not (fit.bias[0] > noise and fit.size > CLEAR * noise * count**0.5):
         return None
-    estimate = of_series(rest[:, :, None])
-    mean, stderr = float(estimate.value[0]), float(estimate.stderr[0])
-    bias = abs(float(series.mean()) - mean)
-    off = abs(float(first.mean()) - mean)
-    fluctuation = stderr * (samples / first.shape[1]) ** 0.5
-    if bias > stderr and off > CLEAR * fluctuation:
-        return Transient(batch * size, mean, stderr)
-    return None
+    longest = count // 2
+    if np.ptp(series[:, longest * size :], axis=1).max() == 0:
+        start = _least_variance(batches) * size
+        return Transient(start, *_error(series[:, start:], separate))
+    settled = fit.bias <= LEFT * noise * np.sqrt(count / (count - np.arange(count)))
+    batch = int(np.argmax(settled)) if settled[:longest].any() else longest
+    mean, stderr = _error(series[:, batch * size :], separate)
+    if np.isnan(stderr):
+        return None
+    return Transient(batch * size, mean, np.nan if fit.bias[batch] > UNSETTLED * stderr else stderr)
+
+
+def _error(series: Float[np.ndarray, "replicas samples"], separate: bool) -> tuple[float, float]:
+    """The mean of a series and its standard error."""
+    estimate = of_series(series[:, :, None], separate)
+    return float(estimate.value[0]), float(estimate.stderr[0])
+
+
+def _approach(batches: Float[np.ndarray, " batches"]) -> _Approach:
+    """The best fit of an approach to the means of batches."""
+    count = len(batches)
+    times = 0.5 * 2.0 ** np.arange(np.log2(2 * count / 3))
+    weights = np.exp(-np.arange(count) / times[:, None])
+    contrasts = weights - weights.mean(1, keepdims=True)
+    lengths = np.linalg.norm(contrasts, axis=1)
+    sizes = contrasts @ batches / lengths
+    best = int(np.argmax(np.abs(sizes)))
+    value = sizes[best] / lengths[best] * weights[best]
+    rest = np.cumsum(value[::-1])[::-1] / (count - np.arange(count))
+    return _Approach(value, np.abs(rest), abs(float(sizes[best])))
+
+
+def _least_variance(batches: Float[np.ndarray, " batches"]) -> int:
+    """The first batch of those whose mean has the least squared error, if batches were independent."""
+    batches = batches - batches.mean()
+    left = len(batches) - np.arange(len(batches) // 2 + 1)
+    tails, squares = (np.cumsum(part[::-1])[::-1][: len(left)] for part in (batches, batches**2))
+    return int(np.argmin((squares - tails**2 / left) / left**2))
+
+
+def begins_away(series: Float[np.ndarray, "replicas samples"]) -> float | None:
+    """How many standard deviations of the rest a series begins from its mean, if no noise begins there.
+
+    The beginning is the first sample of each replica, the rest all after a quarter. For series that are too
+    short for a standard error, of which `transient_of` says nothing.
+    """
+    rest = series[:, series.shape[1] // 4 :]
+    spread = float(rest.std())
+    away = abs(float(series[:, 0].mean()) - float(rest.mean()))
+    if series.shape[1] < FEWEST or not away > FAR * spread or not spread:
+        return None
+    return away / spread

@@ -27,8 +27,9 @@ class Window(NamedTuple):
     repels: np.ndarray  # whether neighbours differ more than independent samples would
 
 
-def windowed(covariance: np.ndarray, samples: int) -> Window:
-    """The window of the autocovariances `(lags, ...)` at lag 0, 1, …, about the mean of `samples` samples.
+def windowed(covariance: np.ndarray, samples: int, centres: int = 1) -> Window:
+    """The window of the autocovariances `(lags, ...)` at lag 0, 1, …, about the mean of `samples` samples, or
+    about those of as many equal parts as there are `centres`.
 
     Deviations from a sample's own mean are too small; the correction is that of Wolff's equation 49. Of a
     series whose neighbours differ more than independent samples would, tau is taken as 1/2.
@@ -48,7 +49,7 @@ def windowed(covariance: np.ndarray, samples: int) -> Window:
     with np.errstate(invalid="ignore", divide="ignore"):
         repels = total / zero < 1 - 6 / np.sqrt(samples)  # so by three standard errors of a correlation
     total = np.maximum(total, zero)
-    bias = total / samples
+    bias = centres * total / samples
     total, variance = total + (2 * width + 1) * bias, zero + bias
     with np.errstate(invalid="ignore", divide="ignore"):
         tau = np.where(zero > 0, total / (2 * variance), 0.5)

@@ -173,6 +173,28 @@ def test_errors_that_are_unknown_say_why_and_are_no_numbers(found):
     np.testing.assert_array_equal(unknown, found["P_derivative_unknown"].values != "")
 
 
+def test_an_elasticity_has_a_question_mark_where_the_error_of_the_mean_is_unknown(found):
+    """Though that of the derivative is known: an elasticity is a quotient of both."""
+    one, name = one_variant(found, "cold"), "P_derivative"
+    length = one[name].size
+    known = one.assign(
+        {
+            "P_mean": one["P_mean"].assign_attrs(stderr_unknown="too short"),
+            "P_mean_stderr": xr.full_like(one["P_mean_stderr"], np.nan),
+            f"{name}_stderr": xr.ones_like(one[name]),
+            f"{name}_unknown": (one[name].dims, [""] * length),
+        }
+    )
+    known.attrs["quantities"] = "P"
+    out = io.StringIO()
+    print_table(known, out)
+    rows = [line for line in out.getvalue().splitlines() if "fluctuations" in line]
+    assert len(rows) == length
+    cells = [[cell.strip() for cell in line.split("│")] for line in rows]
+    assert all(derivative.endswith("± 1.00") for _, _, _, derivative, *_ in cells)
+    assert all(elasticity.endswith("± ?") for _, _, _, _, elasticity, *_ in cells)
+
+
 def test_the_picture_has_bars_for_each_variant(found):
     figure = plot_dataset(found)
     assert "LennardJones, BAOAB: what the mean depends on" in figure.get_suptitle()

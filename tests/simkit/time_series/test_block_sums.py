@@ -9,6 +9,7 @@ from correlated_series import ONE_SIGMA, autoregressive, binomial_z, coverage, t
 from simkit.time_series import (
     block_sums,
     blocks_of,
+    in_one_block,
     jackknife,
     no_blocks,
     of_blocks,
@@ -91,6 +92,21 @@ def test_errors_of_blocks_are_unknown_below_fifty_autocorrelation_times():
     result = jackknife(sums, lambda total, samples: total / samples)
     assert np.mean(np.isnan(result.stderr)) > 0.9
     assert "unknown" in result.reason
+
+
+@pytest.mark.parametrize(("replicas", "offsets"), [(4, 0.3), (20, 0.3), (20, 0.0)])
+def test_functions_of_replicas_that_differ_for_good_have_the_error_of_their_spread(replicas, offsets):
+    """The mean square of series about 1 with offsets of their own; of 20 replicas without a word."""
+    count, samples = 60, 200
+    noise = autoregressive(0.5, samples, replicas * count)[0].T.reshape(replicas, count, samples)
+    levels = 1 + offsets * np.random.default_rng(2).normal(size=(replicas, count, 1))
+    states = [streamed(no_blocks(jnp.zeros(count)), jnp.asarray(own.T**2)) for own in levels + noise]
+    if replicas < 16:
+        states = in_one_block(states)
+    result = jackknife(block_sums(states), lambda sums, n: sums / n)
+    assert result.reason is None
+    assert abs(binomial_z(coverage(result, 2 + offsets**2), ONE_SIGMA, count)) < 3.5
+    np.testing.assert_allclose(result.value, ((levels + noise) ** 2).mean((0, 2)), rtol=1e-9)
 
 
 def test_a_function_without_data_is_unknown():

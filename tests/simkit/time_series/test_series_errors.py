@@ -132,6 +132,33 @@ def test_replicas_that_differ_for_good_are_not_only_told_to_run_longer():
     assert "replicas" not in of_series(autoregressive(0.98, 2000, 1)).reason
 
 
+@pytest.mark.parametrize("replicas", [4, 8, 20])
+def test_separate_replicas_have_an_error_that_covers_the_spread_of_their_means(replicas):
+    """With offsets of a tenth of a standard deviation, two to three errors of a replica's own mean."""
+    series = _apart(replicas, 0.1)
+    result = of_series(series, separate=True)
+    assert result.reason is None
+    assert abs(binomial_z(coverage(result), ONE_SIGMA, SEEDS)) < 3.5
+    assert np.median(result.tau) == pytest.approx(time_of(0.5), rel=0.1)  # about the means of each
+
+
+def test_two_or_three_separate_replicas_have_the_error_at_their_own_means():
+    offsets = np.random.default_rng(5).normal(size=(3, 1, SEEDS))
+    series = _apart(3, 0.0) + offsets
+    result = of_series(series, separate=True)
+    assert result.reason is None
+    assert np.mean(result.stderr**2) == pytest.approx(2 * time_of(0.5) / 6000, rel=0.06)
+    assert (
+        abs(binomial_z(np.mean(np.abs(result.value - offsets.mean(0)[0]) < result.stderr), ONE_SIGMA, SEEDS))
+        < 3.5
+    )
+
+
+def _apart(replicas, spread):
+    series = autoregressive(0.5, 2000, replicas * SEEDS)[0].T.reshape(replicas, SEEDS, 2000).swapaxes(1, 2)
+    return series + spread * np.random.default_rng(1).normal(size=(replicas, 1, SEEDS))
+
+
 def test_a_constant_has_no_error_and_what_is_not_finite_an_unknown_one():
     constant = of_series(np.full((1, 100, 1), 0.1))
     assert constant.stderr[0] == 0

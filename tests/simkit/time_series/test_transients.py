@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from simkit.time_series import transient_of
+from simkit.time_series import begins_away, transient_of
 
 SERIES = 300
 
@@ -38,6 +38,53 @@ def test_a_start_away_from_the_mean_is_found_and_left_out(replicas, samples, tau
     assert abs(z.mean()) < 0.6
     assert 0.8 < z.std() < 1.2
     assert np.median([each.samples for each in there]) < samples / 5
+
+
+@pytest.mark.parametrize(("replicas", "samples"), [(64, 200), (16, 400)])
+def test_many_replicas_show_an_approach_that_one_hides(replicas, samples):
+    """It begins half a standard deviation off, 4 to 8 errors of a sample's mean, and decays in 20 samples.
+
+    The means without it scatter about the true one as their errors say; with it they are two errors off.
+    """
+    approach = 8 / replicas**0.5 * 0.5 * np.exp(-np.arange(samples) / 20)
+    all_series = [correlated(replicas, samples, 3.0, seed) + approach for seed in range(SERIES)]
+    found = [transient_of(series) for series in all_series]
+    there = [each for each in found if each is not None]
+    assert len(there) > 0.8 * SERIES
+    z = np.asarray([each.mean / each.stderr for each in there])
+    assert np.sqrt(np.nanmean(z**2)) < 1.2
+    assert np.isnan(z).sum() < 0.1 * SERIES  # a decay that may be slower
+    assert np.median([each.samples for each in there]) < samples / 3
+
+
+@pytest.mark.parametrize(("height", "time", "found_of"), [(1.0, 100, 0.95), (0.5, 300, 0.75)])
+def test_a_slow_approach_is_left_out_without_narrowing_the_error(height, time, found_of):
+    """To a twentieth and a seventh of the run: the mean is off by two errors, and the rest by half of one."""
+    approach = height * np.exp(-np.arange(2000) / time)
+    found = [transient_of(correlated(1, 2000, 0.3, seed) + approach) for seed in range(SERIES)]
+    z = np.asarray([each.mean / each.stderr for each in found if each is not None])
+    assert len(z) > found_of * SERIES
+    assert np.sqrt(np.nanmean(z**2)) < 1.25
+
+
+def test_what_approaches_for_half_of_the_run_and_longer_has_no_settled_error():
+    """Of a decay in three tenths of the run, from 2 standard deviations off, the rest has seven errors."""
+    for seed in range(30):
+        found = transient_of(correlated(1, 2000, 0.3, seed) + 2 * np.exp(-np.arange(2000) / 600))
+        assert found is not None
+        assert np.isnan(found.stderr)
+
+
+def test_a_series_too_short_for_an_error_may_be_seen_to_begin_away():
+    """Of 15 correlation times, 11 standard deviations off or more; none of noise, however slow."""
+    for seed in range(30):
+        series = correlated(1, 300, 20.0, seed)
+        series[:, 0] += 20 if series[0, 0] > 0 else -20
+        assert begins_away(series) > 8
+    for samples, tau in ((20, 3.0), (400, 30.0), (400, 4000.0)):
+        away = [begins_away(correlated(1, samples, tau, seed)) for seed in range(SERIES)]
+        assert sum(each is not None for each in away) <= 3
+    assert begins_away(np.arange(19.0)[None] == 0) is None
 
 
 def test_short_and_constant_series_have_none():
