@@ -1,7 +1,6 @@
 """From an experiment to its dataset: load, build, run or differentiate, label, write."""
 
 import os
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from simkit.config.option import Option
 from simkit.config.overrides import Overrides
 from simkit.engines.engine import Progress
 from simkit.engines.loaded import Loaded, load_each
-from simkit.errors import UnresolvedWarning
+from simkit.errors import UnresolvedWarning, levels_to_caller
 from simkit.results.claims import claimed
 
 if TYPE_CHECKING:
@@ -174,12 +173,4 @@ def _run_and_write(
 def _warn(notes: list[str]) -> None:
     """Warn, at the line that calls the public function, of figures that are no result."""
     if notes:
-        warnings.warn("\n".join(notes), UnresolvedWarning, stacklevel=_depth())
-
-
-def _depth() -> int:
-    """How far above its caller the first function outside this package is."""
-    frame, depth = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("simkit."):
-        frame, depth = frame.f_back, depth + 1
-    return depth
+        warnings.warn("\n".join(notes), UnresolvedWarning, stacklevel=levels_to_caller())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterable
 from typing import ClassVar
 
@@ -125,3 +126,15 @@ class UnresolvedWarning(UserWarning):
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("error", simkit.UnresolvedWarning)  # stop at such a mean
     """
+
+
+def levels_to_caller() -> int:
+    """The `stacklevel` of a warning, so that it names the line that calls simkit."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and _is_inside(frame.f_globals.get("__name__", "")):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def _is_inside(module: str) -> bool:
+    return module.startswith(("simkit.", "contextlib"))

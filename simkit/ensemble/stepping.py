@@ -143,7 +143,10 @@ class AbstractFixedSteps(AbstractStepping):
     group = None
     order = None
     description = "steps of one length"
-    shorter = "fewer time.steps"
+
+    @property
+    def shorter(self):
+        return "fewer time.steps"
 
     @property
     def compensates(self):
@@ -184,13 +187,16 @@ class AbstractAdaptiveSteps(AbstractStepping):
     """Steps as long as tolerances allow."""
 
     description = "adaptive steps"
-    shorter = "larger tolerances or another solver"
     remedy = "Use another solver, other tolerances or a larger time.max_steps"
     float32_remedy = (
         "In float32 an atol below 1e-7 of the largest variable may be out of reach: use precision: float64 "
         "or larger tolerances, another solver or a larger time.max_steps"
     )
     too_short: ClassVar[str]
+
+    @property
+    def shorter(self):
+        return "larger tolerances or another solver"
 
     @property
     def tolerances(self):

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from simkit.errors import OutputError
+from simkit.errors import OutputError, levels_to_caller
 from simkit.records.incomplete import abandoned, removed_at_the_end
 
 try:
@@ -17,7 +17,7 @@ except ImportError:  # there is none on Windows
 
 
 def _warn(line: str) -> None:
-    warnings.warn(line, stacklevel=5)  # of the caller of the public function
+    warnings.warn(line, stacklevel=levels_to_caller())
 
 
 @contextlib.contextmanager

@@ -60,7 +60,7 @@ def load_sweep(
         raise InputError(
             f"{place}variants: a sweep takes one experiment; leave them out: --set variants=null"
         )
-    if SWEEP not in document.data:
+    if document.data.get(SWEEP) is None:
         raise InputError(
             f"{place}sweep: is missing; say which values of which keys, as in --over model.sigma=0.1:0.5:9, "
             "or in the file sweep: {over: {model.sigma: [0.1, 0.2]}}"

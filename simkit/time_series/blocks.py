@@ -78,7 +78,7 @@ def in_one_block(tree: Any) -> Any:
         if not isinstance(blocks, Blocks):
             return blocks
         sums = jax.tree.map(lambda a: np.asarray(a).sum(0, keepdims=True), blocks.sums)
-        return Blocks(blocks.seen, np.maximum(blocks.seen, 1), sums)
+        return Blocks(blocks.seen, jnp.maximum(blocks.seen, 1), sums)
 
     return jax.tree.map(merged, tree, is_leaf=lambda each: isinstance(each, Blocks))
 
