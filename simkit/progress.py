@@ -90,9 +90,7 @@ def progress_bar(
         return
     with _bar(what) if sys.stderr.isatty() else contextlib.nullcontext() as advance:
         forecast, said = Forecast(), False
-        impatient = threading.Timer(PATIENCE, _say_nothing_done, [what, shorter])
-        impatient.daemon = True
-        impatient.start()
+        impatient = _Impatience(what, shorter)
 
         def show(done: int, total: int) -> None:
             nonlocal said
@@ -109,6 +107,47 @@ def progress_bar(
             yield show
         finally:
             impatient.cancel()
+
+
+@contextlib.contextmanager
+def compiling() -> Iterator[None]:
+    """Within it a run waits for its programs."""
+    with _counted:
+        _at_work.append(True)
+    try:
+        yield
+    finally:
+        with _counted:
+            _at_work.pop()
+
+
+_at_work: list[bool] = []
+_counted = threading.Lock()
+
+
+class _Impatience:
+    """Says, until it is cancelled, what nothing is done of in `PATIENCE` seconds, compiling not counted."""
+
+    def __init__(self, what: str, shorter: str):
+        self._what, self._shorter, self._said = what, shorter, False
+        self._start()
+
+    def _start(self) -> None:
+        self._timer = threading.Timer(PATIENCE, self._complain)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def cancel(self) -> None:
+        self._timer.cancel()
+
+    def _complain(self) -> None:
+        if not _at_work:
+            _say_nothing_done(self._what, self._shorter)
+            return
+        if not self._said:
+            print(f"note: compiling takes more than {PATIENCE:.0f} seconds", file=sys.stderr)
+            self._said = True
+        self._start()
 
 
 def _say_nothing_done(what: str, shorter: str) -> None:

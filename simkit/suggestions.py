@@ -60,6 +60,11 @@ def without_commas(text: str) -> str:
     return f"; write {either}"
 
 
+def called(variant: str) -> str:
+    """What messages call a variant; one of a sweep has the values in its name."""
+    return f"at {variant}" if "=" in variant else f"variant {variant}"
+
+
 def shown(value: object) -> str:
     """A value as it may stand in a message: on one line, and not longer than 60 characters."""
     if value is None:

@@ -88,10 +88,19 @@ DryRun = Annotated[
         help="Report steps, memory, disk space, and the duration, estimated from the first seconds.",
     ),
 ]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="The memory that the process may take on processors, such as 2GB: chunks are made to fit.",
+        show_default=False,
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
 
-def with_threads(overrides: list | None, threads: int | None) -> list:
-    """The overrides, and with them the number of threads."""
-    given = list(overrides or ())
-    return given if threads is None else [*given, Option(f"ensemble.threads={threads}", "--threads")]
+def with_limits(overrides: list | None, threads: int | None, memory: str | None) -> list:
+    """The overrides, and with them the number of threads and the memory."""
+    limits = {"threads": threads, "memory": memory}
+    given = [Option(f"ensemble.{key}={x}", f"--{key}") for key, x in limits.items() if x is not None]
+    return [*(overrides or ()), *given]

@@ -13,19 +13,21 @@ from simkit.cli.options import (
     ChosenVariants,
     DryRun,
     ExperimentFile,
+    Memory,
     NoPlot,
     Out,
     Overrides,
     Overwrite,
     Quiet,
     Threads,
-    with_threads,
+    with_limits,
 )
 from simkit.cli.outputs import Outputs
 from simkit.cli.prepare import prepare
 from simkit.cli.resuming import MaxTime, Resume, Resuming
 from simkit.cli.typer_app import app
 from simkit.progress import counted, duration, progress_bar
+from simkit.suggestions import called
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -47,6 +49,7 @@ def run(
     resume: Resume = False,
     max_time: MaxTime = None,
     threads: Threads = None,
+    memory: Memory = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
     dry_run: DryRun = False,
@@ -56,7 +59,7 @@ def run(
         prepare(quiet)
         from simkit.engines.loaded import load_each
 
-        loaded = load_each(experiment, with_threads(overrides, threads), variant)
+        loaded = load_each(experiment, with_limits(overrides, threads, memory), variant)
         how = Execution(out, no_plot, overwrite, resume, max_time, quiet, as_json, dry_run)
         how.run(loaded, "run", loaded.engine.table)
 
@@ -124,7 +127,7 @@ def _print_estimate(loaded: "Loaded", task: str, target: Path | None, as_json: b
         if task == "sweep" and len({*texts.values()}) == 1:
             texts = {"": f"{counted(len(texts), 'point')}, each: {next(iter(texts.values()))}"}
         for name, text in texts.items():
-            print(f"variant {name}: {text}" if name else text, flush=True)
+            print(f"{called(name)}: {text}" if name else text, flush=True)
     pilot = Pilot(loaded)
     if as_json:
         more = {"seconds": pilot.seconds, "output": target and str(target)}

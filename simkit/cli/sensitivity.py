@@ -11,12 +11,13 @@ from simkit.cli.options import (
     ChosenVariants,
     DerivativesOut,
     ExperimentFile,
+    Memory,
     NoPlot,
     Overrides,
     Overwrite,
     Quiet,
     Threads,
-    with_threads,
+    with_limits,
 )
 from simkit.cli.outputs import Outputs, note_unused
 from simkit.cli.prepare import prepare
@@ -50,6 +51,7 @@ def sensitivity(
     resume: Resume = False,
     max_time: MaxTime = None,
     threads: Threads = None,
+    memory: Memory = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -61,7 +63,7 @@ def sensitivity(
         prepare(quiet)
         from simkit.engines.loaded import load_each
 
-        given = with_threads(overrides, threads) + _as_overrides(wrt, check)
+        given = with_limits(overrides, threads, memory) + _as_overrides(wrt, check)
         loaded = load_each(experiment, given, variant)
         warn(() if quiet else loaded.remarks)
         loaded.check_target(out)

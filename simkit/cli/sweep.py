@@ -9,13 +9,14 @@ from simkit.cli.options import (
     AsJson,
     DryRun,
     ExperimentFile,
+    Memory,
     NoPlot,
     Out,
     Overrides,
     Overwrite,
     Quiet,
     Threads,
-    with_threads,
+    with_limits,
 )
 from simkit.cli.prepare import prepare
 from simkit.cli.resuming import MaxTime, Resume
@@ -47,6 +48,7 @@ def sweep(
     resume: Resume = False,
     max_time: MaxTime = None,
     threads: Threads = None,
+    memory: Memory = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
     dry_run: DryRun = False,
@@ -58,6 +60,8 @@ def sweep(
         from simkit.sweeps.plan import load_sweep, read_over
 
         values = read_over(over) if over else None
-        loaded = load_sweep(experiment, with_threads(overrides, threads), values, side_by_side, "--over")
+        loaded = load_sweep(
+            experiment, with_limits(overrides, threads, memory), values, side_by_side, "--over"
+        )
         how = Execution(out, no_plot, overwrite, resume, max_time, quiet, as_json, dry_run)
         how.run(loaded.points, "sweep", lambda: table, loaded.labelled)

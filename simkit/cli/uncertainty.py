@@ -4,13 +4,14 @@ from simkit.cli.failures import reported, warn
 from simkit.cli.options import (
     AsJson,
     ExperimentFile,
+    Memory,
     NoPlot,
     Out,
     Overrides,
     Overwrite,
     Quiet,
     Threads,
-    with_threads,
+    with_limits,
 )
 from simkit.cli.outputs import Outputs
 from simkit.cli.prepare import prepare
@@ -29,6 +30,7 @@ def uncertainty(
     resume: Resume = False,
     max_time: MaxTime = None,
     threads: Threads = None,
+    memory: Memory = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -38,7 +40,7 @@ def uncertainty(
         from simkit.studies.experiments import study_experiment
         from simkit.studies.plan import load_uncertain
 
-        loaded = load_uncertain(experiment, with_threads(overrides, threads))
+        loaded = load_uncertain(experiment, with_limits(overrides, threads, memory))
         warn(() if quiet else loaded.centre.remarks)
         target = out or loaded.centre.output
         loaded.centre.check_target(target)

@@ -49,6 +49,9 @@ def apply_overrides(document: Document, overrides: Overrides) -> None:
         if not sign or not all(path):
             problems.append(f"{label}: expected KEY=VALUE, as in {'--set ' if name else ''}model.sigma=0.3")
             continue
+        if isinstance(override, Option) and not value.strip():
+            problems.append(f"{label}: has no value; to remove the key write {key}=null")
+            continue
         try:
             inside = parse_value("null" if value is None else str(value), label)
             document.diagnostics += [

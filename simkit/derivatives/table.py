@@ -55,7 +55,8 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
                     "differences": ""
                     if check is None
                     else with_error(check, _beyond(row["check_stderr"], of_means)),
-                    "z": _difference(row, of_differences) + MARK * _is_apart(row, of_differences),
+                    "z": _difference(row, of_differences)
+                    + MARK * _is_apart(row, _unsure_differences(content, dataset, scales[label])),
                     "elasticity": _elasticity(row),
                     "estimator": row["estimator"],
                     "because": row["reason"],
@@ -79,6 +80,19 @@ def _scales(dataset: "xr.Dataset") -> dict[str, float]:
 def _rounding_of_differences(content: dict[str, Any], rounding: float, scale: float) -> float:
     """What rounding of a mean becomes in finite differences."""
     return ROUNDED * rounding * abs((content["mean"] or 0) / scale)
+
+
+def _unsure_differences(content: dict[str, Any], dataset: "xr.Dataset", scale: float) -> float:
+    """How far finite differences of a mean without a spread may be off: by rounding, and by its step error.
+
+    Tolerances leave another error at each value of a parameter. In float32 what a mean is the difference of
+    is rounded too, and differences confirm nothing.
+    """
+    if dataset.attrs.get("precision") == "float32":
+        return math.inf
+    steps = sum(abs(content.get(key) or 0.0) for key in ("bias", "bias_stderr", "bias_bound"))
+    steps += dataset.attrs.get("rtol", 0.0) * abs(content["mean"] or 0.0)
+    return _rounding_of_differences(content, rounding_of(dataset), scale) + ROUNDED * steps / abs(scale)
 
 
 def _heads(name: str, content: dict[str, Any]) -> list[str]:
@@ -132,7 +146,7 @@ def notes(dataset: "xr.Dataset") -> list[str]:
     from simkit.derivatives.estimators import DIFFERENCES
 
     heavy, none, unmoved, apart, lines = [], [], [], [], []
-    rounding, scales = rounding_of(dataset), _scales(dataset)
+    scales = _scales(dataset)
     unknown: dict[str, list[str]] = {}
     for name, content in summary(dataset)["quantities"].items():
         if "stderr_unknown" in content:
@@ -147,7 +161,7 @@ def notes(dataset: "xr.Dataset") -> list[str]:
                 heavy.append(each)
             if "stderr_unknown" in row:
                 unknown.setdefault(row["stderr_unknown"], []).append(each)
-            if _is_apart(row, _rounding_of_differences(content, rounding, scales[label])):
+            if _is_apart(row, _unsure_differences(content, dataset, scales[label])):
                 apart.append(each)
             if row["estimator"] == DIFFERENCES.name and row["reason"].startswith(UNMOVED):
                 unmoved.append(each)
@@ -197,14 +211,14 @@ def _difference(row: dict[str, Any], rounding: float) -> str:
     return difference_text(row["derivative"], check, row.get("z"), 1, rounding)
 
 
-def _is_apart(row: dict[str, Any], rounding: float) -> bool:
-    """Whether finite differences do not confirm a derivative."""
+def _is_apart(row: dict[str, Any], unsure: float) -> bool:
+    """Whether finite differences do not confirm a derivative; they may be off by `unsure`."""
     value, check, z = row["derivative"], row.get("check"), row.get("z")
     if z is not None:
         return abs(z) > APART
     if value is None or check is None:
         return False
-    return abs(value - check) > max(rounding, OFF * abs(check))
+    return abs(value - check) > max(unsure, OFF * abs(check))
 
 
 def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from simkit.config.documents import Document
 from simkit.config.settings.places import Root
 from simkit.errors import InputError, NumericalError
+from simkit.suggestions import called
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -123,9 +124,9 @@ class AbstractEngine(ABC, Generic[Built]):
             try:
                 results[name] = run(simulation, progress and _beginning_at(done, total, progress))
             except InputError as error:
-                raise InputError([f"variant {name}: {problem}" for problem in error.problems]) from error
+                raise InputError([f"{called(name)}: {problem}" for problem in error.problems]) from error
             except NumericalError as error:
-                raise NumericalError(f"variant {name}: {error}") from error
+                raise NumericalError(f"{called(name)}: {error}") from error
             done += self.work(simulation)
         return results
 

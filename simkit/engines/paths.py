@@ -22,7 +22,7 @@ from simkit.results.provenance import as_yaml, provenance
 if TYPE_CHECKING:
     import xarray as xr
 
-OF_NO_EFFECT = ("threads", "chunk", "devices")  # on the bits of a run
+OF_NO_EFFECT = ("threads", "chunk", "memory", "devices")  # on the bits of a run
 PAIRED, OF_ALL = 2**16, 2**20  # paths of which variants are compared one by one, of one and of all together
 
 

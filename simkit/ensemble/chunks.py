@@ -39,6 +39,8 @@ class Limits(NamedTuple):
 
 
 MOST_BYTES = 512 * 2**20  # of rows in the host's memory
+JAX = 700 * 10**6  # bytes that a process has with jax and compiled programs
+COPIES = 2  # of rows, in what a processor takes for the chunks at work: measured
 # Paths of a chunk of derivatives on a processor: what their loops carry is read by many kernels.
 IN_CACHE = 32 * LEAF
 IN_REVERSE = 256 * LEAF  # on an accelerator: a reverse pass has a fixed memory for all of them
@@ -47,13 +49,14 @@ PART_OF_MEMORY = 8  # of an accelerator, for rows; the state of a path and what 
 LEAST_MEMORY = 8 * 2**30  # of an accelerator that does not say how much it has
 
 
-def limits_on(threads: Devices) -> Limits:
-    """The limits for chunks in threads on such devices."""
+def limits_on(threads: Devices, memory: int | None = None) -> Limits:
+    """The limits for chunks in threads on such devices, if they may take so much `memory` of the host."""
     if threads[0].platform == "cpu":  # a fifth of a second to a second on one core
-        return Limits(200_000_000, 2**19, MOST_BYTES, len(threads), len(threads))
-    memory = (threads[0].memory_stats() or {}).get("bytes_limit", LEAST_MEMORY)
+        rows = MOST_BYTES if memory is None else int(max(memory, 0) / COPIES)
+        return Limits(200_000_000, 2**19, rows, len(threads), len(threads))
+    of_device = (threads[0].memory_stats() or {}).get("bytes_limit", LEAST_MEMORY)
     # A twentieth of a second or more on a large one, and all lanes busy.
-    return Limits(10_000_000_000, 2**23, memory // PART_OF_MEMORY, PER_ACCELERATOR, len({*threads}))
+    return Limits(10_000_000_000, 2**23, of_device // PART_OF_MEMORY, PER_ACCELERATOR, len({*threads}))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,6 +97,11 @@ class Chunks:
     def count(self) -> int:
         """How many chunks there are of a kind."""
         return -(-self.total // self.paths)
+
+    @property
+    def halved(self) -> "Chunks | None":
+        """The plan of the same paths in chunks half as large; None where these are single leaves."""
+        return dataclasses.replace(self, leaves=self.leaves // 2) if self.leaves > 1 else None
 
     def __iter__(self) -> Iterator[Chunk]:
         return self.after(0)
@@ -155,7 +163,7 @@ def plan_chunks(
     """
     if simulation.chunk or paths < LEAF:
         return chunks_of_size(paths, simulation.chunk or LEAF)
-    leaves, limits = -(-paths // LEAF), limits_on(workers_of(simulation))
+    leaves, limits = -(-paths // LEAF), limits_on(workers_of(simulation), _left(simulation, values))
     steps = weight * planned_steps(simulation.grid)
     timed = 1 << (max(1, limits.path_steps // steps).bit_length() - 1)  # few sizes, for few compilations
     fitting = limits.memory // (8 * weight * max(1, values) * most_in_memory(limits.threads))
@@ -166,6 +174,13 @@ def plan_chunks(
         return -(-leaves // (each * limits.workers)) * each
 
     return chunks_of_size(paths, min(range(most, (most - 1) // 4, -1), key=longest) * LEAF)
+
+
+def _left(simulation: Simulation, values: int) -> int | None:
+    """The bytes for chunks that `memory` leaves besides jax and stored paths, of so many values each."""
+    if simulation.memory is None:
+        return None
+    return simulation.memory - JAX - 8 * values * min(simulation.stored_paths, simulation.paths)
 
 
 def plan_derivatives(simulation: Simulation, values: int) -> Chunks:

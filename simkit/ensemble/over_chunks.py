@@ -1,6 +1,7 @@
 """The loop over chunks: work on each in a thread, and a sink that takes what comes of it in their order."""
 
 import dataclasses
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -9,6 +10,8 @@ import numpy as np
 
 from simkit.ensemble.chunks import Chunk, Chunks
 from simkit.ensemble.work import in_order
+from simkit.errors import levels_to_caller
+from simkit.machine.memory import is_shortage
 from simkit.machine.on_each_device import Devices
 from simkit.records.recording import Kept, RecordedLoop
 
@@ -25,25 +28,40 @@ def over_chunks(
     workers: Devices,
     progress: Progress | None = None,
     kept: Kept | None = None,
+    work_on: Callable[[Chunks], Callable[[Chunk], Outputs]] | None = None,
 ) -> float:
     """Call `work` on each chunk in one of the workers, and `sink` on what it gives, here and in order.
 
     What comes of a chunk is dropped when `sink` returns. `progress` is called with the paths done and the
     paths in all. The first error in the order of the chunks is raised. What `kept` has, which is all that
     `sink` has taken, is recorded where a recording is at work, and chunks that an earlier process has done
-    are left out. Gives the seconds that the loop took, in all processes.
+    are left out. Where chunks do not fit into memory, and `work_on` gives the work on chunks of another plan,
+    the loop goes on with chunks half as large. Gives the seconds that it took, in all processes.
     """
     total = plan.kinds * plan.total
     loop = RecordedLoop(kept, total)
     if loop.done and progress is not None:
         progress(loop.done, total)
-    for chunk, outputs in in_order(lambda chunk: (chunk, work(chunk)), plan.after(loop.done), workers):
-        sink(chunk, outputs)
-        del outputs  # or it would be in memory while the next one is awaited
-        loop.advance(chunk.count)
-        if progress is not None:
-            progress(loop.done, total)
-    return loop.seconds
+    while True:
+        try:
+            units = plan.after(loop.done)
+            for chunk, outputs in in_order(lambda chunk, work=work: (chunk, work(chunk)), units, workers):
+                sink(chunk, outputs)
+                del outputs  # or it would be in memory while the next one is awaited
+                loop.advance(chunk.count)
+                if progress is not None:
+                    progress(loop.done, total)
+        except (MemoryError, RuntimeError) as error:
+            smaller = plan.halved
+            if work_on is None or smaller is None or not is_shortage(error):
+                raise
+        else:
+            return loop.seconds
+        warnings.warn(
+            f"chunks of {plan.paths:,} paths did not fit into memory; going on with {smaller.paths:,}",
+            stacklevel=levels_to_caller(),
+        )
+        plan, work = smaller, work_on(smaller)
 
 
 def concatenated(

@@ -15,6 +15,7 @@ from simkit_solvers import shared_among
 from simkit.ensemble.stored_programs import file_of, store, stored
 from simkit.garbage import seldom_collected
 from simkit.machine.on_each_device import Devices, local_devices, lower, lower_for_all
+from simkit.progress import compiling
 
 CACHED = 64
 # Code that is made in half the time and runs ten times as long: LLVM leaves it as it is. The emitter of
@@ -62,6 +63,11 @@ def compiled(*requests: Request) -> tuple[list[Callable], float]:
     Two programs are the same where they are equal: frozen dataclasses whose fields are all that their call
     reads. The last ones used stay in memory.
     """
+    with compiling():
+        return _compiled(requests)
+
+
+def _compiled(requests: tuple[Request, ...]) -> tuple[list[Callable], float]:
     start = time.perf_counter()
     wanted = {request.key: request for request in requests}
     result = {key: _cache.pop(key) for key in wanted if key in _cache}

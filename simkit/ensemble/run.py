@@ -148,15 +148,9 @@ def _run(simulation: Simulation, progress: Progress | None, ends: int) -> Ensemb
     simulation, exercises, (fit_s, fit_compile_s) = with_policies(simulation)
     plan, bias = chunk_plan(simulation), bias_run(simulation)
     simulated, reduced = chunk_requests(simulation, plan)
-    programs, compile_s = compiled(simulated, reduced, *(() if bias is None else bias.requests))
-    simulate, reduce = programs[:2]
-
-    def work(chunk: Chunk) -> tuple:
-        values, counts = simulate(simulated.arguments[0], chunk.ids)
-        return values, counts, *reduce(values, np.int64(chunk.count))
-
+    _, compile_s = compiled(simulated, reduced, *(() if bias is None else bias.requests))
     accumulator, elapsed_s = _accumulated(
-        simulation, plan, work, ends if bias is None else max(ends, bias.most), progress
+        simulation, plan, ends if bias is None else max(ends, bias.most), progress
     )
     statistics = accumulator.statistics()
 
@@ -195,7 +189,6 @@ def _run(simulation: Simulation, progress: Progress | None, ends: int) -> Ensemb
 def _accumulated(
     simulation: Simulation,
     plan: Chunks,
-    work: Callable[[Chunk], tuple],
     ends: int,
     progress: Progress | None,
 ) -> tuple[Accumulator, float]:
@@ -205,8 +198,19 @@ def _accumulated(
     """
     rows, paths = quantity_rows(simulation), simulation.paths
     accumulator = Accumulator(simulation, rows, default_reducers(rows, simulation.quantiles), ends)
-    workers = workers_of(simulation)
-    seconds = over_chunks(plan, work, accumulator.add_chunk, workers, progress, kept=accumulator)
+    workers, add = workers_of(simulation), accumulator.add_chunk
+
+    def work_on(plan: Chunks) -> Callable[[Chunk], tuple]:
+        simulated, reduced = chunk_requests(simulation, plan)
+        (simulate, reduce), _ = compiled(simulated, reduced)
+
+        def work(chunk: Chunk) -> tuple:
+            values, counts = simulate(simulated.arguments[0], chunk.ids)
+            return values, counts, *reduce(values, np.int64(chunk.count))
+
+        return work
+
+    seconds = over_chunks(plan, work_on(plan), add, workers, progress, accumulator, work_on)
     if accumulator.failed == paths:
         raise NumericalError(
             f"of {counted(paths, 'path')} none has finite values: there is nothing to average"

@@ -99,6 +99,7 @@ class Simulation:
     normals: Literal["float32", "float64"] = "float32"
     convert: bool = False
     chunk: int | None = None
+    memory: int | None = None
     failures: Literal["stop", "exclude"] = "stop"
     stored_paths: int = STORED_PATHS
     quantiles: tuple[float, ...] = (0.05, 0.25, 0.5, 0.75, 0.95)

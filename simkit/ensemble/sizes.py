@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from simkit.ensemble.chunks import COPIES, JAX
 from simkit.ensemble.simulation import Simulation
 from simkit.errors import InputError
 from simkit.machine.memory import available_memory
@@ -18,8 +19,8 @@ HISTOGRAM = 301  # of each quantity: counts, centres and edges of a hundred bins
 
 
 def estimate(simulation: Simulation) -> dict[str, Any]:
-    """Counts and bytes. Memory is what a chunk's saved rows, or the dates of the paths that find a policy of
-    early exercise, and the stored paths take, without jax itself.
+    """Counts and bytes. Memory is what the saved rows of the chunks at work, or the dates of the paths that
+    find a policy of early exercise, and the stored paths take, without jax itself.
     """
     from simkit.ensemble.chunk_program import quantity_rows
     from simkit.ensemble.early_exercise.exercise_sample import option_groups
@@ -41,6 +42,7 @@ def estimate(simulation: Simulation) -> dict[str, Any]:
         intervals = sum(len(rows) for _, rows in group.rows)
         fitted += 8 * (group.shared.paths * dates + group.martingale_paths * intervals)
     in_flight = min(plan.count, most_in_memory(len(workers))) * plan.paths * values * width
+    copies = COPIES if workers[0].platform == "cpu" else 1
     return {
         "paths": simulation.paths,
         **simulation.stepping.size(simulation.paths),
@@ -49,20 +51,32 @@ def estimate(simulation: Simulation) -> dict[str, Any]:
         "threads": len(workers),
         "chunks": plan.count,
         "paths_per_chunk": plan.paths,
-        "memory_bytes": max(in_flight, fitted) + stored,
+        "memory_bytes": max(copies * in_flight, fitted) + stored,
+        "stored_bytes": stored,
         "memory_available_bytes": available_memory(),
         "output_bytes": statistics + stored,
     }
 
 
 def check_memory(simulations: Mapping[str, Simulation]) -> None:
-    """Raise `InputError` where the results, of variants all, is more than the memory available."""
+    """Raise `InputError` where the results, of variants all, are more than the memory there is.
+
+    That is what is available, and what the experiment says that it may take.
+    """
+    sizes = [estimate(simulation) for simulation in simulations.values()]
+    stored = sum(each["stored_bytes"] for each in sizes)
+    needed = stored + max(each["memory_bytes"] - each["stored_bytes"] for each in sizes)
     available = available_memory()
-    needed = sum(estimate(simulation)["memory_bytes"] for simulation in simulations.values())
     if available is not None and needed > available:
         raise InputError(
             f"save: takes about {short_count(needed)}B of memory, and {short_count(available)}B are "
             f"available; {LIGHTER}"
+        )
+    allowed = next(iter(simulations.values())).memory
+    if allowed is not None and JAX + needed > allowed:
+        raise InputError(
+            f"ensemble.memory: {short_count(allowed)}B are too little: jax takes {short_count(JAX)}B, and "
+            f"this run {short_count(needed)}B besides; allow more, use fewer threads, or {LIGHTER}"
         )
 
 

@@ -15,6 +15,7 @@ import jax
 
 from simkit.ensemble.simulation import Simulation
 from simkit.machine.cores import usable_cores
+from simkit.machine.memory import is_shortage
 from simkit.machine.on_each_device import Devices, local_devices
 
 Unit = TypeVar("Unit")
@@ -74,5 +75,9 @@ def in_order(work: Callable[[Unit], Result], units: Iterable[Unit], workers: Dev
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+    except (MemoryError, RuntimeError) as error:
+        if is_shortage(error):  # what the others take is free before anything else is tried
+            pool.shutdown(wait=True, cancel_futures=True)
+        raise
     finally:
         pool.shutdown(wait=False, cancel_futures=True)

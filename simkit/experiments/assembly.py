@@ -15,6 +15,7 @@ from simkit.config.settings import (
     RandomValue,
     Save,
 )
+from simkit.config.settings.values import bytes_of
 from simkit.ensemble.simulation import STORED_PATHS, Simulation
 from simkit.experiments.binding import Binding
 from simkit.experiments.constants import Constants
@@ -121,6 +122,7 @@ class _Assembly:
             normals=ensemble.normals,
             convert=experiment.solver is not None and experiment.solver.convert,
             chunk=ensemble.chunk,
+            memory=None if ensemble.memory is None else bytes_of(ensemble.memory),
             failures=ensemble.failures,
             stored_paths=stored,
             quantiles=tuple(experiment.save.quantiles),

@@ -119,6 +119,8 @@ class _Reading:
                 given = self.diagnostics.written(*path[:-1])
                 more = "; `simkit list keys` shows all" if len(path) == 1 else ""
                 hint = _near_key(str(path[-1]), self.known_keys(path[:-1]), given) or more
+                if path[:-1] == ("model",) and path[-1] in self.diagnostics.written("model", "parameters"):
+                    hint = f"; did you mean model.parameters.{path[-1]}?"
                 remedies = next(own for root, own in REMEDIES.items() if issubclass(self.root, root))
                 remedy = remedies.get(path, hint)
                 self.diagnostics.add(path, f"unknown key{remedy}", at_key=True)

@@ -9,6 +9,7 @@ from simkit.ensemble.coupling import coupled
 from simkit.ensemble.simulation import Simulation, experiment_of
 from simkit.errors import InputError
 from simkit.observe.exercise import Exercise
+from simkit.suggestions import called
 
 
 def fitted(simulations: dict[str, Simulation]) -> dict[str, Simulation]:
@@ -16,7 +17,7 @@ def fitted(simulations: dict[str, Simulation]) -> dict[str, Simulation]:
     refuse_coupling_of_one(simulations)
     first = next(iter(simulations))
     problems = [
-        f"variant {name}: {reason}; give both the same, or make files of them"
+        f"{called(name)}: {reason}; give both the same, or make files of them"
         for name, simulation in simulations.items()
         if (reason := _difference(simulation, simulations[first], first))
     ]

@@ -42,6 +42,12 @@ def check_address_space() -> None:
         )
 
 
+def is_shortage(error: BaseException) -> bool:
+    """Whether an error is an allocation that failed, of Python, NumPy or XLA."""
+    of_xla = isinstance(error, RuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
+    return of_xla or isinstance(error, MemoryError)
+
+
 @contextlib.contextmanager
 def failures_named(remedy: str) -> Iterator[None]:
     """Within it an allocation that fails, of Python, NumPy or XLA, is an `OutOfMemoryError` with a remedy."""
@@ -50,9 +56,9 @@ def failures_named(remedy: str) -> Iterator[None]:
     except OutOfMemoryError:
         raise
     except (MemoryError, RuntimeError) as error:
-        text = str(error)
-        if not isinstance(error, MemoryError) and "RESOURCE_EXHAUSTED" not in text:
+        if not is_shortage(error):
             raise
+        text = str(error)
         why = text.strip().splitlines()[0].removeprefix("RESOURCE_EXHAUSTED: ") if text.strip() else "no room"
         available = available_memory()
         left = "" if available is None else f", {short_count(available)}B are left"

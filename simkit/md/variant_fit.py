@@ -8,13 +8,14 @@ import numpy as np
 
 from simkit.errors import InputError
 from simkit.md.simulation import ParticleSimulation
+from simkit.suggestions import called
 
 
 def fitted(simulations: dict[str, ParticleSimulation]) -> dict[str, ParticleSimulation]:
     """The variants. Raises `InputError` unless their results fit, and none writes a file of another."""
     first = next(iter(simulations))
     problems = [
-        f"variant {name}: {reason}; give both the same, or make files of them"
+        f"{called(name)}: {reason}; give both the same, or make files of them"
         for name, simulation in simulations.items()
         if (reason := _difference(simulation, simulations[first], first))
     ]

@@ -87,17 +87,18 @@ def mean_text(row: Mapping[str, Any]) -> str:
         return f"{row['mean']:.10g}{limit}{mark}"
     if row["n"] == 1 or "same_on_all_paths" in row:
         return _to_bias(row) + (" ± 0" if row["n"] > 1 else "") + mark
-    if row["mean"] is not None and error and math.isfinite(error) and _off(row) > WELL_ABOVE * error:
+    mean = row["mean"]
+    if mean is not None and error and math.isfinite(error) and abs(mean) > _off(row) > WELL_ABOVE * error:
         return f"{_to_bias(row)} ± {error:.2g}{mark}"
     return with_error(row["mean"], error) + (" ± 0" if error == 0 else "") + mark
 
 
 def _to_bias(row: Mapping[str, Any]) -> str:
-    """A value without spread, with as many digits as its step bias, or the bias's own error, leaves."""
-    off = _off(row)
-    if row["mean"] is None or not off:
-        return with_error(row["mean"], None)
-    return f"{round(row['mean'], 2 - math.floor(math.log10(off))):.10g}"
+    """A value with as many digits as its step bias, or the bias's own error, leaves."""
+    off, value = _off(row), row["mean"]
+    if value is None or not off:
+        return with_error(value, None)
+    return f"{round(value, 2 - math.floor(math.log10(off))):.10g}"
 
 
 def _off(row: Mapping[str, Any]) -> float:

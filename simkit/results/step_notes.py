@@ -9,6 +9,7 @@ import numpy as np
 from simkit.ensemble.step_bias.resolution import COMPARABLE
 from simkit.results.number_text import RULE_OF_THREE, rarer_paths, with_error
 from simkit.results.variants import each_variant, variant_names
+from simkit.suggestions import called
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -67,7 +68,7 @@ def all_unresolved(dataset: "xr.Dataset") -> list[str]:
 
 
 def of_variant(variant: str) -> str:
-    return f" of variant {variant}" if variant else ""
+    return "" if not variant else f" {called(variant)}" if "=" in variant else f" of variant {variant}"
 
 
 def unresolved_notes(dataset: "xr.Dataset", which: str = "") -> list[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from simkit.errors import InputError
 from simkit.results.variants import VARIANT
 
 if TYPE_CHECKING:
@@ -122,30 +123,54 @@ def folded(flat: "xr.Dataset", axes: Axes) -> "xr.Dataset":
 
 
 def unfolded(dataset: "xr.Dataset") -> "xr.Dataset":
-    """The dataset of variants that a sweep was made of. Tables and pictures of variants take it."""
+    """The dataset of variants that a sweep was made of, or of those points that it still has, in its order.
+
+    Tables and pictures of variants take it. Raises `InputError` where a key has lost its coordinate.
+    """
     import xarray as xr
 
     axes = Axes.of(dataset)
     if axes is None:
         return dataset
-    dims, points = axes.dims, len(axes.points)
+    lost = [key for key in axes.over if key not in dataset.coords]
+    if lost:
+        raise InputError(
+            f"this dataset of a sweep has no coordinate {lost[0]!r}, which says what its points are; select "
+            "by `sel` or `isel` without `drop`"
+        )
+    dataset = dataset.expand_dims([dim for dim in axes.dims if dim not in dataset.dims])
+    names, dims = _names_of_points(dataset, axes), [*axes.dims]
 
     def flat(variable: "xr.Variable") -> "xr.Variable":
         if not set(dims) <= set(variable.dims):
             return variable
         first = variable.transpose(*dims, ...)
         rest = first.dims[len(dims) :]
-        values = first.values.reshape(points, *first.shape[len(dims) :])
+        values = first.values.reshape(len(names), *first.shape[len(dims) :])
         return xr.Variable((VARIANT, *rest), values, variable.attrs)
 
     variables = {name: flat(dataset[name].variable) for name in dataset.data_vars}
     coordinates = {name: flat(x.variable) for name, x in dataset.coords.items() if name not in axes.over}
-    coordinates[VARIANT] = xr.Variable((VARIANT,), np.array(axes.names, object), {"units": "1"})
+    coordinates[VARIANT] = xr.Variable((VARIANT,), np.array(names, object), {"units": "1"})
     attributes = {key: x for key, x in dataset.attrs.items() if key not in (SWEPT, "simkit_kind")}
     kind = dataset.attrs[SWEPT]
     return xr.Dataset(variables, coordinates, attributes | ({"simkit_kind": kind} if kind else {}))
 
 
+def _names_of_points(dataset: "xr.Dataset", axes: Axes) -> list[str]:
+    """The names of the points that a dataset has, in its order, by the values of its coordinates."""
+    labels = {key: [*map(str, _coordinate(values))] for key, values in axes.over.items()}
+    whole = {
+        tuple(labels[key][i] for key, i in zip(axes.over, point, strict=True)): name
+        for name, point in zip(axes.names, axes.points, strict=True)
+    }
+    present = [[*map(str, np.atleast_1d(dataset[key].values))] for key in axes.over]
+    points = zip(*present, strict=True) if axes.side_by_side else itertools.product(*present)
+    return [whole[point] for point in points]
+
+
 def _coordinate(values: list[Any]) -> np.ndarray:
-    plain = all(isinstance(x, int | float) and not isinstance(x, bool) for x in values)
+    kinds = {type(x) for x in values}
+    large = kinds == {int} and max(map(abs, values)) >= 2**63
+    plain = kinds <= {int, float} and not large
     return np.array(values) if plain else np.array([value_text(x) for x in values], object)

@@ -11,10 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from simkit.time_series.estimate import FEWEST_REPLICAS
 from simkit.time_series.series import of_series
 
 BATCHES = 500  # means over which an approach is fitted
 CLEAR = 3.5  # sizes in noise of a fit that is no fluctuation
+SHARED = 3.0  # standard errors, from the spread of replicas, of what they have of a fit
 LEFT = 0.2  # of a standard error: what the beginning may leave of its bias
 UNSETTLED = 0.5  # of a standard error: as much is left after half of the series where it has not settled
 FAR = 8.0  # standard deviations from the rest: a stationary series begins there once in 300 at most
@@ -58,8 +60,12 @@ def transient_of(series: Float[np.ndarray, "replicas samples"], separate: bool =
     whole = series[:, : count * size]
     batches = whole.mean(0).reshape(count, size).mean(1)
     fit = _approach(batches)
-    noise = _error(whole - np.repeat(fit.value, size), separate)[1]
-    if not (fit.bias[0] > noise and fit.size > CLEAR * noise * count**0.5):
+    rest = whole - np.repeat(fit.value, size)
+    noise = _error(rest, separate)[1]
+    about_own_means = _error(rest - rest.mean(1, keepdims=True), False)[1] if separate else noise
+    if not (fit.bias[0] > noise and fit.size > CLEAR * about_own_means * count**0.5):
+        return None
+    if not _is_shared(whole.reshape(len(whole), count, size).mean(2), fit):
         return None
     longest = count // 2
     if np.ptp(series[:, longest * size :], axis=1).max() == 0:
@@ -91,6 +97,18 @@ def _approach(batches: Float[np.ndarray, " batches"]) -> _Approach:
     value = sizes[best] / lengths[best] * weights[best]
     rest = np.cumsum(value[::-1])[::-1] / (count - np.arange(count))
     return _Approach(value, np.abs(rest), abs(float(sizes[best])))
+
+
+def _is_shared(batches: Float[np.ndarray, "replicas batches"], fit: _Approach) -> bool:
+    """Whether replicas approach together: what oscillates has another phase in each, and a mean of its own.
+
+    With few replicas there is no telling.
+    """
+    count = len(batches)
+    contrast = fit.value - fit.value.mean()
+    sizes = batches @ contrast
+    spread = sizes.std(ddof=1) / count**0.5 if count >= FEWEST_REPLICAS else 0.0
+    return abs(sizes.mean()) > SHARED * spread
 
 
 def _least_variance(batches: Float[np.ndarray, " batches"]) -> int:

@@ -110,3 +110,16 @@ def test_progress_shows_speed_and_time_left(monkeypatch):
 )
 def test_counts_are_short(number, text):
     assert short_count(number) == text
+
+
+def test_a_run_that_compiles_is_not_told_to_be_shorter(monkeypatch, capsys):
+    """No part is done while its programs are made, which takes as long for few paths."""
+    monkeypatch.setattr(simkit.progress, "PATIENCE", 0.1)
+    with simkit.progress.progress_bar(True, shorter="fewer paths"):
+        with simkit.progress.compiling():
+            time.sleep(0.35)
+        said = capsys.readouterr().err
+        time.sleep(0.35)
+    assert said.count("note: compiling takes more than 0 seconds") == 1
+    assert "fewer paths" not in said
+    assert "fewer paths" in capsys.readouterr().err

@@ -12,6 +12,7 @@ from simkit.config.settings.values import (
     MAX_STEPS,
     MAX_THREADS,
     ONE_OF,
+    Memory,
     NumberOrExpression,
     Section,
     Text,
@@ -141,6 +142,12 @@ class Ensemble(Section):
         description="The largest number of threads that simulate on processors, each a chunk of paths at a "
         "time, and so of processor devices; by default one for each core. Results do not depend on it.",
         examples=[4],
+    )
+    memory: Memory | None = Field(
+        None,
+        description="The memory that the process may take on processors, jax included: chunks are made to "
+        "fit; by default a GB for them. Results do not depend on it.",
+        examples=["2GB"],
     )
     failures: Annotated[Literal["stop", "exclude"], ONE_OF] = Field(
         "stop",

@@ -184,6 +184,25 @@ PRECISION = OneOf(
 )
 
 
+MEMORY = re.compile(r"\s*(\d+(?:\.\d*)?)\s*([kMGT]?)(i?)B\s*")
+
+
+def bytes_of(value: Any) -> int:
+    """The bytes that a text such as 2GB or 500MiB says."""
+    parts = MEMORY.fullmatch(value) if isinstance(value, str) else None
+    if parts is None:
+        raise wrong(f"must be a size such as 2GB or 500MB, got {shown(value)}")
+    return round(float(parts[1]) * (1024 if parts[3] else 1000) ** " kMGT".index(parts[2] or " "))
+
+
+def _memory(value: Any) -> str:
+    bytes_of(value)
+    return value
+
+
+Memory = Annotated[str, *checked(_memory, {"type": "string", "pattern": f"^{MEMORY.pattern}$"})]
+
+
 def list_of_names(value: Any) -> list[str]:
     if not isinstance(value, list) or not value or not all(isinstance(name, str) for name in value):
         raise wrong(f"must be a list of names such as [S, v], got {shown(value)}")

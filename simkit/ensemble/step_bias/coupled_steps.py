@@ -239,8 +239,9 @@ def step_error_of_paths(
 ) -> tuple[StepError | None, int]:
     """The step error, and how many paths are finite in the run alone, on the worst of the grids.
 
-    Of whole numbers, or one number, that no other grid changes on any of n paths, it may change one in n to
-    the next value: of molecules M by 1, of M² by 2M + 1, and by `event` where all are the same.
+    Of whole numbers that no other grid changes on any of n paths, it may change one in n to the next value:
+    of molecules M by 1, of M² by 2M + 1, and by `event` where all are the same. The same holds of a number
+    that half of the paths share.
     A grid on which too many are lost does not count, nor do longer steps: paths that survive are no sample of
     all. Where no grid is left, or a finer one is lost, there is no estimate.
     """
@@ -252,12 +253,29 @@ def step_error_of_paths(
     if not len(values) or not good[1:].any() or not good[lengths < 1].all():
         return None, int(lost.max(initial=0))
     values = values[:, good]
-    discrete = bool(np.all(values == np.rint(values)) or np.ptp(values) == 0)
-    if event and discrete and not np.ptp(values, 1).any():
-        rounding = max(rounding, _to_the_next(values[:, 0], event) / len(values))
+    if event:
+        rounding = max(rounding, _of_rarer_paths(values, event) / len(values))
     error = step_error(values, lengths[1:][good[1:]].tolist(), order, rounding, unsure)
     estimated = error is not None and math.isfinite(error.bias)
     return (error if estimated else None), int(lost.max())
+
+
+def _of_rarer_paths(values: np.ndarray, event: float) -> float:
+    """How much another grid may change a path where it changes none of these; 0 where that does not count.
+
+    It counts for whole numbers and for one that half of the paths share, such as the end of the run for a
+    time at which something first happens: no grid has brought a path there, or away.
+    """
+    run = values[:, 0]
+    if np.all(values == np.rint(values)):
+        return 0.0 if np.ptp(values, 1).any() else _to_the_next(run, event)
+    distinct, paths = np.unique(run, return_counts=True)
+    place = int(np.argmax(paths))
+    there = values == distinct[place]
+    if 2 * paths[place] < len(run) or np.any(there.any(1) & ~there.all(1)):
+        return 0.0
+    away = run[~there[:, 0]]
+    return float(np.mean(np.abs(away - distinct[place]))) if len(away) else event
 
 
 def _to_the_next(values: np.ndarray, alone: float) -> float:

@@ -6,7 +6,7 @@ import numpy as np
 
 from simkit.md.plots.time_rows import MOST_LINES, MOST_ROWS, labelled, noted
 from simkit.progress import counted
-from simkit.results.number_text import with_error
+from simkit.results.number_text import MARK, with_error
 from simkit.results.plots.plot_layout import COLOURS, titled_figure
 
 if TYPE_CHECKING:
@@ -64,7 +64,8 @@ def _over_time(axes: "Axes", variants: "Variants", name: str) -> None:
         for each in one[f"{name}_path"].values[: max(MOST_LINES // len(variants), 1)]:
             axes.plot(time.values, each, color=colour, linewidth=1, alpha=0.3)
         if len(time) > 1 and np.isfinite(mean):
-            label = f"{variant}: mean {with_error(mean, stderr, 2)}"
+            away = {"transient", "begins_away"} & one[f"{name}_mean"].attrs.keys()
+            label = f"{variant}: mean {with_error(mean, stderr, 2)}{MARK if away else ''}"
             axes.axhline(mean, color=colour, linewidth=1.5, label=label)
             if np.isfinite(stderr):
                 axes.axhspan(mean - stderr, mean + stderr, color=colour, alpha=0.2, linewidth=0)

@@ -203,7 +203,7 @@ class Schedule(eqx.Module):
 
         All whose conditions hold at once happen, in their order, whatever those before them have changed. One
         alone does not trigger itself: its condition holds after it, or is false. Several may go on without
-        end; after `MOST_ROUNDS` the state is NaN, and the counts of those that happened again are negative.
+        end; after `MOST_ROUNDS` the state is NaN, and the counts of those that go on are negative.
         """
         if not self.triggered:
             return y, happened
@@ -216,10 +216,11 @@ class Schedule(eqx.Module):
                 lambda cascade: self._one_round(problem, t, cascade),
                 end,
             )
-        endless = end.rounds >= MOST_ROUNDS
+        endless = end.rounds > MOST_ROUNDS
+        often = MOST_ROUNDS // (4 * len(self.triggered))  # no more than all take part in turn
         y = jax.tree.map(lambda x: jnp.where(endless, jnp.asarray(jnp.nan, x.dtype), x), end.y)
         pairs = zip(happened.counts, end.happened.counts, strict=True)
-        marked = tuple(jnp.where(endless & (n > before + 1), n + ENDLESS, n) for before, n in pairs)
+        marked = tuple(jnp.where(endless & (n > before + often), n + ENDLESS, n) for before, n in pairs)
         return y, end.happened._replace(counts=marked)
 
     def _one_round(self, problem: AbstractODE, t: Scalar, cascade: "_Cascade") -> "_Cascade":
@@ -314,7 +315,7 @@ class _Cascade(NamedTuple):
         new = jnp.bool_(False)
         for now, before in zip(holds, self.held, strict=True):
             new = new | (now & ~before)
-        return new & (self.rounds < MOST_ROUNDS)
+        return new & (self.rounds <= MOST_ROUNDS)
 
 
 def value_at(each: Any, t: Scalar) -> Any:

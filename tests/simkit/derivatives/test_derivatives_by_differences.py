@@ -7,7 +7,7 @@ import pytest
 from derivative_examples import EXACT, STEPS
 
 import simkit
-from simkit.derivatives.table import print_table, summary
+from simkit.derivatives.table import notes, print_table, summary
 
 
 @pytest.mark.slow
@@ -109,6 +109,37 @@ def test_an_ordinary_equation_says_why_a_derivative_is_0_and_how_far_differences
     assert " -20 % ! " in text.getvalue()
     assert " off by " in text.getvalue()
     assert "! not confirmed: y by a: finite differences on the same paths give another" in text.getvalue()
+
+
+@pytest.mark.parametrize(("off", "said"), [(0.005, False), (0.02, True)])
+def test_a_derivative_without_noise_may_be_off_by_a_hundredth(off, said):
+    result = simkit.sensitivity(
+        {
+            "model": {"ode": {"x": "a"}, "parameters": {"a": 0.5}},
+            "initial": {"x": 0.0},
+            "time": {"t1": 1.0, "steps": 10},
+            "sensitivity": {"wrt": ["a"], "check": True},
+        }
+    )
+    result["x_derivative_check"][0] = 1 + off
+    assert any("not confirmed: x by a" in line for line in notes(result)) == said
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"time": {"t1": 10.0, "rtol": 1e-3, "atol": 1e-6}, "model": {"ode": {"x": "-k*x + sin(5*t)"}}},
+        {"time": {"t1": 30.0, "rtol": 1e-8, "atol": 1e-12}, "model": {"ode": {"x": "-k*x"}}},
+    ],
+)
+def test_noise_of_tolerances_in_the_differences_marks_no_derivative(changes):
+    experiment = {
+        "constants": {"k": 1.0},
+        "initial": {"x": 1.0},
+        "observe": {"y": "1e6*x"},
+        "sensitivity": {"wrt": ["k"], "check": True},
+    }
+    assert not any("not confirmed" in line for line in notes(simkit.sensitivity(experiment | changes)))
 
 
 @pytest.mark.parametrize(("z", "said"), [(3.9, False), (-4.1, True), (4.1, True)])

@@ -5,6 +5,7 @@ from ensemble_examples import gbm
 
 from simkit import load
 from simkit.ensemble import LEAF
+from simkit.ensemble.chunks import COPIES
 from simkit.ensemble.sizes import estimate, estimate_text
 
 
@@ -14,7 +15,7 @@ def test_memory_is_that_of_the_chunks_in_flight_and_of_stored_paths(chunks, at_o
     simulation = gbm(chunks * LEAF, 10, every=2, chunk=LEAF, stored_paths=50, devices=1, threads=1)
     sizes = estimate(simulation)
     assert (sizes["chunks"], sizes["paths_per_chunk"], sizes["saved_times"]) == (chunks, LEAF, 6)
-    assert sizes["memory_bytes"] == 8 * 6 * (at_once * LEAF + 50)
+    assert sizes["memory_bytes"] == 8 * 6 * (COPIES * at_once * LEAF + 50)
 
 
 def test_one_path_of_one_step_is_counted_in_the_singular():

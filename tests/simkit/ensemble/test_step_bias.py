@@ -269,6 +269,19 @@ def test_whole_numbers_that_no_steps_change_may_change_to_the_next():
         assert error.stderr == pytest.approx(np.mean(change) / 4000, rel=0.1)
 
 
+def test_a_time_that_few_paths_reach_may_be_reached_by_others():
+    """Of 4000 paths 40 meet a condition, between 0.5 and 1, on each grid; another may, half a unit before."""
+    draw = np.random.default_rng(2)
+    times = np.ones((4000, 3))
+    times[:40] = draw.uniform(0.5, 1.0, (40, 1)) + 1e-7 * draw.normal(size=(40, 3))
+    error, _ = error_of_values(times, (2, 4), 1.0, 0.0, 1.0)
+    assert error is not None
+    assert error.stderr >= 0.9 * np.mean(1 - times[:40, 0]) / 4000
+    times[5] = [0.8, 0.8, 1.0]  # one that another grid changes says itself how rare they are
+    error, _ = error_of_values(times, (2, 4), 1.0, 0.0, 1.0)
+    assert error is None or error.stderr < 3 * 0.2 / 4000
+
+
 def test_the_dataset_and_the_table_say_how_many_are_left_out():
     simulation, result = gbm()
     left_out = dataclasses.replace(result, bias_left_out={"call": 7, "S": 1200})

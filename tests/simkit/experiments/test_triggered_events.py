@@ -193,6 +193,34 @@ def test_events_that_trigger_one_another_without_end_are_the_only_cause_named(ru
     assert not re.search("solver|tolerances|whole number|maximum|debug", remedy)
 
 
+LONG = {
+    "model": {"ode": {"x": 1.0, "n": 0.0}},
+    "initial": {"x": 0.0, "n": 0.0},
+    "time": {"t1": 2.0, "rtol": 1e-6, "atol": 1e-6},
+    "precision": "float64",
+}
+
+
+def cascade(rounds: int) -> dict:
+    """Once x is 1, odd and even follow each other until n has counted so many events; bell is one of few."""
+    odd = "(x > 1) * (n < last) * (floor(n/2)*2 == n)"
+    even = "(x > 1) * (n < last) * (floor(n/2)*2 < n)"
+    events = {
+        "even": {"when": f"{odd} > 0.5", "set": {"n": "n + 1"}},
+        "odd": {"when": f"{even} > 0.5", "set": {"n": "n + 1"}},
+        "bell": {"when": "(n > 3.5) * (n < 4.5) + (n > 7.5) * (n < 8.5) > 0.5", "set": {"x": "x"}},
+    }
+    return LONG | {"constants": {"last": rounds}, "events": events}
+
+
+def test_a_cascade_that_ends_is_followed_to_its_end_and_one_that_does_not_is_named():
+    """A thousand rounds are the most; what happened a few times is not said to go on."""
+    result = simkit.run(cascade(1000))
+    assert float(result["n_mean"][-1]) == 1000
+    with pytest.raises(NumericalError, match=": even and odd trigger one another without end"):
+        simkit.run(cascade(1100))
+
+
 @pytest.mark.more
 def test_a_stochastic_equation_is_checked_at_the_ends_of_steps():
     """The same noise without events, set back by hand wherever it is above 1."""

@@ -128,11 +128,19 @@ MISTAKES = {
     ),
     "value": (
         ("--over", "model.sigma=0.1,-0.1"),
-        "variant model.sigma=-0.1: --over model.sigma: must be >= 0",
+        "at model.sigma=-0.1: --over model.sigma: must be >= 0",
     ),
     "set": (
         ("--over", "model.sigma=0.1,0.2", "--set", "model.sigma=0.3"),
         "--set model.sigma: changes nothing, since every variant sets it",
+    ),
+    "inline": (
+        ("--over", "model.k=1,2", "--set", "model={ode: {S: -k*S}, parameters: {k: 1.0}}"),
+        "--over model.k: unknown key; did you mean model.parameters.k?",
+    ),
+    "no value": (
+        ("--over", "model.sigma=0.1,0.2", "--set", "observe.call="),
+        "--set observe.call: has no value; to remove the key write observe.call=null",
     ),
     "variants": (
         ("--over", "model.sigma=0.1,0.2", "--set", "variants={a: {model.mu: 0.1}}"),
@@ -155,5 +163,5 @@ def test_a_mistake_in_the_section_has_its_place():
         simkit.sweep(FILE + "sweep: {over: {model.sigma: 0.1}}\n")
     with pytest.raises(InputError, match=r"<text>:6:9: sweep.ovr: unknown key; did you mean 'over'"):
         simkit.sweep(FILE + "sweep: {ovr: {model.sigma: [0.1, 0.2]}}\n")
-    with pytest.raises(InputError, match=r"<text>:6:35: variant model.sigma=-1: model.sigma: must be"):
+    with pytest.raises(InputError, match=r"<text>:6:35: at model.sigma=-1: model.sigma: must be"):
         simkit.sweep(FILE + "sweep: {over: {model.sigma: [0.1, -1]}}\n")

@@ -1,6 +1,7 @@
 """A sweep runs an experiment at each combination of values: every point is the run by itself, bit for bit."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -165,3 +166,33 @@ def test_the_dataset_survives_its_file_and_gives_each_point_as_a_run(tmp_path, s
         point = points["model.sigma=0.1, solver=Milstein, constants.K=110"]
         assert point.attrs["solver"] == "Milstein"
         assert "K: 110" in point.attrs["configuration"]
+
+
+def test_a_part_of_a_sweep_in_another_order_keeps_its_labels(swept):
+    """Its points are known by their coordinates, in the table and in a file of statistics."""
+    part = swept.sortby("model.sigma").isel({"constants.K": [2, 0], "solver": 1})
+    points = each_variant(unfolded(part))
+    assert [name.replace(", solver=Milstein", "") for name in points] == [
+        f"model.sigma={sigma}, constants.K={strike}" for sigma in (0.1, 0.3) for strike in (110, 90)
+    ]
+    for name, point in points.items():
+        sigma, strike = re.match(r"model.sigma=(.*), solver=Milstein, constants.K=(.*)", name).groups()
+        place = {"model.sigma": float(sigma), "solver": "Milstein", "constants.K": int(strike)}
+        assert float(point["call_mean"]) == float(swept["call_mean"].sel(place))
+        assert f"K: {strike}" in point.attrs["configuration"]
+    with pytest.raises(simkit.InputError, match="has no coordinate 'solver', which says what its points are"):
+        unfolded(swept.isel(solver=0, drop=True))
+
+
+def test_large_whole_numbers_keep_their_digits():
+    result = simkit.sweep(GBM, {"ensemble.seed": [1, 2**63]})
+    assert result["ensemble.seed"].values.tolist() == ["1", str(2**63)]
+    assert simkit.sweep(GBM, {"ensemble.seed": [1, 2**62 + 1]})["ensemble.seed"].values[1] == 2**62 + 1
+
+
+def test_truth_values_are_text():
+    flat = xr.Dataset({"x": ("variant", [1.0, 2.0])}, {"variant": ["a", "b"]}, {"variant_attributes": "{}"})
+    assert folded(flat, Axes({"solver.convert": [True, False]}))["solver.convert"].values.tolist() == [
+        "true",
+        "false",
+    ]

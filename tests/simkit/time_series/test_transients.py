@@ -117,3 +117,24 @@ def test_nothing_is_said_where_the_rest_has_no_standard_error():
         series = correlated(1, 300, 20.0, seed)
         series[:, :20] += 50
         assert transient_of(series) is None
+
+
+@pytest.mark.parametrize(("samples", "period"), [(60, 8.2), (200, 27.0)])
+def test_oscillations_with_a_phase_for_each_replica_are_no_approach(samples, period):
+    """Their means over whole periods are alike, so that the spread of means says nothing of the noise."""
+    draw, times, found = np.random.default_rng(5), np.arange(samples), 0
+    for _ in range(100):
+        phases = draw.uniform(0, 2 * np.pi, (16, 1))
+        series = np.cos(2 * np.pi * times / period + phases) + 0.3 * draw.normal(size=(16, samples))
+        found += transient_of(series) is not None
+    assert found <= 2
+
+
+def test_an_approach_is_seen_beside_means_that_replicas_keep():
+    """What differs between replicas for good is no noise of an approach."""
+    draw, found = np.random.default_rng(6), 0
+    for _ in range(40):
+        own = draw.normal(size=(4, 1))
+        approach = 10 * np.exp(-np.arange(1000) / 100)
+        found += transient_of(own + approach + 0.3 * draw.normal(size=(4, 1000)), separate=True) is not None
+    assert found >= 30
