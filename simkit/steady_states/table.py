@@ -184,9 +184,9 @@ def _reached(content: dict[str, Any], unit: str) -> list[str]:
     if not time:
         return ["the model begins within 10 % of steady state 1, and stays there"]
     after = f"{time:.3g}{'' if unit == 'time' else f' {unit}'}"
-    return [
-        f"the model reaches steady state 1 from its initial values, to within 10 % after a time of {after}"
-    ]
+    text = f"the model reaches steady state 1 from its initial values, to within 10 % after a time of {after}"
+    unstable = content["steady_states"][0]["kind"].startswith(("saddle", "unstable"))
+    return [f"{text}; it is unstable, and values next to these lead elsewhere" if unstable else text]
 
 
 def _totals(content: dict[str, Any]) -> list[str]:

@@ -31,6 +31,7 @@ from simkit.expressions import (
     takes_three,
     what_is_wrong,
 )
+from simkit.expressions.functions import NUMBERS
 from simkit.observe.observable import Observable
 from simkit.results.result_names import clash
 
@@ -65,6 +66,11 @@ def plan_observables(
         reason = _refused_name(name, plan, info)
         if reason:
             diagnostics.add(path, reason, at_key=True)
+        elif plan is not None and name in {*(fixed or ()), *plan.curves, *NUMBERS}:
+            what = "time" if name == "t" else "a number" if name in NUMBERS else "a parameter or constant"
+            diagnostics.remark(
+                path, f"is {what} too, which it means in other expressions; choose another name", at_key=True
+            )
         text = str(settings.value)
         function = diagnostics.document.functions.get(text)
         if function is not None:

@@ -210,3 +210,16 @@ def test_a_picture_is_refused_with_what_to_do(files):
     result = simkit_command("plot", "found.nc")
     assert result.exit_code == 2
     assert "steady states have no picture: draw their `value` along `root`" in result.stderr
+
+
+def test_an_unstable_state_that_a_symmetric_start_reaches_is_said_to_be_one(files):
+    """A switch of two genes, each of which keeps the other off: from equal amounts it stays between."""
+    (files / "switch.yaml").write_text(
+        "model: {ode: {A: 3/(1 + B**2) - A, B: 3/(1 + A**2) - B}}\n"
+        "initial: {A: 0.2, B: 0.2}\ntime: {t1: 10, rtol: 1e-6, atol: 1e-9}\n"
+    )
+    said = "; it is unstable, and values next to these lead elsewhere"
+    lines = steady("switch.yaml").stdout.splitlines()
+    assert any("1: saddle" in line for line in lines)
+    assert any(line.startswith("the model reaches steady state 1") and line.endswith(said) for line in lines)
+    assert said not in steady("switch.yaml", "--set", "initial.A=2").stdout

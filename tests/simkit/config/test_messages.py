@@ -463,3 +463,13 @@ def test_a_key_like_none_of_molecular_dynamics_has_all_its_keys_named():
     """Of which there are fifteen."""
     with pytest.raises(InputError, match=r"^zzz: unknown key; known: constants, .*, variants$"):
         load_each(fluid() | {"zzz": 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "what"), [("sigma", "a parameter or constant"), ("t", "time"), ("pi", "a number")]
+)
+def test_an_observable_with_the_name_of_something_else_is_remarked(name, what):
+    """Its name would mean itself in `derived`, and the other in `observe`."""
+    loaded = load_each(PRICE | {"observe": {name: "S", "plain": "S"}})
+    said = f"observe.{name}: is {what} too, which it means in other expressions; choose another name"
+    assert [line for line in loaded.remarks if line.startswith("observe.")] == [said]
