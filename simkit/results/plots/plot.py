@@ -29,7 +29,7 @@ from simkit.results.plots.plot_layout import (
     say,
     shortened,
 )
-from simkit.results.plots.saved_rows import FEW, SavedRows, draw_orbit, draw_rows, shade_rows
+from simkit.results.plots.saved_rows import FEW, SavedRows, draw_orbit, draw_rows, shade_errors, shade_rows
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -132,6 +132,7 @@ def _fan(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> None:
     rows, levels = SavedRows.of(dataset, name), dataset["quantile"].values
     if is_boolean([dataset], name):  # whose quantiles and paths jump between nought and one
         levels = levels[:0]
+        shade_errors(axes, rows, dataset, name, color=VERMILION, alpha=0.25)
     quantiles = dataset[f"{name}_quantile"].values
     pairs = [
         (i, j) for i, a in enumerate(levels) for j, b in enumerate(levels) if a < b and abs(a + b - 1) < 1e-9

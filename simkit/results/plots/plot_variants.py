@@ -26,7 +26,7 @@ from simkit.results.plots.plot_layout import (
     say,
 )
 from simkit.results.plots.plot_strong_order import plot_strong_orders, with_strong_orders
-from simkit.results.plots.saved_rows import SavedRows, draw_orbit, draw_rows, shade_rows
+from simkit.results.plots.saved_rows import SavedRows, draw_orbit, draw_rows, shade_errors, shade_rows
 from simkit.results.variants import each_variant
 
 if TYPE_CHECKING:
@@ -85,6 +85,8 @@ def _over_time(axes: "Axes", variants: "dict[str, xr.Dataset]", name: str, singl
             shade_rows(axes, rows, quantiles[:, 0], quantiles[:, -1], color=style["color"], alpha=BAND)
             text = f"means, and {100 * levels[0]:g}–{100 * levels[-1]:g} % of paths"
             axes.set_title(text, loc="right", fontsize=9, color=GREY)
+        elif not single and not banded:
+            shade_errors(axes, rows, one, name, color=style["color"], alpha=BAND)
         width = (1.2 if single else 1.8) * _width(number, len(variants))
         style |= {"label": variant, "linewidth": width, "zorder": 3}
         draw_rows(axes, rows, one[f"{name}_mean"].values, 5, 4.5, **style)

@@ -82,6 +82,13 @@ def shade_rows(axes: "Axes", rows: SavedRows, low: np.ndarray, high: np.ndarray,
         axes.fill_between(rows.held_times, rows.held(low), rows.held(high), linewidth=0, **paler)
 
 
+def shade_errors(axes: "Axes", rows: SavedRows, dataset: "xr.Dataset", name: str, **style: Any) -> None:
+    """A band of two standard errors to either side of a mean."""
+    mean, error = (dataset[f"{name}_{key}"].values for key in ("mean", "stderr"))
+    shade_rows(axes, rows, mean - 2 * error, mean + 2 * error, **style)
+    axes.set_title("mean ± two standard errors", loc="right", fontsize=9, color=GREY)
+
+
 def _depends(dataset: "xr.Dataset", name: str, state: str) -> bool:
     text = str(dataset[f"{name}_mean"].attrs["description"])
     return name == state or re.search(rf"\b{re.escape(state)}\b", text) is not None

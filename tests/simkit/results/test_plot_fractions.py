@@ -9,9 +9,11 @@ from dataset_examples import gbm_dataset
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from pictures import assert_nothing_overlaps
 
+import simkit
 from simkit import plot_dataset
 from simkit.results.plots.final_histograms import scale_bars
 from simkit.results.variant_dataset import combined
+from simkit.results.variants import each_variant
 
 pytestmark = pytest.mark.more
 
@@ -191,7 +193,7 @@ def test_of_a_condition_variants_show_the_fraction_of_each_value():
     row, end = figure.axes[2:4]
     assert end.get_xlabel() == "% of paths per value"
     assert figure.axes[1].get_xlabel() == figure.axes[4].get_ylabel() == "% of paths per unit"
-    assert not row.collections  # bands between quantiles that jump
+    assert len(row.collections) == 3  # errors of means, and no quantiles, which jump
     for fraction, bars in zip(fractions.values(), outlines(end), strict=True):
         np.testing.assert_allclose(bars.values, [100 - 100 * fraction, 0, 100 * fraction])
     assert_nothing_overlaps(figure)
@@ -249,3 +251,25 @@ def test_distributions_of_very_different_height_share_a_logarithmic_axis(tallest
     assert scale_bars(axes, "y", [np.array([0.5, 1.0]), np.array([tallest])]) == (scale == "log")
     assert axes.get_yscale() == scale
     plt.close(figure)
+
+
+CROSSED = {
+    "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
+    "initial": {"S": 100.0},
+    "time": {"t1": 1.0, "steps": 12},
+    "ensemble": {"paths": 200, "seed": 1},
+    "save": {"points": 12},
+    "observe": {"above": {"value": "S > 110", "at": "each"}},
+}
+
+
+@pytest.mark.parametrize("variants", [{}, {"variants": {"low": {"model.sigma": 0.1}, "high": {}}}])
+def test_a_fraction_over_time_has_a_band_of_two_standard_errors(variants):
+    """In place of the quantiles of noughts and ones."""
+    dataset = simkit.run(CROSSED | variants)
+    figure = plot_dataset(dataset)
+    panel = next(axes for axes in figure.axes if axes.get_ylabel() == "above" and axes.lines)
+    bands = [band.get_paths()[0].vertices[:, 1].max() for band in panel.collections]
+    each = each_variant(dataset).values()
+    tops = [float((one["above_mean"] + 2 * one["above_stderr"]).max()) for one in each]
+    assert bands == pytest.approx(tops)
