@@ -26,7 +26,7 @@ from simkit.cli.outputs import Outputs
 from simkit.cli.prepare import prepare
 from simkit.cli.resuming import MaxTime, Resume, Resuming
 from simkit.cli.typer_app import app
-from simkit.progress import counted, duration, progress_bar
+from simkit.progress import counted, duration, progress_bar, short_count
 from simkit.suggestions import called
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from simkit.engines.loaded import Loaded
 
 
+MUCH = 10**9  # bytes of memory, of which a run says that it takes them
 LOST = "nothing but the table is kept: to keep the results give --out FILE.zarr, or output: in the file"
 
 
@@ -103,6 +104,8 @@ class Execution:
         outputs = Outputs.checked(target, self.no_plot, replace, self.quiet, self.as_json)
         loaded.check_files(target, replace)
         outputs.import_meanwhile()
+        if not self.quiet:
+            _say_memory(loaded)
         with outputs.claimed(loaded.files(target)), resuming.recorded(loaded.identity(task)):
             lost, shown = "" if target else LOST, not (self.quiet or self.as_json)
             with progress_bar(shown, loaded.engine.counted, lost, loaded.shorter) as progress:
@@ -116,6 +119,13 @@ class Execution:
             outputs.deliver(result, table(), compile_s=float(dataset.attrs["compile_s"]))
         if not loaded.keeps_unresolved:
             end_on_unresolved(all_unresolved(dataset), not shown)
+
+
+def _say_memory(loaded: "Loaded") -> None:
+    """Say how much memory a run takes that takes much."""
+    needed = max(loaded.engine.size(one)["memory_bytes"] for one in loaded.each.values())
+    if needed >= MUCH:
+        print(f"note: takes about {short_count(needed)}B of memory in addition to jax", file=sys.stderr)
 
 
 def _print_estimate(loaded: "Loaded", task: str, target: Path | None, as_json: bool) -> None:

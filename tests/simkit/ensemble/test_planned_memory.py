@@ -6,6 +6,8 @@ import sys
 
 import numpy as np
 import pytest
+import yaml
+from command import simkit_command
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -166,3 +168,13 @@ def test_another_error_is_raised_at_once(monkeypatch):
     with pytest.raises(RuntimeError, match=re.escape("of another kind")):
         simkit.run(GBM, progress=failing)
     assert {*machine.sizes} == {8192}
+
+
+@pytest.mark.parametrize(("much", "said"), [(10**5, True), (10**9, False)])
+def test_a_run_that_takes_much_memory_says_so_at_its_start(monkeypatch, tmp_path, much, said):
+    monkeypatch.setattr("simkit.cli.run.MUCH", much)
+    (tmp_path / "gbm.yaml").write_text(yaml.safe_dump(GBM))
+    result = simkit_command("run", str(tmp_path / "gbm.yaml"))
+    assert ("B of memory in addition to jax" in result.stderr) == said
+    quiet = simkit_command("run", str(tmp_path / "gbm.yaml"), "--quiet")
+    assert not quiet.stderr
