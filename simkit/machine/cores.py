@@ -1,5 +1,6 @@
 """How many processor cores this process may use: affinity, and the limit of its control group."""
 
+import functools
 import math
 import os
 from pathlib import Path
@@ -14,10 +15,11 @@ def usable_cores(root: Path = Path("/")) -> int:
     return cores if limit is None else max(1, min(cores, math.ceil(limit)))
 
 
+@functools.cache  # each run of a sweep asks several times
 def group_limit(root: Path = Path("/")) -> float | None:
     """The cores that the control group of this process, or one above it, allows; None without a limit.
 
-    Version 2 writes quota and period of a group into `cpu.max`, version 1 into two files.
+    Version 2 writes quota and period of a group into `cpu.max`, version 1 into two files. They are read once.
     """
     limits = [limit for folder in group_folders("cpu", root) if (limit := _limit(folder)) is not None]
     return min(limits, default=None)
