@@ -33,6 +33,7 @@ ORDER = (
     "greeks",
     "global_sensitivity",
     "run_overhead",
+    "sweeps",
     "threads",
     "compile_time",
     "first_table",

@@ -219,11 +219,8 @@ def _speed(dataset: "xr.Dataset", variants: "dict[str, xr.Dataset]") -> str:
     sizes = list(dict.fromkeys(run_size(one) for one in variants.values()))
     size = sizes[0] if len(sizes) == 1 else ""
     if len(variants) > 1:
-        size = " × ".join(
-            part
-            for part in (counted(len(variants), "point" if is_swept(dataset) else "variant"), size)
-            if part
-        )
+        what = "point" if is_swept(dataset) else "variant"
+        size = " × ".join(part for part in (counted(len(variants), what), size) if part)
     elapsed, rate = (float(dataset.attrs[key]) for key in RATES)
     compiled = f"compiled in {float(dataset.attrs['compile_s']):.1f} s"
     if all(int(one.attrs["steps"]) == 0 for one in variants.values()):

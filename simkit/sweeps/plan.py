@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from simkit.config.documents import Document, KeyPath, parse_value
 from simkit.config.overrides import Overrides, opened, replace_key
 from simkit.config.python_data import PythonData
-from simkit.config.settings.sweep import RANGE, Sweep, swept_values
+from simkit.config.settings.sweep import MOST, RANGE, Sweep, swept_values
 from simkit.engines.loaded import Loaded, engine_of
 from simkit.errors import InputError
 from simkit.experiments.constants import remark_unused
@@ -21,8 +21,6 @@ from simkit.suggestions import shown
 
 if TYPE_CHECKING:
     import xarray as xr
-
-MOST_POINTS = 100_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +103,7 @@ def _replace_over(document: Document, over: Mapping[str, Any], label: str) -> No
     problems = []
     for key, values in given.items():
         try:
-            swept_values(values)
+            given[key] = swept_values(values)
         except ValueError as error:
             problems.append(f"{label} {key}: {error}")
     if problems:
@@ -136,9 +134,9 @@ def _axes(settings: Sweep, place: str) -> Axes:
             f"{place}sweep.zip: takes lists of one length, side by side; here there are {counts}; leave zip "
             "out for all combinations"
         )
-    if not settings.zip and math.prod(sizes.values()) > MOST_POINTS:
+    if not settings.zip and math.prod(sizes.values()) > MOST:
         problems.append(
-            f"{place}sweep.over: has {math.prod(sizes.values()):,} combinations, and {MOST_POINTS:,} are the "
+            f"{place}sweep.over: has {math.prod(sizes.values()):,} combinations, and {MOST:,} are the "
             "most; take fewer values, or zip: true to go through the lists side by side"
         )
     if problems:

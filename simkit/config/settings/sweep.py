@@ -10,7 +10,7 @@ from simkit.config.settings.values import Section, checked, wrong
 from simkit.suggestions import shown
 
 RANGE = re.compile(r"\s*([-+.\w]+)\s*:\s*([-+.\w]+)\s*:\s*([-+.\w]+)\s*(:\s*log\s*)?")
-MOST = 100_000  # values of a key
+MOST = 100_000  # points, and values of a key
 DIGITS = 15
 _VALUES = {
     "anyOf": [
