@@ -7,6 +7,7 @@ from .closed_forms import CLOSED_FORMS as CLOSED_FORMS
 from .diagnostics.debugging.debug import debug as debug
 from .diagnostics.debugging.key_reuse import check_keys as check_keys
 from .diagnostics.inspection.inspection import inspect as inspect
+from .errors import ClusterError as ClusterError
 from .errors import InputError as InputError
 from .errors import NumericalError as NumericalError
 from .errors import OutOfMemoryError as OutOfMemoryError

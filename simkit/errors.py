@@ -112,6 +112,26 @@ def input_error(problems: Iterable[str], kinds: Collection[type[InputError]]) ->
     return InputError(problems)
 
 
+class ClusterError(SimkitError):
+    """A cluster does not answer, has no workers, or its workers end or fail.
+
+    >>> import simkit
+    >>> experiment = {
+    ...     "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
+    ...     "initial": {"S": 100.0},
+    ...     "time": {"t1": 1.0, "steps": 10},
+    ...     "cluster": {"address": "tcp://127.0.0.1:9", "timeout": 0.5},
+    ... }
+    >>> try:
+    ...     simkit.run(experiment)
+    ... except simkit.ClusterError as error:
+    ...     print(str(error).partition(":")[0])
+    cluster
+    """
+
+    exit_code = 69  # of sysexits.h: a service is unavailable
+
+
 class PausedError(SimkitError):
     """A run was stopped, and its record allows another process to finish it with `--resume`."""
 

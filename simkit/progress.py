@@ -121,6 +121,17 @@ def compiling() -> Iterator[None]:
             _at_work.pop()
 
 
+@contextlib.contextmanager
+def working_on(place: Callable[[], str]) -> Iterator[None]:
+    """Within it a bar shows `place()`, such as the workers of a cluster."""
+    _places.append(place)
+    try:
+        yield
+    finally:
+        _places.remove(place)
+
+
+_places: list[Callable[[], str]] = []
 _at_work: list[bool] = []
 _counted = threading.Lock()
 
@@ -172,7 +183,8 @@ def _bar(what: str) -> Iterator[Callable[[int, int], None]]:
         task = progress.add_task("compiling", total=None)
 
         def advance(done: int, total: int) -> None:
-            progress.update(task, description="running", completed=done, total=total)
+            where = "".join(f" on {place()}" for place in _places[-1:])
+            progress.update(task, description=f"running{where}", completed=done, total=total)
 
         yield advance
 

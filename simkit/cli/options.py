@@ -96,11 +96,23 @@ Memory = Annotated[
         show_default=False,
     ),
 ]
+ClusterAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="ADDRESS",
+        help="Simulate on a cluster of Dask: its scheduler, as in tcp://10.0.0.7:8786, or local:4 for four "
+        "processes on this machine.",
+        show_default=False,
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
 
-def with_limits(overrides: list | None, threads: int | None, memory: str | None) -> list:
-    """The overrides, and with them the number of threads and the memory."""
-    limits = {"threads": threads, "memory": memory}
-    given = [Option(f"ensemble.{key}={x}", f"--{key}") for key, x in limits.items() if x is not None]
-    return [*(overrides or ()), *given]
+def with_options(
+    overrides: list | None, threads: int | None, memory: str | None, cluster: str | None = None
+) -> list:
+    """The overrides, and with them what options of their own say."""
+    options = {"ensemble.threads": threads, "ensemble.memory": memory, "cluster": cluster}
+    given = [Option(f"{key}={x}", f"--{key.split('.')[-1]}") for key, x in options.items() if x is not None]
+    return [*given, *(overrides or ())]

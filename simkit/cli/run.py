@@ -5,12 +5,15 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from simkit.cli.failures import end_on_unresolved, leave_at_once, print_json, reported, warn
 from simkit.cli.options import (
     AsJson,
     ChosenVariants,
+    ClusterAddress,
     DryRun,
     ExperimentFile,
     Memory,
@@ -20,12 +23,13 @@ from simkit.cli.options import (
     Overwrite,
     Quiet,
     Threads,
-    with_limits,
+    with_options,
 )
 from simkit.cli.outputs import Outputs
 from simkit.cli.prepare import prepare
 from simkit.cli.resuming import MaxTime, Resume, Resuming
 from simkit.cli.typer_app import app
+from simkit.errors import InputError, OutputError
 from simkit.progress import counted, duration, progress_bar, short_count
 from simkit.suggestions import called
 
@@ -51,6 +55,15 @@ def run(
     max_time: MaxTime = None,
     threads: Threads = None,
     memory: Memory = None,
+    cluster: ClusterAddress = None,
+    part: Annotated[
+        str | None,
+        typer.Option(
+            metavar="K/N",
+            help="Run one of N parts of the paths, and write it beside the dataset, for `simkit merge`.",
+            show_default=False,
+        ),
+    ] = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
     dry_run: DryRun = False,
@@ -60,9 +73,12 @@ def run(
         prepare(quiet)
         from simkit.engines.loaded import load_each
 
-        loaded = load_each(experiment, with_limits(overrides, threads, memory), variant)
+        loaded = load_each(experiment, with_options(overrides, threads, memory, cluster), variant)
         how = Execution(out, no_plot, overwrite, resume, max_time, quiet, as_json, dry_run)
-        how.run(loaded, "run", loaded.engine.table)
+        if part is None:
+            how.run(loaded, "run", loaded.engine.table)
+        else:
+            how.run_part(loaded, part)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,10 +100,12 @@ class Execution:
         task: str,
         table: Callable[[], ModuleType],
         labelled: Callable[["xr.Dataset"], "xr.Dataset"] = lambda dataset: dataset,
+        parts: list[Any] | None = None,
     ) -> None:
         """Run, and show and write what `labelled` makes of the dataset, or estimate what that takes.
 
         `table` imports the module with `print_table` and `summary`; runs of another `task` cannot be resumed.
+        Paths are those of `parts`, if given.
         """
         from simkit.results.storage import check_place
 
@@ -109,7 +127,7 @@ class Execution:
         with outputs.claimed(loaded.files(target)), resuming.recorded(loaded.identity(task)):
             lost, shown = "" if target else LOST, not (self.quiet or self.as_json)
             with progress_bar(shown, loaded.engine.counted, lost, loaded.shorter) as progress:
-                dataset = loaded.run(progress)
+                dataset = loaded.run(progress, parts)
             from simkit.results.step_notes import all_unresolved
 
             result = labelled(dataset)
@@ -119,6 +137,35 @@ class Execution:
             outputs.deliver(result, table(), compile_s=float(dataset.attrs["compile_s"]))
         if not loaded.keeps_unresolved:
             end_on_unresolved(all_unresolved(dataset), not shown)
+
+    def run_part(self, loaded: "Loaded", text: str) -> None:
+        """Run a part of the paths, and write what it gives beside the dataset."""
+        from simkit.cluster.parts import PART, EnsemblePart, write_part
+        from simkit.results.claims import claimed
+
+        part = EnsemblePart.of(text)
+        target, identity = self.out or loaded.output, loaded.identity("run")
+        if identity is None:
+            raise InputError("--part: molecular dynamics cannot be run in parts")
+        if target is None:
+            raise InputError(
+                "--part: is written beside a dataset: give --out FILE.zarr, or output: in the file"
+            )
+        if self.dry_run:
+            raise InputError("--dry-run: is for the whole run; leave --part out")
+        warn(() if self.quiet else loaded.remarks)
+        file = part.file_of(target)
+        resuming = Resuming(file, self.resume, self.overwrite, self.max_time, self.quiet)
+        if file.exists() and not resuming.may_replace():
+            raise OutputError(f"{file}: exists already; to replace it use --overwrite")
+        with claimed([file], lambda line: warn([line])), resuming.recorded({**identity, PART: str(part)}):
+            with progress_bar(not (self.quiet or self.as_json), loaded.engine.counted) as progress:
+                states = loaded.run_part(part, progress)
+            write_part(file, identity, part, states)
+        if self.as_json:
+            print_json({"output": str(file)})
+        elif not self.quiet:
+            print(f"wrote {file}; `simkit merge` joins all {part.count} parts", file=sys.stderr)
 
 
 def _say_memory(loaded: "Loaded") -> None:

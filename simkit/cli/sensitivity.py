@@ -17,7 +17,7 @@ from simkit.cli.options import (
     Overwrite,
     Quiet,
     Threads,
-    with_limits,
+    with_options,
 )
 from simkit.cli.outputs import Outputs, note_unused
 from simkit.cli.prepare import prepare
@@ -63,9 +63,9 @@ def sensitivity(
         prepare(quiet)
         from simkit.engines.loaded import load_each
 
-        given = with_limits(overrides, threads, memory) + _as_overrides(wrt, check)
+        given = with_options(overrides, threads, memory) + _as_overrides(wrt, check)
         loaded = load_each(experiment, given, variant)
-        warn(() if quiet else loaded.remarks)
+        warn(() if quiet else loaded.remarks_here)
         loaded.check_target(out)
         resuming = Resuming(out, resume, overwrite, max_time, quiet)
         outputs = Outputs.checked(out, no_plot, resuming.may_replace(), quiet, as_json)

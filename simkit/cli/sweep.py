@@ -7,6 +7,7 @@ import typer
 from simkit.cli.failures import reported
 from simkit.cli.options import (
     AsJson,
+    ClusterAddress,
     DryRun,
     ExperimentFile,
     Memory,
@@ -16,7 +17,7 @@ from simkit.cli.options import (
     Overwrite,
     Quiet,
     Threads,
-    with_limits,
+    with_options,
 )
 from simkit.cli.prepare import prepare
 from simkit.cli.resuming import MaxTime, Resume
@@ -49,6 +50,7 @@ def sweep(
     max_time: MaxTime = None,
     threads: Threads = None,
     memory: Memory = None,
+    cluster: ClusterAddress = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
     dry_run: DryRun = False,
@@ -61,7 +63,7 @@ def sweep(
 
         values = read_over(over) if over else None
         loaded = load_sweep(
-            experiment, with_limits(overrides, threads, memory), values, side_by_side, "--over"
+            experiment, with_options(overrides, threads, memory, cluster), values, side_by_side, "--over"
         )
         how = Execution(out, no_plot, overwrite, resume, max_time, quiet, as_json, dry_run)
         how.run(loaded.points, "sweep", lambda: table, loaded.labelled)

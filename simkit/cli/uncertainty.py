@@ -11,7 +11,7 @@ from simkit.cli.options import (
     Overwrite,
     Quiet,
     Threads,
-    with_limits,
+    with_options,
 )
 from simkit.cli.outputs import Outputs
 from simkit.cli.prepare import prepare
@@ -40,8 +40,8 @@ def uncertainty(
         from simkit.studies.experiments import study_experiment
         from simkit.studies.plan import load_uncertain
 
-        loaded = load_uncertain(experiment, with_limits(overrides, threads, memory))
-        warn(() if quiet else loaded.centre.remarks)
+        loaded = load_uncertain(experiment, with_options(overrides, threads, memory))
+        warn(() if quiet else loaded.centre.remarks_here)
         target = out or loaded.centre.output
         loaded.centre.check_target(target)
         resuming = Resuming(target, resume, overwrite, max_time, quiet)

@@ -72,11 +72,20 @@ class AbstractEngine(ABC, Generic[Built]):
         """What a user can do where a run takes too long."""
 
     @abstractmethod
-    def run(self, each: Mapping[str, Built], progress: Progress | None = None) -> "xr.Dataset":
-        """Run the simulations and label the results; no dataset is written.
+    def run(
+        self,
+        each: Mapping[str, Built],
+        progress: Progress | None = None,
+        parts: "list[Any] | None" = None,
+    ) -> "xr.Dataset":
+        """Run the simulations, or make one of their `parts`, and label the results; no dataset is written.
 
         Raises `NumericalError`, which names the variant, and `InputError` where there is too little memory.
         """
+
+    def run_part(self, each: Mapping[str, Built], part: Any, progress: Progress | None = None) -> list[Any]:
+        """What a part of all paths gives of each simulation, in plain data. Raises `InputError`."""
+        raise InputError(f"--part: of {self.counted} there are no parts")
 
     @abstractmethod
     def differentiate(

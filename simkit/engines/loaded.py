@@ -44,6 +44,13 @@ class Loaded:
         return list(dict.fromkeys(remarks[""])) if "" in remarks else labelled(file, remarks, len(remarks))
 
     @property
+    def remarks_here(self) -> list[str]:
+        """The remarks for a task that no cluster serves."""
+        clusters = (getattr(self.engine.experiment(one), "cluster", None) for one in self.each.values())
+        unused = "cluster: is for `simkit run` and `simkit sweep`; all paths are simulated here"
+        return [*self.remarks, *([unused] if any(clusters) else [])]
+
+    @property
     def shorter(self) -> str:
         """What a user can do where the run takes too long."""
         texts = [self.engine.shorter(one) for one in self.each.values()]
@@ -77,10 +84,18 @@ class Loaded:
         """Whether figures that are no result, as steps are too long, are shown without a warning."""
         return self.engine.keeps_unresolved(self.each)
 
-    def run(self, progress: Progress | None = None) -> "xr.Dataset":
-        """Run and label the results; no dataset is written. Raises what `AbstractEngine.run` raises."""
+    def run(self, progress: Progress | None = None, parts: list[Any] | None = None) -> "xr.Dataset":
+        """Run, or join `parts`, and label the results; no dataset is written.
+
+        Raises what `AbstractEngine.run` raises.
+        """
         with failures_named(self.engine.lighter):
-            return self.engine.run(self.each, progress)
+            return self.engine.run(self.each, progress, parts)
+
+    def run_part(self, part: Any, progress: Progress | None = None) -> list[Any]:
+        """What a part of all paths gives, of each simulation in order. Raises what `run` raises."""
+        with failures_named(self.engine.lighter):
+            return self.engine.run_part(self.each, part, progress)
 
     def differentiate(self, progress: Progress | None = None) -> "xr.Dataset":
         """Find the sensitivities, and label them; nothing is written.

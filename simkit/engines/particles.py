@@ -93,7 +93,12 @@ class ParticleEngine(AbstractEngine[ParticleSimulation]):
         for simulation in each.values():
             check_trajectory(simulation, overwrite, target)
 
-    def run(self, each: Mapping[str, ParticleSimulation], progress: Progress | None = None) -> "xr.Dataset":
+    def run(
+        self,
+        each: Mapping[str, ParticleSimulation],
+        progress: Progress | None = None,
+        parts: list[Any] | None = None,
+    ) -> "xr.Dataset":
         """Trajectories are written."""
         datasets = self.one_by_one(each, _run, progress)
         if "" in datasets:

@@ -1,15 +1,18 @@
 """Ensembles of paths, as commands and Python functions see them."""
 
-from collections.abc import Mapping
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from simkit.cluster.parts import EnsemblePart, Joined
 from simkit.config.diagnostics import placed
 from simkit.config.documents import Document
 from simkit.config.settings import Experiment, Sensitivity
 from simkit.derivatives.study import find_sensitivities
 from simkit.engines.engine import AbstractEngine, Progress, Target
-from simkit.ensemble.run import run_ensemble
+from simkit.ensemble.run import Accumulate, run_ensemble, run_part
 from simkit.ensemble.simulation import Simulation, experiment_of
 from simkit.ensemble.sizes import LIGHTER, check_memory, estimate, estimate_text
 from simkit.ensemble.work import devices_of
@@ -76,24 +79,35 @@ class PathEngine(AbstractEngine[Simulation]):
         fewer = ", fewer ensemble.paths," if simulation.paths > 1 else ""
         return f"a smaller time.t1{fewer} or {simulation.stepping.shorter}"
 
+    def pilot(self, simulation: Simulation) -> Simulation:
+        experiment = experiment_of(simulation).model_copy(update={"cluster": None})
+        return dataclasses.replace(simulation, experiment=experiment)
+
     def check_target(self, each: Mapping[str, Simulation], target: Target) -> None:
         refuse_paths(map(experiment_of, each.values()), target)
 
     def identity(self, simulation: Simulation) -> str:
         experiment = experiment_of(simulation).resolved()  # with the digests of its files
         experiment["ensemble"] = {k: x for k, x in experiment["ensemble"].items() if k not in OF_NO_EFFECT}
-        return as_yaml({key: section for key, section in experiment.items() if key != "output"})
+        return as_yaml(
+            {key: section for key, section in experiment.items() if key not in ("output", "cluster")}
+        )
 
-    def run(self, each: Mapping[str, Simulation], progress: Progress | None = None) -> "xr.Dataset":
+    def run(
+        self,
+        each: Mapping[str, Simulation],
+        progress: Progress | None = None,
+        parts: list[Any] | None = None,
+    ) -> "xr.Dataset":
         """Where the seed is the same, path i of all variants meets the same noise."""
-        for simulation in each.values():
-            with placed(experiment_of(simulation).document):
-                devices_of(simulation)  # raises `InputError` where there are too few
-        check_memory(each)
+        self._check_machine(each)
+        kept = _paired(each)
+        with _elsewhere(each, parts) as elsewhere:
+            results = self.one_by_one(
+                each, lambda one, done: run_ensemble(one, done, kept, elsewhere), progress
+            )
         if "" in each:
-            return _labelled(each[""], run_ensemble(each[""], progress))
-        pairs = min(PAIRED, OF_ALL // len(each))
-        results = self.one_by_one(each, lambda one, done: run_ensemble(one, done, pairs), progress)
+            return _labelled(each[""], results[""])
         from simkit.ensemble.coupling import claimed_order
         from simkit.results.variant_dataset import combined
 
@@ -104,6 +118,24 @@ class PathEngine(AbstractEngine[Simulation]):
         if max(draws.values()) == 1:
             return combined(datasets, ends, described)
         return combined(datasets, ends, described, draws, claimed_order(each.values()))
+
+    def run_part(
+        self, each: Mapping[str, Simulation], part: EnsemblePart, progress: Progress | None = None
+    ) -> list[Any]:
+        self._check_machine(each)
+        kept = _paired(each)
+
+        def one(simulation: Simulation, progress: Progress | None) -> Any:
+            return run_part(simulation, part.paths_of(simulation), progress, kept)
+
+        return [*self.one_by_one(each, one, progress).values()]
+
+    def _check_machine(self, each: Mapping[str, Simulation]) -> None:
+        """Raise `InputError` where there are too few devices, or is too little memory."""
+        for simulation in each.values():
+            with placed(experiment_of(simulation).document):
+                devices_of(simulation)
+        check_memory(each)
 
     def differentiate(
         self, simulation: Simulation, section: Sensitivity, progress: Progress | None = None
@@ -122,6 +154,26 @@ class PathEngine(AbstractEngine[Simulation]):
 
     def keeps_unresolved(self, each: Mapping[str, Simulation]) -> bool:
         return all(experiment_of(one).ensemble.unresolved == "keep" for one in each.values())
+
+
+def _paired(each: Mapping[str, Simulation]) -> int:
+    """Of how many paths the final values are kept, to compare variants; of one alone none for that."""
+    return 0 if "" in each else min(PAIRED, OF_ALL // len(each))
+
+
+@contextlib.contextmanager
+def _elsewhere(each: Mapping[str, Simulation], parts: list[Any] | None) -> Iterator[Accumulate | None]:
+    """Where paths come from, if this process does not simulate them: from parts, or a cluster."""
+    cluster = experiment_of(next(iter(each.values()))).cluster
+    if parts is not None:
+        yield Joined(iter(parts))
+    elif cluster is None:
+        yield None
+    else:
+        from simkit.cluster.dask_cluster import opened
+
+        with opened(cluster) as opened_cluster:
+            yield opened_cluster
 
 
 def _labelled(simulation: Simulation, result: Any) -> "xr.Dataset":

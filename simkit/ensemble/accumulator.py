@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from simkit.ensemble.chunks import Chunk
+from simkit.ensemble.chunks import LEAF, Chunk
 from simkit.ensemble.failures import failed_paths
 from simkit.ensemble.reducers import AbstractReducer
 from simkit.ensemble.simulation import Simulation, StepCounts
@@ -24,19 +24,23 @@ class Total(NamedTuple):
         """The total with the counts of more paths."""
         most = int(counts.max())
         whole = counts.astype(np.int64 if most**2 * len(counts) < 2**63 else object)
-        sums = int(whole.sum()), int((whole * whole).sum())
-        return Total(self.sum + sums[0], self.squares + sums[1], max(self.most, most))
+        return self.joined(Total(int(whole.sum()), int((whole * whole).sum()), most))
+
+    def joined(self, other: "Total") -> "Total":
+        """The total of the paths of both."""
+        return Total(self.sum + other.sum, self.squares + other.squares, max(self.most, other.most))
 
 
 class Accumulator:
     """The statistics, stored paths, final values and counts of the chunks added so far.
 
     `rows` says how many rows each quantity has, `reducers` which statistics there are. Final values of the
-    first `ends` paths are recorded, NaN where one failed. Raises `NumericalError` on a failed path where
-    `failures` is `stop`.
+    first `ends` paths are recorded, NaN where one failed. `part` are the paths that will be added, all of
+    them unless given. Raises `NumericalError` on a failed path where `failures` is `stop`.
     """
 
     failed: int
+    wanted_ends: int
 
     def __init__(
         self,
@@ -44,12 +48,15 @@ class Accumulator:
         rows: Mapping[str, int],
         reducers: Mapping[str, AbstractReducer],
         ends: int,
+        part: range | None = None,
     ):
         self._simulation = simulation
         self._rows = rows
         self._reducers = reducers
-        self._wanted_ends = ends
-        self._states = {name: reducer.init() for name, reducer in reducers.items()}
+        self.wanted_ends = ends  # of how many paths final values are recorded
+        self._part = range(simulation.paths) if part is None else part
+        first_leaf = self._part.start // LEAF
+        self._states = {name: reducer.init(first_leaf) for name, reducer in reducers.items()}
         self._stored: dict[str, np.ndarray] = {}
         self._ends: dict[str, list[np.ndarray]] = {}
         self._totals: dict[str, Total] = {}
@@ -67,8 +74,29 @@ class Accumulator:
         for name, partial in partials.items():
             self._states[name] = self._reducers[name].merge(self._states[name], partial)
         self._count(chunk, counts, lost)
-        self._store(chunk.first, values)
-        self._record_ends(chunk.first, values, lost)
+        if missing := self._missing(chunk, self._simulation.stored_paths):
+            rows = (first_paths(array, missing).T for array in values)
+            self._store(chunk.first, dict(zip(self._rows, rows, strict=True)))
+        if missing := self._missing(chunk, self.wanted_ends):
+            for name, array in zip(self._rows, values, strict=True):
+                last = first_paths(array, missing, slice(-1, None))[0]
+                self._ends.setdefault(name, []).append(np.where(lost[:missing], np.nan, last))
+
+    def join(self, chunk: Chunk, state: tuple) -> None:
+        """Add the paths of a chunk, which another accumulator had as its part, by its `state`."""
+        states, stored, ends, totals, failed = state
+        self.failed += failed
+        for name, later in states.items():
+            self._states[name] = self._reducers[name].join(self._states[name], later)
+        for name, total in totals.items():
+            self._totals[name] = self._totals.get(name, Total()).joined(total)
+        self._store(chunk.first, stored)
+        for name, parts in ends.items():
+            self._ends.setdefault(name, []).extend(parts)
+
+    def _missing(self, chunk: Chunk, wanted: int) -> int:
+        """How many of the first `wanted` paths there are in a chunk."""
+        return max(min(wanted - chunk.first, chunk.count), 0)
 
     def _count(self, chunk: Chunk, counts, lost: np.ndarray) -> None:
         of_finite = {*map(waits, self._rows), *happened_names(self._simulation.problem)}
@@ -77,22 +105,13 @@ class Accumulator:
             each = np.where(lost & (name in of_finite), 0, each)[: chunk.count]
             self._totals[name] = self._totals.get(name, Total()).with_more(each)
 
-    def _store(self, first: int, values) -> None:
-        paths = min(self._simulation.stored_paths, self._simulation.paths)
-        if first >= paths:
-            return
-        for name, array in zip(self._rows, values, strict=True):
-            kept = first_paths(array, paths - first).T
+    def _store(self, first: int, rows: Mapping[str, np.ndarray]) -> None:
+        wanted = min(self._simulation.stored_paths, self._part.stop) - self._part.start
+        place = first - self._part.start
+        for name, kept in rows.items():
             if name not in self._stored:
-                self._stored[name] = np.empty((paths, kept.shape[1]), kept.dtype)
-            self._stored[name][first : first + len(kept)] = kept
-
-    def _record_ends(self, first: int, values, lost: np.ndarray) -> None:
-        if first >= self._wanted_ends:
-            return
-        for name, array in zip(self._rows, values, strict=True):
-            last = first_paths(array, self._wanted_ends - first, slice(-1, None))[0]
-            self._ends.setdefault(name, []).append(np.where(lost[: len(last)], np.nan, last))
+                self._stored[name] = np.empty((wanted, kept.shape[1]), kept.dtype)
+            self._stored[name][place : place + len(kept)] = kept
 
     def state(self) -> tuple:
         """What it has so far, for a record."""
@@ -113,7 +132,7 @@ class Accumulator:
         return self._stored
 
     def ends(self) -> dict[str, np.ndarray]:
-        """The final values of the first paths; including lanes beyond the last path."""
+        """The final values of the first paths."""
         return {name: np.concatenate(parts) for name, parts in self._ends.items()}
 
     def waiting(self) -> dict[str, int]:

@@ -103,6 +103,20 @@ class Chunks:
         """The plan of the same paths in chunks half as large; None where these are single leaves."""
         return dataclasses.replace(self, leaves=self.leaves // 2) if self.leaves > 1 else None
 
+    def of_part(self, part: range, workers: int) -> "Chunks":
+        """The plan of a part of the paths, without empty leaves but at the end of all.
+
+        Chunks have a power of two leaves, as many as divide the part, in which each worker gets one.
+        """
+        leaves = -(-len(part) // self.lanes)
+        ends = (part.start, *([part.stop] if part.stop < self.first + self.total else []))
+        most = min(
+            self.leaves,
+            max(1, leaves // workers),
+            *(end // self.lanes & -(end // self.lanes) for end in ends if end),
+        )
+        return dataclasses.replace(self, first=part.start, total=len(part), leaves=1 << most.bit_length() - 1)
+
     def __iter__(self) -> Iterator[Chunk]:
         return self.after(0)
 

@@ -18,6 +18,7 @@ from simkit.ensemble.paths import path_program, with_traced_steps
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.reducers import STATISTICS, AbstractReducer
 from simkit.ensemble.simulation import EnsembleResult, Simulation, StepCounts
+from simkit.ensemble.step_bias.bias_paths import BiasRun
 from simkit.ensemble.step_bias.coupled_steps import (
     BIAS_PATHS,
     FinishedRun,
@@ -33,6 +34,9 @@ from simkit.progress import counted
 
 COUNTED_PATHS = 256  # for the mean number of adaptive steps
 
+# Adds the paths of a plan to an accumulator, and gives the seconds that took.
+Accumulate = Callable[[Simulation, Accumulator, Chunks, Progress | None], float]
+
 
 def default_reducers(
     rows: Mapping[str, int], quantiles: tuple[float, ...] = ()
@@ -46,17 +50,32 @@ def default_reducers(
 
 
 def run_ensemble(
-    simulation: Simulation, progress: Progress | None = None, ends: int = BIAS_PATHS
+    simulation: Simulation,
+    progress: Progress | None = None,
+    ends: int = BIAS_PATHS,
+    elsewhere: Accumulate | None = None,
 ) -> EnsembleResult:
     """Simulate all paths and give their statistics.
 
     Statistics have the same bits for every number of threads and devices, and every chunk size. `progress` is
     called with the paths done and the paths in all. The result has the final values of the first `ends`
-    paths, at least those that the step bias takes. Raises `NumericalError` when a path becomes NaN or
-    infinite and `failures` is `stop`.
+    paths, at least those that the step bias takes. Where `elsewhere` is given, it adds the paths to an
+    accumulator. Raises `NumericalError` when a path becomes NaN or infinite and `failures` is `stop`.
     """
     with jax.enable_x64(True):
-        return _run(simulation, progress, max(ends, BIAS_PATHS))
+        return _run(simulation, progress, ends, elsewhere)
+
+
+def run_part(
+    simulation: Simulation, part: range, progress: Progress | None = None, ends: int = BIAS_PATHS
+) -> tuple:
+    """Simulate a part of the paths, which begins with a leaf, and give the state of their accumulator.
+
+    With it come the seconds that took.
+    """
+    with jax.enable_x64(True):
+        simulation, *_ = with_policies(simulation)
+        return accumulated(simulation, part, _ends_of(bias_run(simulation), ends), progress)
 
 
 def chunk_plan(simulation: Simulation) -> Chunks:
@@ -144,14 +163,40 @@ def chunk_requests(simulation: Simulation, plan: Chunks) -> tuple[Request, Reque
     return simulated, Request(reduction, (values, np.int64(0)), devices)
 
 
-def _run(simulation: Simulation, progress: Progress | None, ends: int) -> EnsembleResult:
+def accumulated(simulation: Simulation, part: range, ends: int, progress: Progress | None = None) -> tuple:
+    """The state of an accumulator that has the paths of a part, and the seconds that took.
+
+    Observables with early exercise must have their policies.
+    """
+    plan = chunk_plan(simulation).of_part(part, len(workers_of(simulation)))
+    accumulator = _accumulator(simulation, ends, part)
+    seconds = _accumulate(simulation, accumulator, plan, progress)
+    return accumulator.state(), seconds
+
+
+def _ends_of(bias: BiasRun | None, ends: int) -> int:
+    """Of how many paths the final values are kept."""
+    return max(ends, BIAS_PATHS, 0 if bias is None else bias.most)
+
+
+def _accumulator(simulation: Simulation, ends: int, part: range | None = None) -> Accumulator:
+    rows = quantity_rows(simulation)
+    return Accumulator(simulation, rows, default_reducers(rows, simulation.quantiles), ends, part)
+
+
+def _run(
+    simulation: Simulation, progress: Progress | None, ends: int, elsewhere: Accumulate | None
+) -> EnsembleResult:
     simulation, exercises, (fit_s, fit_compile_s) = with_policies(simulation)
     plan, bias = chunk_plan(simulation), bias_run(simulation)
-    simulated, reduced = chunk_requests(simulation, plan)
-    _, compile_s = compiled(simulated, reduced, *(() if bias is None else bias.requests))
-    accumulator, elapsed_s = _accumulated(
-        simulation, plan, ends if bias is None else max(ends, bias.most), progress
-    )
+    requests = () if elsewhere else chunk_requests(simulation, plan)
+    _, compile_s = compiled(*requests, *(() if bias is None else bias.requests))
+    accumulator = _accumulator(simulation, _ends_of(bias, ends))
+    elapsed_s = (elsewhere or _accumulate)(simulation, accumulator, plan, progress)
+    if accumulator.failed == simulation.paths:
+        raise NumericalError(
+            f"of {counted(simulation.paths, 'path')} none has finite values: there is nothing to average"
+        )
     statistics = accumulator.statistics()
 
     exercises, (bound_s, bound_compile_s) = with_upper_bounds(simulation, exercises)
@@ -186,19 +231,10 @@ def _run(simulation: Simulation, progress: Progress | None, ends: int) -> Ensemb
     )
 
 
-def _accumulated(
-    simulation: Simulation,
-    plan: Chunks,
-    ends: int,
-    progress: Progress | None,
-) -> tuple[Accumulator, float]:
-    """All chunks simulated, reduced and merged, and the seconds that took.
-
-    Raises `NumericalError` where no path is finite.
-    """
-    rows, paths = quantity_rows(simulation), simulation.paths
-    accumulator = Accumulator(simulation, rows, default_reducers(rows, simulation.quantiles), ends)
-    workers, add = workers_of(simulation), accumulator.add_chunk
+def _accumulate(
+    simulation: Simulation, accumulator: Accumulator, plan: Chunks, progress: Progress | None
+) -> float:
+    """Simulate the chunks of a plan, reduce them and add them, and give the seconds that took."""
 
     def work_on(plan: Chunks) -> Callable[[Chunk], tuple]:
         simulated, reduced = chunk_requests(simulation, plan)
@@ -210,12 +246,8 @@ def _accumulated(
 
         return work
 
-    seconds = over_chunks(plan, work_on(plan), add, workers, progress, accumulator, work_on)
-    if accumulator.failed == paths:
-        raise NumericalError(
-            f"of {counted(paths, 'path')} none has finite values: there is nothing to average"
-        )
-    return accumulator, seconds
+    workers, add = workers_of(simulation), accumulator.add_chunk
+    return over_chunks(plan, work_on(plan), add, workers, progress, accumulator, work_on)
 
 
 def _values(simulation: Simulation, ids: tuple[int, ...]) -> tuple[jax.ShapeDtypeStruct, ...]:

@@ -56,5 +56,10 @@ def prefer_wide_vectors() -> bool:
     return WIDE_VECTORS in _flags()
 
 
+def flags_of_bits() -> str:
+    """The flags in `XLA_FLAGS` that may change the bits of results."""
+    return " ".join(flag for flag in _flags() if flag.partition("=")[0] != VECTOR_WIDTH)
+
+
 def _flags() -> list[str]:
     return os.environ.get("XLA_FLAGS", "").split()

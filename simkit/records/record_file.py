@@ -85,8 +85,13 @@ def read(path: Path) -> tuple[Record | None, list[str]]:
 
 def remove(path: Path) -> None:
     """Remove the record, and that before it."""
-    for each in (path, _before(path)):
-        each.unlink(missing_ok=True)
+    keep_only(path)
+    path.unlink(missing_ok=True)
+
+
+def keep_only(path: Path) -> None:
+    """Remove the record before the one that is there."""
+    _before(path).unlink(missing_ok=True)
 
 
 def _whole(data: bytes) -> Record:

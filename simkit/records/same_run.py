@@ -1,11 +1,11 @@
 """Whether a record belongs to a run: of the same experiment, numbers, versions and machine."""
 
 import difflib
-import os
 import platform
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 
+from simkit.machine.xla_flags import flags_of_bits
 from simkit.version import __version__
 
 PACKAGES = ("jax", "jaxlib", "diffrax", "equinox", "numpy")
@@ -21,7 +21,7 @@ def of_this_machine() -> dict[str, str]:
         "versions": f"{versions} python={platform.python_version()}",
         "back end": f"{jax.default_backend()}: {jax.local_devices()[0].device_kind}",
         "processor": _processor(),
-        "XLA_FLAGS": os.environ.get("XLA_FLAGS", ""),
+        "XLA_FLAGS": flags_of_bits(),
     }
 
 
@@ -38,28 +38,29 @@ def _processor() -> str:
     return "\n".join([name, *" ".join(features).split()])
 
 
-def differences(recorded: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """What differs between the identity of a record and that of a run, a text each."""
+def differences(
+    one: Mapping[str, str], other: Mapping[str, str], of_one: str = "recorded", of_other: str = "now"
+) -> list[str]:
+    """What differs between two identities, such as those of a record and of a run, a text each."""
     return [
         f"{key}: {text}"
-        for key in dict.fromkeys([*now, *recorded])
-        if (text := _difference(recorded.get(key, ""), now.get(key, "")))
+        for key in dict.fromkeys([*other, *one])
+        if (text := _difference(one.get(key, ""), other.get(key, ""), of_one, of_other))
     ]
 
 
-def _difference(recorded: str, now: str) -> str:
-    if recorded == now:
+def _difference(one: str, other: str, of_one: str, of_other: str) -> str:
+    if one == other:
         return ""
-    if "\n" not in recorded + now:
-        return f"{recorded or 'none'} was recorded, now {now or 'none'}"
-    lines = [*_changed(recorded, now)]
+    if "\n" not in one + other:
+        return f"{of_one} {one or 'none'}, {of_other} {other or 'none'}"
+    lines = [*_changed(one, other, {"-": of_one, "+": of_other})]
     more = f", and {len(lines) - SHOWN} more lines" if len(lines) > SHOWN else ""
     return "; ".join(lines[:SHOWN]) + more
 
 
-def _changed(recorded: str, now: str) -> Iterator[str]:
+def _changed(one: str, other: str, meaning: Mapping[str, str]) -> Iterator[str]:
     """The lines that only one of the two texts has."""
-    meaning = {"-": "recorded", "+": "now"}
-    for line in difflib.ndiff(recorded.splitlines(), now.splitlines()):
+    for line in difflib.ndiff(one.splitlines(), other.splitlines()):
         if line[0] in meaning and line[2:].strip():
             yield f"{meaning[line[0]]} `{line[2:].strip()}`"

@@ -30,6 +30,7 @@ ROOMS = {
             "observe",
             "records",
             "ensemble",
+            "cluster",
             "results",
             "experiments",
             "md",

@@ -1,5 +1,6 @@
 """The keys of an experiment, with their types, defaults and descriptions: a module for each section."""
 
+from simkit.config.settings.cluster import Cluster as Cluster
 from simkit.config.settings.experiment import Experiment as Experiment
 from simkit.config.settings.initial import FromFile as FromFile
 from simkit.config.settings.initial import Initial as Initial

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PrivateAttr
 
 from simkit.config.documents import Document
+from simkit.config.settings.cluster import Cluster
 from simkit.config.settings.initial import Initial
 from simkit.config.settings.models import Model
 from simkit.config.settings.observe import DerivedSettings, ObservableSettings
@@ -74,6 +75,12 @@ class Experiment(Section):
         default_factory=lambda: Ensemble(),
         description="The number of paths, and how they are run.",
         examples=[{"paths": 100000, "seed": 42}],
+    )
+    cluster: Annotated[Cluster, Shorthand("address")] | None = Field(
+        None,
+        description="The cluster of Dask whose workers simulate the paths for `simkit run` and `simkit "
+        "sweep`, such as tcp://10.0.0.7:8786. Results do not depend on it.",
+        examples=["local:4"],
     )
     precision: Annotated[Literal["float32", "float64"], PRECISION] = Field(
         "float64", description="Arithmetic of the simulation. Statistics are always in float64."

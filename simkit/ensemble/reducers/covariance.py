@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from simkit.ensemble.reducers.pairwise import Levels, above_least, add_leaves, pairwise_sum, root
+from simkit.ensemble.reducers.pairwise import Tree, above_least, add_leaves, add_tree, pairwise_sum, root
 from simkit.ensemble.reducers.reducer import AbstractReducer, Rows, as_rows, stacked, statistic
 
 
@@ -44,13 +44,16 @@ class Covariance(AbstractReducer):
         central = products[1:, 1:] - total[:, None] * mean[None]
         return CovarianceNodes(count, (least + mean).T, central.transpose(2, 0, 1))
 
-    def init(self) -> Levels:
-        return ()
+    def init(self, leaf: int = 0) -> Tree:
+        return Tree(leaf, leaf)
 
-    def merge(self, state: Levels, partial: CovarianceNodes) -> Levels:
+    def merge(self, state: Tree, partial: CovarianceNodes) -> Tree:
         return add_leaves(state, CovarianceNodes(*map(np.asarray, partial)), join_products)
 
-    def finish(self, state: Levels) -> dict[str, np.ndarray]:
+    def join(self, state: Tree, later: Tree) -> Tree:
+        return add_tree(state, later, join_products)
+
+    def finish(self, state: Tree) -> dict[str, np.ndarray]:
         result = root(state, join_products)
         n = 0 if result is None else int(result.count[0])
         size = len(self.rows)

@@ -1,6 +1,6 @@
 """Quantiles and histograms from integer counts."""
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -97,7 +97,7 @@ class Histogram(AbstractReducer):
             return Counted(jax.lax.map(how_often, bins), *ends, whole)
         return Binned(bins, *ends, whole)
 
-    def init(self) -> tuple[Counts, ...]:
+    def init(self, leaf: int = 0) -> tuple[Counts, ...]:
         return tuple(
             Counts(0, np.zeros(0, np.int64), np.inf, -np.inf) for _, n in self.rows for _ in range(n)
         )
@@ -111,6 +111,9 @@ class Histogram(AbstractReducer):
             add_counts(seen, *new(row), low, high, whole)
             for seen, (row, low, high, whole) in zip(state, result, strict=True)
         )
+
+    def join(self, state: tuple[Counts, ...], later: tuple[Counts, ...]) -> tuple[Counts, ...]:
+        return tuple(add_counts(seen, *more) for seen, more in zip(state, later, strict=True))
 
     def finish(self, state: tuple[Counts, ...]) -> dict[str, np.ndarray]:
         pairs = np.array([quantiles_of(row, self.quantiles) for row in state], np.float64)
@@ -151,7 +154,7 @@ def counted(bins: np.ndarray) -> tuple[int, np.ndarray]:
 
 
 def add_counts(
-    seen: Counts, first: int, new: np.ndarray, low: np.ndarray, high: np.ndarray, whole: np.ndarray
+    seen: Counts, first: int, new: np.ndarray, low: np.ndarray | float, high: np.ndarray | float, whole: Any
 ) -> Counts:
     """The counts with those of further numbers added."""
     if not len(new):
@@ -162,7 +165,7 @@ def add_counts(
     counts[seen.first - start :][: len(seen.counts)] = seen.counts
     counts[first - start :][: len(new)] += new
     # Adding 0.0 turns -0.0 into 0.0: which of the two an extreme is depends on the order.
-    ends = min(seen.low, float(low.min()) + 0.0), max(seen.high, float(high.max()) + 0.0)
+    ends = min(seen.low, float(np.min(low)) + 0.0), max(seen.high, float(np.max(high)) + 0.0)
     return Counts(start, counts, *ends, seen.whole and bool(whole))
 
 

@@ -7,7 +7,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from simkit.ensemble.reducers.pairwise import Levels, above_least, add_leaves, extremes, pairwise_sum, root
+from simkit.ensemble.reducers.pairwise import (
+    Tree,
+    above_least,
+    add_leaves,
+    add_tree,
+    extremes,
+    pairwise_sum,
+    root,
+)
 from simkit.ensemble.reducers.reducer import (
     AbstractReducer,
     Array,
@@ -73,13 +81,16 @@ class Moments(AbstractReducer):
         # Row by row the temporaries stay in cache: a hundred rows at once took twice as long.
         return MomentNodes(count, *(array.T for array in jax.lax.map(row, x)))
 
-    def init(self) -> Levels:
-        return ()
+    def init(self, leaf: int = 0) -> Tree:
+        return Tree(leaf, leaf)
 
-    def merge(self, state: Levels, partial: MomentNodes) -> Levels:
+    def merge(self, state: Tree, partial: MomentNodes) -> Tree:
         return add_leaves(state, MomentNodes(*map(np.asarray, partial)), join_moments)
 
-    def finish(self, state: Levels) -> dict[str, np.ndarray]:
+    def join(self, state: Tree, later: Tree) -> Tree:
+        return add_tree(state, later, join_moments)
+
+    def finish(self, state: Tree) -> dict[str, np.ndarray]:
         result = root(state, join_moments)
         if result is None:
             blank = np.zeros((1, sum(count for _, count in self.rows)))

@@ -1,7 +1,7 @@
 """Sums and merges along a binary tree that depends on nothing but the order of what is added."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -41,38 +41,74 @@ def above_least(x: jax.Array, valid: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 Nodes = Any  # a NamedTuple of arrays that share their leading axis
-Levels = tuple[Nodes | None, ...]
+Join = Callable[[Nodes, Nodes], Nodes]
 
 
-def add_leaves(levels: Levels, leaves: Nodes, join: Callable[[Nodes, Nodes], Nodes]) -> Levels:
-    """Hang further leaves into the tree: `levels[k]` holds the node of 2^k leaves that waits for its twin.
+class Tree(NamedTuple):
+    """The leaves `first` to `end` of an ensemble, joined as far as their positions allow.
+
+    At level k a node has 2^k leaves, and its number is that of its first leaf over 2^k. `waiting[k]` is an
+    even node whose twin comes next, if there is one. `unpaired[k]` is an odd one whose twin lies before
+    `first`.
+    """
+
+    first: int = 0
+    end: int = 0
+    unpaired: tuple[Nodes | None, ...] = ()
+    waiting: tuple[Nodes | None, ...] = ()
+
+
+def add_leaves(tree: Tree, leaves: Nodes, join: Join) -> Tree:
+    """Hang further leaves into the tree.
 
     Which leaves meet depends on their positions alone, not on how they were grouped on arrival, and whole
     groups are joined at once.
     """
-    tree = list(levels)
-    level = 0
-    while len(leaves[0]):
-        if level == len(tree):
-            tree.append(None)
-        waiting = tree[level]
-        if waiting is not None:
-            leaves = type(leaves)(*(np.concatenate(pair) for pair in zip(waiting, leaves, strict=True)))
-            tree[level] = None
-        if len(leaves[0]) % 2:
-            tree[level] = type(leaves)(*(array[-1:] for array in leaves))
-            leaves = type(leaves)(*(array[:-1] for array in leaves))
-        evens = type(leaves)(*(array[0::2] for array in leaves))
-        odds = type(leaves)(*(array[1::2] for array in leaves))
-        leaves = join(evens, odds)
-        level += 1
-    return tuple(tree)
+    return _add(tree, 0, leaves, join)
 
 
-def root(levels: Levels, join: Callable[[Nodes, Nodes], Nodes]) -> Nodes | None:
-    """The whole tree as one node, waiting ones joined from the smallest up; None when there are no leaves."""
+def add_tree(tree: Tree, later: Tree, join: Join) -> Tree:
+    """Hang the nodes of a tree into the one that ends where it begins."""
+    if tree.end != later.first:
+        raise ValueError(f"a tree of leaves up to {tree.end} is followed by one from {later.first} on")
+    for nodes, order in ((later.unpaired, 1), (later.waiting, -1)):
+        for level, node in [*enumerate(nodes)][::order]:
+            if node is not None:
+                tree = _add(tree, level, node, join)
+    return tree
+
+
+def _add(tree: Tree, level: int, nodes: Nodes, join: Join) -> Tree:
+    """Hang nodes of a level into the tree, at whose end they begin."""
+    number, end = tree.end >> level, tree.end + (len(nodes[0]) << level)
+    unpaired, waiting = [*tree.unpaired], [*tree.waiting]
+    while len(nodes[0]):
+        for row in (unpaired, waiting):
+            row += [None] * (level + 1 - len(row))
+        twin = waiting[level]
+        if twin is not None:
+            nodes = type(nodes)(*map(np.concatenate, zip(twin, nodes, strict=True)))
+            waiting[level], number = None, number - 1
+        elif number % 2:
+            unpaired[level], number = _taken(nodes, slice(1)), number + 1
+            nodes = _taken(nodes, slice(1, None))
+        if len(nodes[0]) % 2:
+            waiting[level], nodes = _taken(nodes, slice(-1, None)), _taken(nodes, slice(-1))
+        nodes = join(_taken(nodes, slice(0, None, 2)), _taken(nodes, slice(1, None, 2)))
+        level, number = level + 1, number // 2
+    return Tree(tree.first, end, tuple(unpaired), tuple(waiting))
+
+
+def _taken(nodes: Nodes, where: slice) -> Nodes:
+    return type(nodes)(*(array[where] for array in nodes))
+
+
+def root(tree: Tree, join: Join) -> Nodes | None:
+    """A tree from leaf 0 on as one node, waiting ones joined from the smallest up; None without leaves."""
+    if tree.first:
+        raise ValueError(f"the leaves before {tree.first} are missing")
     total = None
-    for node in levels:
+    for node in tree.waiting:
         if node is not None:
             total = node if total is None else join(node, total)
     return total

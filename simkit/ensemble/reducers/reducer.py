@@ -30,9 +30,9 @@ class AbstractReducer(eqx.Module):
     """A statistic of an ensemble, accumulated leaf by leaf.
 
     A leaf is a block of replicates (usually paths) of fixed length. `update` runs inside `jit` with 64-bit
-    types enabled and reduces each leaf on its own; `merge` runs on the host. Leaves arrive in order, in
-    groups of any size, and the result has the same bits for every grouping. Entries where `valid` is False
-    contribute nothing, whatever they hold.
+    types enabled and reduces each leaf on its own; `merge` and `join` run on the host. Leaves arrive in
+    order, in groups of any size, or in states that other processes have merged, and the result has the same
+    bits for every grouping. Entries where `valid` is False contribute nothing, whatever they hold.
 
     `rows` says how many rows each quantity has: one per saved time, or one of those evaluated at the end
     only. A reducer entered by `@statistic` has a `name`, and its `labels` are those of the figures that
@@ -48,12 +48,16 @@ class AbstractReducer(eqx.Module):
         """Reduce `values[name]`, `(rows, leaves, length)`, under the mask `valid`, `(leaves, length)`."""
 
     @abc.abstractmethod
-    def init(self) -> Any:
-        """The state that has seen nothing."""
+    def init(self, leaf: int = 0) -> Any:
+        """The state that has seen nothing, before the leaf of this number."""
 
     @abc.abstractmethod
     def merge(self, state: Any, partial: Any) -> Any:
         """The state after the next leaves, whose `update` was `partial`."""
+
+    @abc.abstractmethod
+    def join(self, state: Any, later: Any) -> Any:
+        """The state after the leaves of two, of which `later` begins where the other ends."""
 
     @abc.abstractmethod
     def finish(self, state: Any) -> dict[str, np.ndarray]:

@@ -1,6 +1,7 @@
 """Statistics do not depend on how they were merged, and agree with NumPy's on the whole sample."""
 
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -92,6 +93,39 @@ def test_grouping_of_leaves_leaves_every_bit(dtype, length):
     whole = gather(values, valid, [13])
     for groups in ([1], [5, 5, 3], [1, 5, 3]):
         assert_same_bits(gather(values, valid, groups), whole)
+
+
+@given(st.data())
+@settings(max_examples=20)
+def test_states_of_neighbouring_leaves_join_to_every_bit(data):
+    """Cut anywhere, merged one by one in each part, and joined from the left or from the right."""
+    values, valid = sample(length=64), np.random.default_rng(1).random((13, 64)) < 0.97
+    ends = sorted(data.draw(st.sets(st.integers(1, 12), max_size=5)))
+    all_of_them, update = compiled(tuple(ROWS.items()))
+    partials = [
+        update({name: x[:, i : i + 1] for name, x in values.items()}, valid[i : i + 1]) for i in range(13)
+    ]
+    result = {}
+    for place, reducer in enumerate(all_of_them):
+        states = []
+        for start, stop in itertools.pairwise([0, *ends, 13]):
+            state = reducer.init(start)
+            for partial in partials[start:stop]:
+                state = reducer.merge(state, partial[place])
+            states.append(state)
+        while len(states) > 1:
+            at = data.draw(st.integers(0, len(states) - 2))
+            states[at : at + 2] = [reducer.join(states[at], states[at + 1])]
+        result |= reducer.finish(states[0])
+    assert_same_bits(result, gather(values, valid, [13]))
+
+
+def test_states_that_are_no_neighbours_are_not_joined():
+    moments = Moments(ROWS)
+    with pytest.raises(ValueError, match="up to 2 is followed by one from 3"):
+        moments.join(moments.init(2), moments.init(3))
+    with pytest.raises(ValueError, match="before 2 are missing"):
+        moments.finish(moments.init(2))
 
 
 @pytest.mark.more

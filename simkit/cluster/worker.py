@@ -1,0 +1,53 @@
+"""What a worker of a cluster does: the paths of a unit, of a simulation that came with it."""
+
+import threading
+from typing import Any, NamedTuple
+
+from simkit.errors import InputError
+from simkit.machine.process import tune_process
+
+_at_work = threading.Lock()  # a unit has all threads of the process
+
+
+class Unit(NamedTuple):
+    """The paths `first` to `stop`, of which the final values of those before `ends` are wanted."""
+
+    first: int
+    stop: int
+    ends: int
+
+
+def simulate(program: bytes, unit: Unit, machine: dict[str, str] | None) -> Any:
+    """The state of an accumulator that has the paths of a unit.
+
+    Raises `InputError` where this process would give other bits than one on `machine`, if that is given.
+    """
+    with _at_work:
+        tune_process()  # before jax is imported
+        if machine is not None:
+            _refuse_others(machine)
+        import jax
+
+        from simkit.cluster.shipping import unpacked
+        from simkit.ensemble.run import accumulated
+
+        with jax.enable_x64(True):
+            state, _ = accumulated(unpacked(program), range(unit.first, unit.stop), unit.ends)
+            return state
+
+
+def _refuse_others(machine: dict[str, str]) -> None:
+    """Raise `InputError` where versions, back end or processor differ from those of `machine`."""
+    import socket
+
+    from simkit.records.same_run import differences, of_this_machine
+
+    other = differences(machine, of_this_machine(), "here", "there")
+    if other:
+        raise InputError(
+            [
+                f"cluster: a worker on {socket.gethostname()} would give other bits than this process; "
+                "install the same versions there, or accept it with cluster.mixed: true",
+                *other,
+            ]
+        )

@@ -1,0 +1,202 @@
+"""A cluster gives the bits of one machine, whatever becomes of its workers; its faults have messages."""
+
+import contextlib
+import operator
+import os
+import signal
+import threading
+import time
+
+import pytest
+import yaml
+from command import EXPERIMENT, simkit_command
+from distributed import Client, LocalCluster
+from simkit_physics import MODELS
+
+import simkit
+from simkit.cluster import dask_cluster
+from simkit.cluster.dask_cluster import DaskCluster, units_of
+from simkit.cluster.worker import Unit
+from simkit.config.settings import Cluster
+from simkit.ensemble.chunks import LEAF, Chunks
+
+# Workers compile as users do.
+pytestmark = [pytest.mark.more, pytest.mark.user_code, pytest.mark.filterwarnings("ignore::ResourceWarning")]
+MANY = yaml.safe_load(EXPERIMENT) | {
+    "time": {"t1": 1.0, "steps": 400},
+    "ensemble": {"paths": 200 * LEAF + 7, "seed": 1, "chunk": LEAF},
+    "save": {"paths": 3000, "points": 2},
+}
+del MANY["output"]
+
+
+@pytest.fixture(scope="module")
+def scheduler():
+    with cluster_of(2) as cluster:
+        yield cluster.scheduler_address
+
+
+@contextlib.contextmanager
+def cluster_of(workers: int):
+    with LocalCluster(
+        n_workers=workers, threads_per_worker=2, memory_limit=None, dashboard_address=":0", silence_logs=50
+    ) as cluster:
+        yield cluster
+
+
+def with_cluster(address: str, **settings) -> dict:
+    return MANY | {"cluster": {"address": address, **settings}}
+
+
+def test_a_cluster_gives_the_bits_of_one_machine_and_of_variants(scheduler):
+    variants = {"variants": {"calm": {"model.sigma": 0.1}, "wild": {"model.sigma": 0.3}}}
+    smaller = variants | {"ensemble": {"paths": 20 * LEAF, "seed": 1}}
+    for more in ({}, smaller):
+        there, here = simkit.run(with_cluster(scheduler) | more), simkit.run(MANY | more)
+        assert there.drop_attrs().identical(here.drop_attrs())
+
+
+def test_workers_may_end_and_come(scheduler):
+    """Of three one is killed in the middle, without a word, and one comes later."""
+    expected = simkit.run(MANY).drop_attrs()
+    done: list[int] = []
+    with cluster_of(3) as cluster:
+        result: list = []
+
+        def run() -> None:
+            experiment = with_cluster(cluster.scheduler_address)
+            result.append(simkit.run(experiment, progress=lambda count, _: done.append(count)))
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        end = time.monotonic() + 120
+        while not done:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        with Client(cluster, set_as_default=False) as client:
+            killed = next(iter(client.run(os.getpid).values()))
+        os.kill(killed, signal.SIGKILL)
+        cluster.scale(4)
+        thread.join(120)
+    assert len(done) > 8
+    assert result
+    assert result[0].drop_attrs().identical(expected)
+
+
+def test_own_classes_go_with_the_simulation(scheduler, tmp_path, monkeypatch):
+    """Workers know nothing of the module, which is nowhere that they look."""
+    (tmp_path / "own_drift.py").write_text(
+        "import simkit_physics\n\n\ndef slower(mu):\n    return mu / 2\n\n\n"
+        "class SlowGBM(simkit_physics.GBM):\n    def drift(self, t, y):\n"
+        "        return type(y)(slower(self.mu) * y.S)\n\n\n"
+        'simkit_physics.MODELS["SlowGBM"] = SlowGBM\n'
+    )
+    (tmp_path / "own.yaml").write_text(
+        yaml.safe_dump(MANY | {"model": {"type": "SlowGBM", "mu": 0.05, "sigma": 0.2}, "observe": {}})
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(MODELS, "SlowGBM", None)  # and sys.path: both are put back at the end
+    monkeypatch.syspath_prepend(tmp_path)
+    for options in (["--out", "here.zarr"], ["--out", "there.zarr", "--cluster", scheduler]):
+        done = simkit_command("--import", "own_drift", "run", "own.yaml", *options)
+        assert done.exit_code == 0, done.output
+    here, there = simkit.read_dataset("here.zarr"), simkit.read_dataset("there.zarr")
+    assert here.drop_attrs().identical(there.drop_attrs())
+    assert float(here["S_mean"][-1]) == pytest.approx(102.53, abs=0.2)
+
+
+def test_errors_of_paths_are_those_of_one_machine(scheduler):
+    bad = {"observe": {"root": "sqrt(S - 52)"}}
+    with pytest.raises(simkit.NumericalError) as here:
+        simkit.run(MANY | bad)
+    with pytest.raises(simkit.NumericalError) as there:
+        simkit.run(with_cluster(scheduler) | bad)
+    assert str(here.value) == str(there.value)
+
+
+@pytest.mark.parametrize(
+    ("work", "message"),
+    [
+        ((operator.truediv, 1, 0), "paths 7 to 9 failed there: ZeroDivisionError"),
+        ((os._exit, 1), "paths 7 to 9 were given up, as several workers ended with them"),
+    ],
+)
+def test_a_unit_that_always_fails_is_reported_with_its_cause(scheduler, work, message):
+    with cluster_of(1) as cluster, Client(cluster, set_as_default=False) as client:
+        at_work = DaskCluster(client, Cluster(address=cluster.scheduler_address))
+        future = client.submit(*work, pure=False)
+        with pytest.raises(simkit.ClusterError, match=message):
+            at_work._result(Unit(7, 10, 0), future)
+
+
+def test_workers_that_would_give_other_bits_are_refused(scheduler, monkeypatch):
+    ours = dask_cluster.of_this_machine()
+    monkeypatch.setattr(dask_cluster, "of_this_machine", lambda: ours | {"versions": "simkit=0 jax=0"})
+    with pytest.raises(simkit.InputError, match="would give other bits than this process") as refused:
+        simkit.run(with_cluster(scheduler))
+    assert "versions: here simkit=0 jax=0, there simkit=" in refused.value.problems[1]
+    accepted = simkit.run(with_cluster(scheduler, mixed=True))
+    assert accepted.drop_attrs().identical(simkit.run(MANY).drop_attrs())
+
+
+def test_a_cluster_that_is_not_there_is_an_error_in_time():
+    start = time.monotonic()
+    silent = r"no scheduler answers at tcp://127\.0\.0\.1:9 within 0\.5 s"
+    with pytest.raises(simkit.ClusterError, match=silent):
+        simkit.run(with_cluster("tcp://127.0.0.1:9", timeout=0.5))
+    idle = r"has no workers, and none came within 0\.5 s; start some"
+    with cluster_of(0) as cluster, pytest.raises(simkit.ClusterError, match=idle):
+        simkit.run(with_cluster(cluster.scheduler_address, timeout=0.5))
+    assert time.monotonic() - start < 30
+
+
+def test_a_run_on_a_cluster_is_finished_with_the_same_bits(scheduler, tmp_path, monkeypatch):
+    """Stopped after some units on the cluster, and finished here."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SIMKIT_RECORD_EVERY", "0")
+    (tmp_path / "many.yaml").write_text(yaml.safe_dump(MANY))
+    calls, joined = [], dask_cluster.Accumulator.join
+
+    def join(self, *arguments):
+        calls.append(1)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        joined(self, *arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(dask_cluster.Accumulator, "join", join)
+        stopped = simkit_command("run", "many.yaml", "--out", "many.zarr", "--cluster", scheduler)
+    assert stopped.exit_code == 75, stopped.output
+    done = simkit_command("run", "many.yaml", "--out", "many.zarr", "--resume")
+    assert done.exit_code == 0, done.output
+    assert simkit.read_dataset("many.zarr").drop_attrs().identical(simkit.run(MANY).drop_attrs())
+
+
+def test_a_command_that_no_cluster_serves_says_so(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "many.yaml").write_text(yaml.safe_dump(with_cluster("local:2")))
+    small = ["--set", "ensemble.paths=100", "--set", "save.paths=0", "--wrt", "sigma"]
+    done = simkit_command("sensitivity", "many.yaml", *small)
+    assert done.exit_code == 0, done.output
+    assert "cluster: is for `simkit run` and `simkit sweep`; all paths are simulated here" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("10.0.0.7", "must be the address of a scheduler of Dask"),
+        ("local:0", "must be the address of a scheduler of Dask"),
+        ("local:9999", "must start at most 1024 processes"),
+    ],
+)
+def test_addresses_are_checked(address, message):
+    with pytest.raises(simkit.InputError, match=f"cluster: {message}|cluster.address: {message}"):
+        simkit.load(with_cluster(address))
+
+
+def test_units_are_enough_for_all_workers_and_no_more_than_some_seconds():
+    for leaves, workers in ((1, 4), (100, 4), (10_000, 4), (10**6, 300)):
+        units = units_of(Chunks(leaves * LEAF, 32, LEAF), workers)
+        assert units.leaves & (units.leaves - 1) == 0
+        assert units.count >= min(leaves, 8 * workers)
+        assert units.leaves <= 16 * 32

@@ -1,0 +1,130 @@
+"""Parts of an ensemble, each run by itself, join to the bits of one run; others are refused."""
+
+import itertools
+import shutil
+
+import pytest
+import yaml
+from command import EXPERIMENT, files_in, simkit_command
+from ensemble_examples import gbm
+from hypothesis import given
+from hypothesis import strategies as st
+
+import simkit
+from simkit.cluster.parts import EVEN, EnsemblePart
+from simkit.ensemble.accumulator import Accumulator
+from simkit.ensemble.chunks import LEAF
+
+# Some paths fail, in two of the parts; stored paths and those of the step bias end in the second.
+PARTS_OF = yaml.safe_load(EXPERIMENT) | {
+    "ensemble": {"paths": 9 * LEAF + 5, "seed": 1, "chunk": LEAF, "failures": "exclude"},
+    "observe": {"root": "sqrt(S - 52)"},
+    "save": {"paths": 5000, "points": 2},
+}
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    """A folder with an experiment of five parts' worth of paths, in variants."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump(PARTS_OF))
+    return tmp_path
+
+
+@given(st.integers(1, 4000), st.integers(1, 300), st.integers(0, LEAF - 1))
+def test_parts_have_each_path_once_and_are_of_a_size(leaves, count, short):
+    simulation = gbm(leaves * LEAF - short, 1)
+    if count > leaves:
+        with pytest.raises(simkit.InputError, match=r"blocks? of 2048, and a part has one at least"):
+            EnsemblePart(1, count).paths_of(simulation)
+        return
+    parts = [EnsemblePart(number, count).paths_of(simulation) for number in range(1, count + 1)]
+    assert (parts[0].start, parts[-1].stop) == (0, simulation.paths)
+    assert all(a.stop == b.start and not b.start % LEAF for a, b in itertools.pairwise(parts))
+    most = -(-leaves // count) * (1 + 2 / EVEN) + 1
+    assert all(0 < len(part) <= most * LEAF for part in parts)
+
+
+@pytest.mark.parametrize("variants", [False, pytest.param(True, marks=pytest.mark.more)])
+def test_parts_join_to_the_bits_of_one_run(small, variants):
+    if variants:
+        other = {"variants": {"calm": {"model.sigma": 0.15}, "wild": {"model.sigma": 0.3}}}
+        (small / "small.yaml").write_text(yaml.safe_dump(PARTS_OF | other))
+    for part in ("2/4", "1/4", "4/4", "3/4"):
+        done = simkit_command("run", "small.yaml", "--part", part)
+        assert done.exit_code == 0, done.output
+    assert files_in(small) == {"small.yaml", *(f"small.zarr.part-{i}-of-4" for i in range(1, 5))}
+    merged = simkit_command("merge", "small.yaml")
+    assert merged.exit_code == 0, merged.output
+    joined = simkit.read_dataset("small.zarr")
+    whole = simkit.run("small.yaml", out="whole.zarr")
+    assert joined.drop_attrs().identical(whole.drop_attrs())
+    failed = [int(one.attrs["failed_paths"]) for one in (joined, whole) if "failed_paths" in one.attrs]
+    assert variants or failed[0] == failed[1] > 0
+
+
+def test_a_part_that_was_stopped_is_resumed(small, monkeypatch):
+    monkeypatch.setenv("SIMKIT_RECORD_EVERY", "0")
+    for part in ("1/2", "2/2"):
+        assert simkit_command("run", "small.yaml", "--part", part).exit_code == 0
+    shutil.move("small.zarr.part-1-of-2", "whole")
+    added, add_chunk = [], Accumulator.add_chunk
+
+    def add(self, *arguments):
+        added.append(1)
+        if len(added) == 3:
+            raise KeyboardInterrupt
+        add_chunk(self, *arguments)
+
+    monkeypatch.setattr(Accumulator, "add_chunk", add)
+    assert simkit_command("run", "small.yaml", "--part", "1/2").exit_code == 75
+    assert simkit_command("run", "small.yaml", "--part", "1/2", "--resume").exit_code == 0
+    assert len(added) == 3 + 3  # of five chunks
+    datasets = []
+    for first in ("small.zarr.part-1-of-2", "whole"):
+        parts = first, "small.zarr.part-2-of-2"
+        merged = simkit_command("merge", "small.yaml", *parts, "--out", "joined.zarr", "--overwrite")
+        assert merged.exit_code == 0, merged.output
+        datasets.append(simkit.read_dataset("joined.zarr").drop_attrs().load())
+    assert datasets[0].identical(datasets[1])
+
+
+def test_what_does_not_belong_together_is_refused(small):
+    for part in ("1/3", "2/3", "3/3", "1/2"):
+        assert simkit_command("run", "small.yaml", "--part", part, "-q").exit_code == 0
+    parts = [f"small.zarr.part-{number}-of-3" for number in (1, 2, 3)]
+    shutil.copy(parts[0], "copy")
+    damaged = bytearray((small / parts[1]).read_bytes())
+    damaged[-100] ^= 1
+    (small / "damaged").write_bytes(damaged)
+    before = files_in(small)
+    for arguments, code, message in [
+        ([], 2, "there are parts of 2 and 3, which overlap"),
+        (parts[:2], 2, "these parts are missing: 3/3; run them with --part 3/3"),
+        ([*parts, "copy"], 2, "copy: is part 1/3, as small.zarr.part-1-of-3 is"),
+        ([parts[0], "damaged", parts[2]], 4, "its checksum is wrong"),
+        ([*parts[:2], "nowhere"], 4, "nowhere: no such file"),
+        ([*parts, "--set", "ensemble.seed=2"], 2, "there `seed: 1`; here `seed: 2`"),
+        ([*parts, "--set", "save.paths=1"], 2, "there `paths: 5000`; here `paths: 1`"),
+    ]:
+        refused = simkit_command("merge", "small.yaml", *arguments)
+        assert refused.exit_code == code, refused.output
+        assert message in " ".join(refused.stderr.split()), arguments
+    for arguments, code, message in [
+        (["--part", "1/3"], 4, "small.zarr.part-1-of-3: exists already; to replace it use --overwrite"),
+        (["--part", "4/3"], 2, "must be a number of how many, such as 3/16, got '4/3'"),
+        (["--part", "one"], 2, "must be a number of how many, such as 3/16, got 'one'"),
+        (["--part", "1/11"], 2, "are simulated in 10 blocks of 2048, and a part has one at least"),
+        (["--part", "1/5", "--set", "output=null"], 2, "give --out FILE.zarr, or output: in the file"),
+        (["--part", "1/5", "--dry-run"], 2, "is for the whole run; leave --part out"),
+    ]:
+        refused = simkit_command("run", "small.yaml", *arguments)
+        assert refused.exit_code == code, refused.output
+        assert message in " ".join(refused.stderr.split()), arguments
+    assert files_in(small) == before
+
+
+def test_merge_says_what_there_is_to_merge(small):
+    refused = simkit_command("merge", "small.yaml")
+    assert refused.exit_code == 2
+    assert "no parts are beside small.zarr; `simkit run small.yaml --part 1/4` makes one" in refused.stderr
