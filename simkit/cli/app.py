@@ -12,6 +12,7 @@ from simkit.cli.failures import BROKEN_PIPE, TERMINATED, leave_at_once, reported
 from simkit.cli.own_modules import import_modules
 from simkit.cli.typer_app import app
 from simkit.errors import INTERRUPTED
+from simkit.machine.own_modules import remember_code
 from simkit.version import __version__
 
 # Modules that enter commands, which the help shows in this order.
@@ -42,6 +43,7 @@ def _print_version(wanted: bool) -> None:
 
 def _enter(context: typer.Context, modules: list[str]) -> list[str]:
     """Import modules, from the current directory too, and enter what they define: commands too."""
+    remember_code(())  # a process may run several commands
     if modules and not context.resilient_parsing:  # as the shell does to complete a name
         with reported():
             import_modules(modules)

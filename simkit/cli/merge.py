@@ -50,7 +50,7 @@ def merge(
         from simkit.cluster.parts import parts_beside, read_parts
         from simkit.engines.loaded import load_each
 
-        loaded = load_each(experiment, with_options(overrides, threads, None), variant)
+        loaded = load_each(experiment, with_options(overrides, threads=threads), variant)
         target, identity = out or loaded.output, loaded.identity("run")
         if identity is None:
             raise InputError("simkit merge: molecular dynamics cannot be run in parts")

@@ -1,7 +1,7 @@
 """Arguments and options that several commands share."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -81,6 +81,16 @@ Threads = Annotated[
         show_default=False,
     ),
 ]
+DeviceCount = Annotated[
+    int | None,
+    typer.Option(
+        "--devices",
+        metavar="N",
+        parser=whole_number,
+        help="How many devices to use: by default all accelerators, or one processor with all its cores.",
+        show_default=False,
+    ),
+]
 DryRun = Annotated[
     bool,
     typer.Option(
@@ -109,10 +119,8 @@ ClusterAddress = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
 
-def with_options(
-    overrides: list | None, threads: int | None, memory: str | None, cluster: str | None = None
-) -> list:
-    """The overrides, and with them what options of their own say."""
-    options = {"ensemble.threads": threads, "ensemble.memory": memory, "cluster": cluster}
+def with_options(overrides: list | None, cluster: str | None = None, **limits: Any) -> list:
+    """The overrides, and with them what options of their own say: the cluster, and keys of `ensemble`."""
+    options = {"cluster": cluster, **{f"ensemble.{key}": value for key, value in limits.items()}}
     given = [Option(f"{key}={x}", f"--{key.split('.')[-1]}") for key, x in options.items() if x is not None]
     return [*given, *(overrides or ())]

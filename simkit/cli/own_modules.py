@@ -1,29 +1,24 @@
 """`--import MODULE`: modules of the user's own, and where in them an import failed."""
 
 import importlib
-import os
 import sys
-import sysconfig
 import traceback
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
 
 from simkit.errors import InputError, SimkitError
+from simkit.machine.own_modules import is_own, remember_code
 from simkit.machine.process import tune_process
 
-PACKAGES = ("simkit", "simkit_solvers", "simkit_physics")
-LIBRARIES = tuple(
-    sysconfig.get_path(kind) + os.sep for kind in ("stdlib", "platstdlib", "purelib", "platlib")
-)
 
-
-def import_modules(names: Iterable[str]) -> None:
-    """Import modules, from the current directory too.
+def import_modules(names: Collection[str]) -> None:
+    """Import modules, from the current directory too, of which runs then depend.
 
     Raises `InputError` for one that does not exist, and for whatever a module raises, with its place there.
     """
     tune_process()  # before a module makes an array
     sys.path.insert(0, "")
+    before = {*sys.modules}
     for name in names:
         try:
             importlib.import_module(name)
@@ -31,6 +26,7 @@ def import_modules(names: Iterable[str]) -> None:
             raise
         except Exception as error:
             raise InputError(f"--import {name}: {_reason(name, error)}") from error
+    remember_code({*names} | ({*sys.modules} - before))
 
 
 def _reason(name: str, error: Exception) -> str:
@@ -51,15 +47,11 @@ def _place(name: str, error: Exception) -> str:
         (frame.f_globals.get("__name__", "").partition(".")[0], frame.f_code.co_filename, line)
         for frame, line in traceback.walk_tb(error.__traceback__)
     ]
-    users = [(file, line) for package, file, line in frames if _is_users(package, file)]
+    users = [(file, line) for package, file, line in frames if is_own(package, file)]
     own = [(file, line) for package, file, line in frames if package == name.partition(".")[0]]
     for file, line in (users or own)[-1:]:
         return f"{_short(file)}:{line}: "
     return ""
-
-
-def _is_users(package: str, file: str) -> bool:
-    return package not in PACKAGES and not file.startswith(("<", *LIBRARIES))
 
 
 def _short(file: str) -> str:

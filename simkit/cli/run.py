@@ -14,6 +14,7 @@ from simkit.cli.options import (
     AsJson,
     ChosenVariants,
     ClusterAddress,
+    DeviceCount,
     DryRun,
     ExperimentFile,
     Memory,
@@ -54,6 +55,7 @@ def run(
     resume: Resume = False,
     max_time: MaxTime = None,
     threads: Threads = None,
+    devices: DeviceCount = None,
     memory: Memory = None,
     cluster: ClusterAddress = None,
     part: Annotated[
@@ -73,7 +75,11 @@ def run(
         prepare(quiet)
         from simkit.engines.loaded import load_each
 
-        loaded = load_each(experiment, with_options(overrides, threads, memory, cluster), variant)
+        loaded = load_each(
+            experiment,
+            with_options(overrides, cluster, threads=threads, memory=memory, devices=devices),
+            variant,
+        )
         how = Execution(out, no_plot, overwrite, resume, max_time, quiet, as_json, dry_run)
         if part is None:
             how.run(loaded, "run", loaded.engine.table)

@@ -10,6 +10,7 @@ from simkit.cli.options import (
     AsJson,
     ChosenVariants,
     DerivativesOut,
+    DeviceCount,
     ExperimentFile,
     Memory,
     NoPlot,
@@ -51,6 +52,7 @@ def sensitivity(
     resume: Resume = False,
     max_time: MaxTime = None,
     threads: Threads = None,
+    devices: DeviceCount = None,
     memory: Memory = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -63,7 +65,9 @@ def sensitivity(
         prepare(quiet)
         from simkit.engines.loaded import load_each
 
-        given = with_options(overrides, threads, memory) + _as_overrides(wrt, check)
+        given = with_options(overrides, threads=threads, memory=memory, devices=devices) + _as_overrides(
+            wrt, check
+        )
         loaded = load_each(experiment, given, variant)
         warn(() if quiet else loaded.remarks_here)
         loaded.check_target(out)

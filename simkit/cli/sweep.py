@@ -8,6 +8,7 @@ from simkit.cli.failures import reported
 from simkit.cli.options import (
     AsJson,
     ClusterAddress,
+    DeviceCount,
     DryRun,
     ExperimentFile,
     Memory,
@@ -49,6 +50,7 @@ def sweep(
     resume: Resume = False,
     max_time: MaxTime = None,
     threads: Threads = None,
+    devices: DeviceCount = None,
     memory: Memory = None,
     cluster: ClusterAddress = None,
     quiet: Quiet = False,
@@ -62,8 +64,7 @@ def sweep(
         from simkit.sweeps.plan import load_sweep, read_over
 
         values = read_over(over) if over else None
-        loaded = load_sweep(
-            experiment, with_options(overrides, threads, memory, cluster), values, side_by_side, "--over"
-        )
+        given = with_options(overrides, cluster, threads=threads, memory=memory, devices=devices)
+        loaded = load_sweep(experiment, given, values, side_by_side, "--over")
         how = Execution(out, no_plot, overwrite, resume, max_time, quiet, as_json, dry_run)
         how.run(loaded.points, "sweep", lambda: table, loaded.labelled)

@@ -3,6 +3,7 @@
 from simkit.cli.failures import reported, warn
 from simkit.cli.options import (
     AsJson,
+    DeviceCount,
     ExperimentFile,
     Memory,
     NoPlot,
@@ -30,6 +31,7 @@ def uncertainty(
     resume: Resume = False,
     max_time: MaxTime = None,
     threads: Threads = None,
+    devices: DeviceCount = None,
     memory: Memory = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -40,7 +42,9 @@ def uncertainty(
         from simkit.studies.experiments import study_experiment
         from simkit.studies.plan import load_uncertain
 
-        loaded = load_uncertain(experiment, with_options(overrides, threads, memory))
+        loaded = load_uncertain(
+            experiment, with_options(overrides, threads=threads, memory=memory, devices=devices)
+        )
         warn(() if quiet else loaded.centre.remarks_here)
         target = out or loaded.centre.output
         loaded.centre.check_target(target)

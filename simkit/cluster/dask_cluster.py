@@ -18,6 +18,7 @@ from simkit.ensemble.chunks import Chunk, Chunks
 from simkit.ensemble.over_chunks import Progress, over_chunks
 from simkit.ensemble.simulation import Simulation
 from simkit.errors import ClusterError, InputError, SimkitError
+from simkit.machine.compilation_cache import keeps_programs
 from simkit.machine.cores import usable_cores
 from simkit.machine.on_each_device import local_devices
 from simkit.progress import counted, working_on
@@ -53,7 +54,8 @@ class DaskCluster:
 
         def work(chunk: Chunk) -> Any:
             unit = Unit(chunk.first, chunk.first + chunk.count, accumulator.wanted_ends)
-            return self._result(unit, self.client.submit(simulate, shipped, unit, machine, pure=False))
+            task = simulate, shipped, unit, machine, keeps_programs()
+            return self._result(unit, self.client.submit(*task, pure=False))
 
         waiting = local_devices(1) * max(WAITING, 2 * workers)
         with working_on(self._place):

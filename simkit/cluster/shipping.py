@@ -4,17 +4,11 @@ import contextlib
 import dataclasses
 import functools
 import pickle
-import sys
-import sysconfig
 from collections.abc import Iterator
-from pathlib import Path
-from types import ModuleType
 
 from simkit.ensemble.simulation import Simulation
 from simkit.errors import InputError
-
-OURS = ("simkit", "simkit_solvers", "simkit_physics")
-LIBRARIES = [sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")]
+from simkit.machine.own_modules import own_modules
 
 
 def packed(simulation: Simulation, threads: int | None) -> bytes:
@@ -46,7 +40,7 @@ def _own_modules_included() -> Iterator[None]:
     import cloudpickle
 
     there = cloudpickle.list_registry_pickle_by_value()
-    own = [module for name, module in [*sys.modules.items()] if name not in there and _is_own(name, module)]
+    own = [module for name, module in own_modules().items() if name not in there]
     for module in own:
         cloudpickle.register_pickle_by_value(module)
     try:
@@ -54,11 +48,3 @@ def _own_modules_included() -> Iterator[None]:
     finally:
         for module in own:
             cloudpickle.unregister_pickle_by_value(module)
-
-
-def _is_own(name: str, module: ModuleType) -> bool:
-    """Whether a module is the user's: neither simkit's nor that of an installed package."""
-    file = getattr(module, "__file__", None)
-    if file is None or name == "__main__" or name.partition(".")[0] in OURS:
-        return False
-    return module.__name__ == name and not any(Path(file).is_relative_to(folder) for folder in LIBRARIES)

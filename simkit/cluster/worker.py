@@ -17,13 +17,14 @@ class Unit(NamedTuple):
     ends: int
 
 
-def simulate(program: bytes, unit: Unit, machine: dict[str, str] | None) -> Any:
+def simulate(program: bytes, unit: Unit, machine: dict[str, str] | None, keep: bool) -> Any:
     """The state of an accumulator that has the paths of a unit.
 
-    Raises `InputError` where this process would give other bits than one on `machine`, if that is given.
+    Compiled programs are stored for later processes on its machine if it is to `keep` them. Raises
+    `InputError` where this process would give other bits than one on `machine`, if that is given.
     """
     with _at_work:
-        tune_process()  # before jax is imported
+        tune_process(keep)  # before jax is imported
         if machine is not None:
             _refuse_others(machine)
         import jax

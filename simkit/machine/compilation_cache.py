@@ -59,6 +59,11 @@ def fault_of(folder: Path) -> str | None:
     return None if os.access(folder, os.W_OK | os.X_OK) else "cannot be written to"
 
 
+def keeps_programs() -> bool:
+    """Whether this process keeps compiled programs for later ones."""
+    return bool(_own)
+
+
 def keep_compiled_programs() -> str | None:
     """Keep compiled programs for later processes; a warning for the user where that cannot be, else None.
 

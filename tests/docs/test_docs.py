@@ -155,7 +155,7 @@ class Page:
             program, *arguments = shlex.split(command)
             assert program == "simkit", f"{self.path}:{line}: no rule for the command {program!r}"
             runs = arguments[0] in ("run", "sensitivity") and "--dry-run" not in arguments
-            if runs and not is_particles(read_document(arguments[1]).data):
+            if runs and "--part" not in arguments and not is_particles(read_document(arguments[1]).data):
                 arguments += ["--set", f"ensemble.paths={FEW}", "--set", "ensemble.devices=1"]
             if arguments[0] == "uncertainty":
                 arguments += ["--set", "uncertainty.points=16", "--set", "uncertainty.replicates=4"]

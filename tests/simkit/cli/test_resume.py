@@ -341,3 +341,32 @@ def test_a_full_disk_under_the_record_does_not_end_the_run(folder, monkeypatch):
     result = simkit_command("run", "small.yaml", "--no-plot")
     assert result.exit_code == 0
     assert files_in(folder) == {"small.yaml", "small.zarr"}
+
+
+def test_a_resume_with_other_code_of_own_modules_is_refused(tmp_path, monkeypatch):
+    """Its file is compared; a module that it does not import may change."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("SIMKIT_RECORD_EVERY", "0")
+    (tmp_path / "own_helper_of_resume.py").write_text("SPEED = 1.0\n")
+    (tmp_path / "own_for_resume.py").write_text("import own_helper_of_resume\n")
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump(LONG))
+    command = ["--import", "own_for_resume", "run", "small.yaml", "--set", "ensemble.paths=20480"]
+    advance = RecordedLoop.advance
+
+    def interrupted(self, count):
+        advance(self, count)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RecordedLoop, "advance", interrupted)
+        assert simkit_command(*command).exit_code == 75
+    (tmp_path / "own_helper_of_resume.py").write_text("SPEED = 2.0\n")
+    sys.modules.pop("own_for_resume"), sys.modules.pop("own_helper_of_resume")
+    refused = simkit_command(*command, "--resume")
+    assert refused.exit_code == 2
+    assert "code of own_helper_of_resume: recorded" in refused.stderr
+    (tmp_path / "own_helper_of_resume.py").write_text("SPEED = 1.0\n")
+    sys.modules.pop("own_for_resume"), sys.modules.pop("own_helper_of_resume")
+    (tmp_path / "another.py").write_text("\n")
+    assert simkit_command(*command, "--resume").exit_code == 0

@@ -1,0 +1,43 @@
+"""The user's own modules: those that are neither simkit's nor of an installed package."""
+
+import hashlib
+import sys
+import sysconfig
+from collections.abc import Collection
+from pathlib import Path
+from types import ModuleType
+
+PACKAGES = ("simkit", "simkit_solvers", "simkit_physics")
+LIBRARIES = [Path(sysconfig.get_path(kind)) for kind in ("stdlib", "platstdlib", "purelib", "platlib")]
+
+_digests: dict[str, str] = {}
+
+
+def is_own(package: str, file: str) -> bool:
+    """Whether a file with code of a package, or of a module outside packages, is the user's."""
+    if package in PACKAGES or file.startswith("<"):
+        return False
+    return not any(Path(file).is_relative_to(folder) for folder in LIBRARIES)
+
+
+def own_modules() -> dict[str, ModuleType]:
+    """The user's own modules that are imported, by name; the script itself is none."""
+    return {
+        name: module
+        for name, module in [*sys.modules.items()]
+        if name != "__main__" and (file := getattr(module, "__file__", None)) and module.__name__ == name
+        if is_own(name.partition(".")[0], file)
+    }
+
+
+def remember_code(names: Collection[str]) -> None:
+    """Remember the code of own modules of these names, and of no others, as what runs depend on."""
+    own = own_modules()
+    _digests.clear()
+    for name in own.keys() & names:
+        _digests[name] = hashlib.sha256(Path(str(own[name].__file__)).read_bytes()).hexdigest()
+
+
+def remembered_code() -> dict[str, str]:
+    """The digests of own modules' code that a run depends on, each with its name."""
+    return {f"code of {name}": digest for name, digest in sorted(_digests.items())}
