@@ -164,7 +164,7 @@ def test_the_means_of_separate_replicas_each_take_a_degree_of_freedom(replicas):
 
 
 def test_the_error_of_separate_replicas_is_no_less_than_that_of_their_fluctuations():
-    """Four with the same samples have means that do not spread. Where neighbours repel and blocks are too few, the spread is all."""
+    """Four with the same samples have means that do not spread; where no time is known, the spread is all."""
     one = np.random.default_rng(1).normal(size=(1, 200, 1))
     same = of_series(np.repeat(one, 4, 0), separate=True)
     assert same.stderr == pytest.approx(of_series(one).stderr / 2, rel=1e-12)

@@ -69,7 +69,7 @@ def test_a_slow_approach_is_left_out_without_narrowing_the_error(height, time, f
 
 
 def test_the_cut_leaves_a_fifth_of_the_error_of_the_samples_after_it():
-    r"""Of an approach in white noise: $\overline{3 e^{-t/\theta}} = 0.2/\sqrt{n - c}$ over the n - c samples kept.
+    r"""In white noise, over the n - c samples that are kept, the mean of $3 e^{-t/\theta}$ is $0.2/\sqrt{n - c}$.
 
     That error is larger than the one of all n samples, by which the cut would come a fifth of the decay
     later.
@@ -107,7 +107,7 @@ def test_a_series_too_short_for_an_error_may_be_seen_to_begin_away():
 
 
 def test_the_rest_of_a_series_begins_after_a_quarter():
-    """What is off for longer than one sample, up to a quarter, widens no spread; a second sample is no start."""
+    """A beginning that is off for a quarter widens no spread, and a second sample is no beginning."""
     off = np.random.default_rng(3).normal(size=(1, 400))
     rest = off[:, 100:]
     off[:, :100] += 30
