@@ -115,7 +115,7 @@ def test_a_step_bias_has_as_many_digits_as_its_error_gives_meaning_to(bias, erro
     ],
 )
 def test_a_mean_has_no_digits_below_a_step_bias_that_is_well_above_its_error(mean, error, bias, own, text):
-    """Two digits less than the bias has are kept; the last rows have a bias of just over and under ten errors."""
+    """Two digits less than the bias has are kept; in the last rows the bias is over and under ten errors."""
     dataset = gbm_dataset()
     for key, value in (("mean", mean), ("stderr", error), ("bias", bias), ("bias_stderr", own)):
         dataset[f"call_{key}"][...] = value

@@ -69,7 +69,7 @@ def test_a_slow_approach_is_left_out_without_narrowing_the_error(height, time, f
 
 
 def test_the_cut_leaves_a_fifth_of_the_error_of_the_samples_after_it():
-    r"""In white noise, over the n - c samples that are kept, the mean of $3 e^{-t/\theta}$ is $0.2/\sqrt{n - c}$.
+    r"""In white noise the mean of $3 e^{-t/\theta}$ over the n - c samples kept is $0.2/\sqrt{n - c}$.
 
     That error is larger than the one of all n samples, by which the cut would come a fifth of the decay
     later.
