@@ -160,6 +160,10 @@ CASES = {
         PRICE | {"solver": diffrax.Euler},
         ["solver: must not be a class; give its name: {type: Euler, ...}"],
     ),
+    "an object in a list": (
+        PRICE | {"save": {"quantiles": [0.1, object()]}},
+        ["save.quantiles[1]: must be a number, text, list or dict, got a value of type object"],
+    ),
     "a model as its class": (
         PRICE | {"model": GBM},
         [

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from simkit.records.incomplete import incomplete
+from simkit.records.incomplete import incomplete, remove_incomplete
 
 
 def test_a_folder_in_which_a_thread_goes_on_is_removed_for_good(tmp_path):
@@ -44,3 +44,12 @@ def test_a_file_is_removed_where_its_writing_fails(tmp_path):
     with pytest.raises(ZeroDivisionError):
         failing()
     assert not list(tmp_path.iterdir())
+
+
+def test_a_process_that_ends_at_once_removes_what_is_not_complete(tmp_path):
+    """Its threads never come to the end of what they write."""
+    with incomplete(tmp_path / "a.nc") as file, incomplete(tmp_path / "b.zarr") as folder:
+        file.write_text("half")
+        (folder / "chunks").mkdir(parents=True)
+        remove_incomplete()
+        assert not list(tmp_path.iterdir())

@@ -106,3 +106,12 @@ def test_a_record_runs_no_code(tmp_path, content):
     found, spoilt = record_file.read(path)
     assert found is None
     assert "does not belong in a record" in spoilt[0]
+
+
+def test_the_record_of_a_link_is_beside_the_file_that_it_names(tmp_path):
+    """So a run into either name finds the same record."""
+    (tmp_path / "disk").mkdir()
+    link = tmp_path / "a.zarr"
+    link.symlink_to(tmp_path / "disk" / "b.zarr")
+    assert record_file.record_of(link) == record_file.record_of(tmp_path / "disk" / "b.zarr")
+    assert record_file.record_of(link) == tmp_path / "disk" / ".b.zarr.record"
