@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import stat
 from typing import NamedTuple
 
 import numpy as np
@@ -64,6 +65,26 @@ def test_whenever_writing_stops_there_is_a_whole_record(tmp_path, monkeypatch, n
     record_file.write(path, SECOND)
     assert same(record_file.read(path)[0], SECOND)
     assert {file.name for file in tmp_path.iterdir()} == {".a.zarr.record", ".a.zarr.record-before"}
+
+
+def test_content_is_flushed_before_it_has_its_name_and_names_are_flushed_after(tmp_path, monkeypatch):
+    """Else a disk that loses its power may have the name without the content."""
+    path, order = tmp_path / ".a.zarr.record", []
+    record_file.write(path, FIRST)
+    fsync, replace = os.fsync, os.replace
+
+    def flushing(descriptor):
+        order.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        fsync(descriptor)
+
+    def renaming(source, target):
+        order.append(target.name)
+        replace(source, target)
+
+    monkeypatch.setattr(record_file.os, "fsync", flushing)
+    monkeypatch.setattr(record_file.os, "replace", renaming)
+    record_file.write(path, SECOND)
+    assert order == ["file", f"{path.name}-before", path.name, "folder"]
 
 
 @given(st.integers(0, 10_000), st.sampled_from(["byte", "end"]))

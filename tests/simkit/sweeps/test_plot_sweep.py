@@ -108,7 +108,13 @@ def test_the_key_with_the_most_numbers_is_the_horizontal_axis(over, along):
 
 @pytest.mark.parametrize(
     ("values", "scale"),
-    [([1, 2, 4], "log"), ([4.0, 0.25, 1.0], "log"), ([1, 2, 3], "linear"), ([1, 2], "linear")],
+    [
+        ([1, 2, 4], "log"),
+        ([4.0, 0.25, 1.0], "log"),
+        ([1, 2, 3], "linear"),
+        ([1, 2], "linear"),
+        ([2, 2, 2], "linear"),
+    ],
 )
 def test_an_axis_is_logarithmic_where_three_values_or_more_have_equal_ratios(values, scale):
     (panel,) = drawn({"a": values}).axes
