@@ -7,8 +7,9 @@ import time
 import pytest
 import typer
 
+from simkit import InputError, OutputError
 from simkit.cli.resuming import Resuming, seconds_of
-from simkit.errors import InputError, OutputError, PausedError
+from simkit.errors import PausedError
 from simkit.records import record_file
 from simkit.records.record_file import Record, record_of
 from simkit.records.recording import RecordedLoop
