@@ -32,6 +32,7 @@ THEMES = {  # package: theme: its modules, relative to the package, in order; th
             "numerics.scalar",
         ),
         "Parameters that change with time, and events": (
+            "problems.event",
             "problems.calendar",
             "problems.curve",
             "problems.schedule",

@@ -37,7 +37,10 @@ class PythonData:
                 continue
             item = self._stood_for((*path, key), item)
             if isinstance(item, _PLAIN) or _is_single(item):
-                data[key] = self._plain(item, (*path, key))
+                before = len(self.diagnostics)
+                plain = self._plain(item, (*path, key))
+                if len(self.diagnostics) == before or isinstance(plain, dict):
+                    data[key] = plain
             else:
                 self.diagnostics.append(((0, 0), (*path, key), _refusal((*path, key), item)))
         return data
@@ -78,7 +81,10 @@ class PythonData:
             return int(value)
         if _is_single(value):
             return self._plain(value.item(), path)
-        return float(value) if isinstance(value, Real) else None
+        if isinstance(value, Real):
+            return float(value)
+        self.diagnostics.append(((0, 0), path, _refusal(path, value)))
+        return None
 
 
 def _refusal(path: KeyPath, item: Any) -> str:

@@ -7,8 +7,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from simkit_solvers.problems.calendar import UnknownTimesError
 from simkit_solvers.problems.curve import Curve
+from simkit_solvers.problems.event import UnknownTimesError
 from simkit_solvers.problems.problem import parameters_of, variables_of
 from simkit_solvers.problems.schedule import model_of
 from simkit_solvers.random.noise import CounterNoise

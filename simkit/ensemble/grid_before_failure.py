@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.methods.jump.jump_method import BAD_COUNT, BAD_EVENT, LARGEST_COUNT
-from simkit_solvers.problems.calendar import Event
+from simkit_solvers.problems.event import Event
 from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.problems.schedule import just_after, model_of, schedule_of
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from simkit_solvers.problems.calendar import ON_STEP
+from simkit_solvers.problems.event import ON_STEP
 
 from simkit.config.diagnostics import SettingError
 from simkit.config.documents import KeyPath

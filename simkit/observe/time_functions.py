@@ -6,8 +6,9 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 from simkit_solvers.numerics.scalar import Scalar
-from simkit_solvers.problems.calendar import AbstractChange, AbstractCondition, Schedule
+from simkit_solvers.problems.calendar import Schedule
 from simkit_solvers.problems.curve import AbstractTimeFunction
+from simkit_solvers.problems.event import AbstractChange, AbstractCondition
 from simkit_solvers.problems.schedule import parameters_at
 
 from simkit.expressions import Expression

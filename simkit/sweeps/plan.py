@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from simkit.config.diagnostics import key_text
 from simkit.config.documents import Document, KeyPath, parse_value
 from simkit.config.overrides import Overrides, opened, replace_key
 from simkit.config.python_data import PythonData
@@ -97,10 +98,7 @@ def read_over(texts: Iterable[str]) -> dict[str, Any]:
 def _replace_over(document: Document, over: Mapping[str, Any], label: str) -> None:
     python = PythonData()
     given = python.mapping(over)
-    document.diagnostics += [
-        (where, (SWEEP, "over", *path), text) for where, path, text in python.diagnostics
-    ]
-    problems = []
+    problems = [f"{_where(label, path)}: {text}" for _, path, text in python.diagnostics]
     for key, values in given.items():
         try:
             given[key] = swept_values(values)
@@ -110,6 +108,11 @@ def _replace_over(document: Document, over: Mapping[str, Any], label: str) -> No
         raise InputError(problems)
     replace_key(document, (SWEEP,), {"over": given})
     document.options |= {(SWEEP, "over", key): f"{label} {key}" for key in given}
+
+
+def _where(label: str, path: KeyPath) -> str:
+    """What messages call a value of `over`, or `over` itself."""
+    return f"{label} {key_text((*str(path[0]).split('.'), *path[1:]))}" if path else label
 
 
 def _axes(settings: Sweep, place: str) -> Axes:

@@ -77,7 +77,7 @@ def _draw_lines(panel: "Panel", dataset: "xr.Dataset", axes: Axes, name: str, al
     numbers, others = np.issubdtype(x.dtype, np.number), [dim for dim in axes.dims if dim != along]
     styles = itertools.product(DASHES, COLOURS)
     combinations = [*itertools.product(*(range(dataset.sizes[dim]) for dim in others))]
-    for places, (dash, colour) in zip(combinations[:MOST_LINES], styles, strict=False):
+    for places, (dash, colour) in zip(combinations, styles, strict=False):
         at = dict(zip(others, places, strict=True))
         y, off = mean.isel(at).values, BAND * np.nan_to_num(error.isel(at).values)
         text = ", ".join(f"{dim} = {value_text(axes.over[dim][i])}" for dim, i in at.items()) or None

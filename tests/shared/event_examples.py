@@ -1,4 +1,4 @@
-"""Experiments with events that a condition triggers."""
+"""Experiments with events that a condition triggers, and runs in which to have others."""
 
 import pytest
 
@@ -26,6 +26,23 @@ DRIFT = {
     "precision": "float64",
     "ensemble": {"paths": 32, "seed": 2, "devices": 1},
     "save": {"points": 200, "paths": "all"},
+}
+ENGINES = {
+    "steps": DRIFT | {"model": {"sde": {"x": {"drift": 10.0, "noise": {"W": 0.0}}, "n": {"drift": 0.0}}}},
+    "tolerances": {
+        "model": {"ode": {"x": 10.0, "n": 0.0}},
+        "time": {"t1": 4.0, "rtol": 1e-6, "atol": 1e-6},
+    },
+    "events": {
+        "model": {
+            "reactions": {
+                "x": {"equation": "0 -> x", "rate": 10.0},
+                "n": {"equation": "0 -> n", "propensity": 0.0},
+            }
+        },
+        "time": {"t1": 4.0},
+        "ensemble": {"paths": 64, "devices": 1},
+    },
 }
 RESET = {"events": {"reset": {"when": "x > 1", "set": {"x": "x - 1"}}}}
 

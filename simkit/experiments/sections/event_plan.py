@@ -9,7 +9,7 @@ from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.methods.registry import info_of
-from simkit_solvers.problems.calendar import Event
+from simkit_solvers.problems.event import Event
 from simkit_solvers.problems.problem import AbstractODE
 
 from simkit.config.diagnostics import Diagnostics, SettingError

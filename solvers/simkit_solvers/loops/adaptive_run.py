@@ -24,10 +24,11 @@ from simkit_solvers.loops.flattened import Flattened, VectorLayout
 from simkit_solvers.loops.step_control import same_precision, solved, step_control
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.numerics.tree_where import tree_where
-from simkit_solvers.problems.calendar import Schedule, added, stops_of
+from simkit_solvers.problems.calendar import Schedule, added
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.problems.schedule import as_solved, at_stop, just_after, within
+from simkit_solvers.problems.stops import stops_of
 
 BEYOND_A_PART = 1.001
 

@@ -44,11 +44,11 @@ from simkit_solvers.methods.jump.tau_leaping import TauLeaping, counts_after
 from simkit_solvers.numerics.scopes import STEPS
 from simkit_solvers.numerics.tangents import as_tangent, in_precision, jvp
 from simkit_solvers.numerics.tree_where import tree_where
-from simkit_solvers.problems.calendar import ROW, stops_of
 from simkit_solvers.problems.directions import Direction
 from simkit_solvers.problems.observe import AbstractObserver, with_stops
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 from simkit_solvers.problems.schedule import just_after, schedule_of
+from simkit_solvers.problems.stops import ROW, stops_of
 from simkit_solvers.random.generator import Stream, Words, stream_key
 
 

@@ -19,8 +19,9 @@ from simkit_solvers.methods.jump.jump_method import (
     Jumps,
 )
 from simkit_solvers.numerics.tree_where import tree_where
-from simkit_solvers.problems.calendar import ROW, added
+from simkit_solvers.problems.calendar import added
 from simkit_solvers.problems.schedule import as_solved, between, just_after, schedule_of
+from simkit_solvers.problems.stops import ROW
 
 
 def over(jumps: Jumps, begin: jax.Array, end: jax.Array) -> Jumps:

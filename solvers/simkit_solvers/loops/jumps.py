@@ -34,10 +34,10 @@ from simkit_solvers.numerics.packing import packing
 from simkit_solvers.numerics.platforms import while_loop
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.numerics.tangents import as_tangent, differentiable, in_precision
-from simkit_solvers.problems.calendar import stops_of
 from simkit_solvers.problems.observe import AbstractObserver, with_stops
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 from simkit_solvers.problems.schedule import just_after, model_of, schedule_of
+from simkit_solvers.problems.stops import stops_of
 
 
 class JumpRun(NamedTuple):

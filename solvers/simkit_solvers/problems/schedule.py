@@ -15,8 +15,9 @@ import jax.numpy as jnp
 from simkit_solvers.numerics.delegated import delegated
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.problems.calculus import Converted
-from simkit_solvers.problems.calendar import Event, Schedule, value_at
+from simkit_solvers.problems.calendar import Schedule, value_at
 from simkit_solvers.problems.curve import AbstractTimeFunction
+from simkit_solvers.problems.event import Event
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problems.problem import (
     AbstractODE,

@@ -4,29 +4,20 @@ import diffrax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from md_examples import fluid
-from simkit_physics import GBM, MODELS, DoubleWellLangevin, model_elsewhere
-from simkit_physics.elsewhere import ELSEWHERE as MODELS_ELSEWHERE
-from simkit_solvers import SOLVERS, make_solver
-from simkit_solvers.methods.registry import ELSEWHERE, solver_elsewhere
+from price_examples import PRICE, REST
+from simkit_physics import GBM
 
 from simkit import InputError, OutputError, load
-from simkit.config import read_document
-from simkit.config.diagnostics import placed
-from simkit.config.option import set_option
-from simkit.config.overrides import apply_overrides
 from simkit.engines.loaded import load_each
-from simkit.studies import elementary_effects, sobol_indices
 from simkit.suggestions import shown
 
-TIME = {"t1": 1.0, "steps": 4}
-PRICE = {"model": {"type": "GBM", "mu": 0.05, "sigma": 0.2}, "initial": {"S": 100.0}, "time": TIME}
-REST = "initial: {S: 100}\ntime: {t1: 1, steps: 4}\n"
 ASSETS = (
     "model: {{type: MultiAssetGBM, size: 3, mu: 0, sigma: {sigma}, rho: {rho}}}\n"
     "initial: {{S: {start}}}\ntime: {{t1: 1, steps: 4}}\n"
 )
+
 HESTON = {"type": "Heston", "mu": 0, "kappa": 1, "theta": 0.04, "xi": 0.3, "rho": -0.5}
+
 CASES = {
     "a parameter of another model": (
         PRICE | {"model": {"type": "CIR", "kappa": 1, "theta": 1, "mu": 0}, "initial": {"r": 1}},
@@ -169,6 +160,10 @@ CASES = {
         PRICE | {"solver": diffrax.Euler},
         ["solver: must not be a class; give its name: {type: Euler, ...}"],
     ),
+    "an object in a list": (
+        PRICE | {"save": {"quantiles": [0.1, object()]}},
+        ["save.quantiles[1]: must be a number, text, list or dict, got a value of type object"],
+    ),
     "a model as its class": (
         PRICE | {"model": GBM},
         [
@@ -220,25 +215,6 @@ def test_an_error_is_named_once(name):
     assert caught.value.problems == lines
 
 
-def test_an_override_from_python_is_not_called_an_option():
-    with pytest.raises(InputError, match=r"^override model\.sigm: unknown parameter of GBM"):
-        load(PRICE, {"model.sigm": 0.3})
-    for overrides in ("model.sigm=0.3", ["model.sigm=0.3"], [("model.sigm", 0.3)]):
-        with pytest.raises(InputError, match=r"^override model\.sigm: unknown parameter of GBM"):
-            load(PRICE, overrides)
-    with pytest.raises(InputError, match=r"^--set model\.sigm: unknown parameter of GBM"):
-        load(PRICE, [set_option("model.sigm=0.3")])
-
-
-def test_an_error_inside_an_option_has_no_place_in_the_file():
-    text = "model: {type: GBM, mu: 0.05, sigma: 0.2}\ninitial: {S: 1}\ntime: {t1: 1, steps: 4}\n"
-    with pytest.raises(InputError) as caught:
-        load(text, ["initial={S: 1,5}"])
-    assert caught.value.problems == [
-        "override initial: initial.S: 1,5 is not a number; write a decimal point: 1.5"
-    ]
-
-
 def test_a_missing_file_is_what_python_calls_one():
     with pytest.raises(FileNotFoundError, match=r"^missing\.yaml: no such file"):
         load("missing.yaml")
@@ -254,73 +230,6 @@ def test_a_single_number_in_an_array_is_a_number(number):
         load(PRICE | {"model": {"type": "GBM", "mu": jnp.zeros(2), "sigma": 0.2}})
 
 
-OPTIONAL = {
-    "constants": {"K": 100.0, "unused": 1.0},
-    "ensemble": {"paths": 8},
-    "save": {"points": 2},
-    "observe": {"call": "maximum(S - K, 0)", "put": {"value": "maximum(K - S, 0)", "unit": "EUR"}},
-    "sensitivity": {"wrt": ["S"]},
-    "output": "price.zarr",
-}
-
-
-@pytest.mark.parametrize(
-    "key",
-    [
-        "constants.unused",
-        "ensemble",
-        "ensemble.paths",
-        "save",
-        "observe",
-        "observe.put",
-        "observe.put.unit",
-        "sensitivity",
-        "output",
-        "variants",
-    ],
-)
-def test_null_takes_away_any_key_that_is_there(key):
-    source = PRICE | OPTIONAL | ({"variants": {"calm": {"model.sigma": 0.1}}} if key == "variants" else {})
-    expected = {name: dict(part) if isinstance(part, dict) else part for name, part in source.items()}
-    *above, last = key.split(".")
-    section = expected
-    for part in above:
-        section = section[part]
-        if part == "observe" and key == "observe.put.unit":
-            section["put"] = dict(section["put"])
-    del section[last]
-    assert load(source, [f"{key}=null"]).experiment.resolved() == load(expected).experiment.resolved()
-
-
-@pytest.mark.parametrize(
-    ("key", "line"),
-    [
-        ("observe.pot", "observe.pot: cannot be removed: there is no such key; did you mean 'put'?"),
-        ("ensembel", "ensembel: unknown key; did you mean 'ensemble'?"),
-        ("curves.rate", "curves.rate: cannot be removed: there is no such key"),
-        ("time", "time: is missing; the grid of times, such as {t1: 1.0, steps: 252}"),
-        (
-            "constants.K",
-            "observe.call: unknown name 'K'"
-            " (column 13 of the expression); known: S, mu, sigma, unused, t, pi, e",
-        ),
-    ],
-)
-def test_null_for_what_is_not_there_or_is_needed_is_refused(key, line):
-    with pytest.raises(InputError) as caught:
-        load(PRICE | OPTIONAL, [f"{key}=null"])
-    assert caught.value.problems[0].removeprefix("override ") == line
-
-
-def test_a_variant_takes_away_what_is_there_only():
-    source = PRICE | OPTIONAL | {"variants": {"bare": {"observe.pot": None}}}
-    with pytest.raises(
-        InputError,
-        match=r"^variant bare: observe\.pot: must be a mapping with the keys value, .*, got nothing",
-    ):
-        load_each(source)
-
-
 def test_a_list_in_a_message_is_shown():
     assert shown([]) == "an empty list"
     assert shown([1, "S", [None, True, {}]]) == "[1, 'S', [nothing, true, a mapping]]"
@@ -330,40 +239,6 @@ def test_a_list_in_a_message_is_shown():
     assert len(shown([[1] * 1000] * 1000)) <= 60
 
 
-@pytest.mark.parametrize(
-    ("override", "problem", "line"),
-    [
-        ("sensitivity.method=score", "sensitivity.method: no", "override sensitivity.method: no"),
-        ("model.sigma=0.3", "model.sigma: no", "override model.sigma: no"),
-        (
-            "sensitivity={wrt: [S], method: score}",
-            "sensitivity.method: no",
-            "override sensitivity: sensitivity.method: no",
-        ),
-        ("time.steps=8", "model.sigma: no", "<text>:1:34: model.sigma: no"),
-        ("time.steps=8", "path 3, 4: no", "<text>:1:1: path 3, 4: no"),
-    ],
-)
-def test_later_errors_name_where_the_value_was_given(override, problem, line):
-    document = read_document("model: {type: GBM, mu: 0, sigma: 0.2}\n" + REST)
-    apply_overrides(document, [override])
-    with pytest.raises(InputError) as caught, placed(document):
-        raise InputError(problem)
-    assert caught.value.problems == [line]
-
-
-def test_the_size_of_a_study_is_named_by_its_own_argument():
-    distribution = [{"uniform": [0, 1]}]
-    with pytest.raises(InputError, match=r"^points: no such argument; the size of this study is walks$"):
-        elementary_effects(lambda x: x[0], distribution, points=16)  # pyright: ignore[reportCallIssue]
-    with pytest.raises(InputError) as caught:
-        sobol_indices(lambda x: x[0], distribution, walks=16, replicate=8)  # pyright: ignore[reportCallIssue]
-    assert caught.value.problems == [
-        "replicate: no such argument; did you mean 'replicates'?",
-        "walks: no such argument; the size of this study is points",
-    ]
-
-
 @pytest.mark.parametrize("name", ["gbm.zarr", "gbm.nc"])
 def test_a_dataset_is_no_experiment_and_has_a_command(tmp_path, name):
     (tmp_path / name).touch()
@@ -371,98 +246,6 @@ def test_a_dataset_is_no_experiment_and_has_a_command(tmp_path, name):
         InputError, match=rf"{name}: is a dataset, not an experiment; `simkit plot .*{name}` draws"
     ):
         load(tmp_path / name)
-
-
-def test_whoever_knows_a_solver_by_another_name_finds_one_of_simkit():
-    assert {*ELSEWHERE.values()} <= {*SOLVERS}
-    assert not {*ELSEWHERE} & {name.casefold() for name in SOLVERS}
-    assert solver_elsewhere("Gillespie") == "DirectMethod"
-    with pytest.raises(ValueError, match=r"^unknown solver 'SSA'; use DirectMethod$"):
-        make_solver("SSA")
-
-
-def test_whoever_knows_a_model_by_another_name_finds_one_of_simkit():
-    """However its words are joined; and no other name hides one of simkit."""
-    assert {*MODELS_ELSEWHERE.values()} <= {*MODELS}
-    assert not {*MODELS_ELSEWHERE} & {name.casefold() for name in MODELS}
-    assert model_elsewhere("Black-Scholes") == model_elsewhere("geometric Brownian motion") == "GBM"
-
-
-NETWORK = {
-    "model": {"reactions": {"infect": {"equation": "S + I -> 2 I", "rate": 0.1}}},
-    "initial": {"S": 9, "I": 1},
-    "time": {"t1": 1.0},
-}
-GROWTH = {"model": {"ode": {"x": "x"}}, "initial": {"x": 1}, "time": {"t1": 1.0, "steps": 8}}
-WELL = GROWTH | {
-    "model": {"type": "DoubleWellLangevin", **DoubleWellLangevin.example},
-    "initial": DoubleWellLangevin.example_initial,
-}
-MEANT = {
-    "double": (PRICE | {"precision": "double"}, "precision: must be .* got 'double'; did you mean 'float64'"),
-    "half": (PRICE | {"precision": "float16"}, "precision: must be .* 'float16'; did you mean 'float32'"),
-    "dtype": (PRICE | {"dtype": "float32"}, "dtype: unknown key; write precision: float32 or float64$"),
-    "a key like none of thirteen": (
-        PRICE | {"uncertainty": {"method": "morris", "zzz": 1}},
-        "uncertainty.zzz: unknown key; known: method, .*, seed",
-    ),
-    "a key like none at the root": (PRICE | {"foo": 3}, "foo: unknown key; `simkit list keys` shows all$"),
-    "a key nearly like one at the root": (
-        PRICE | {"solvr": "Milstein"},
-        "solvr: unknown key; did you mean 'solver'",
-    ),
-    "a list of reactions": (
-        NETWORK | {"model": {"reactions": ["S -> I"]}},
-        r"model.reactions: must be a mapping of names to values, such as {decay: {equation: X -> 0, rate",
-    ),
-    "an arrow": (
-        NETWORK
-        | {"model": {"reactions": {"infect": {"equation": "S + I => 2I", "rate": 0.1}}}, "time": TIME},
-        r"model.reactions.infect.equation: 'S \+ I => 2I' is not a reaction: write reactants -> products",
-    ),
-    "SSA": (NETWORK | {"solver": "SSA"}, "solver: unknown solver 'SSA'; use DirectMethod$"),
-    "Langevin": (
-        PRICE | {"solver": "Langevin"},
-        "solver: unknown solver 'Langevin'; use EulerMaruyama, which fits this model$",
-    ),
-    "Langevin of a Langevin model": (
-        WELL | {"solver": "Langevin"},
-        "solver: unknown solver 'Langevin'; use BAOAB$",
-    ),
-    "an ODE solver of a Langevin model": (
-        WELL | {"solver": "RK45"},
-        "solver: unknown solver 'RK45'; use BAOAB, which fits this model$",
-    ),
-    **{
-        f"{name} of a stochastic model": (
-            PRICE | {"solver": name},
-            f"solver: unknown solver '{name}'; use EulerMaruyama, which fits this model$",
-        )
-        for name in ("odeint", "RK45", "LSODA")
-    },
-    "odeint": (GROWTH | {"solver": "odeint"}, "solver: unknown solver 'odeint'; use Rodas5P$"),
-    "Gillespie of an ordinary equation": (
-        GROWTH | {"solver": "SSA"},
-        "solver: unknown solver 'SSA'; use Tsit5, which fits this model$",
-    ),
-    "BlackScholes": (
-        PRICE | {"model": {"type": "BlackScholes", "mu": 0.05, "sigma": 0.2}},
-        "model.type: unknown model 'BlackScholes'; use GBM$",
-    ),
-}
-
-
-@pytest.mark.parametrize(("experiment", "message"), MEANT.values(), ids=MEANT)
-def test_what_was_meant_is_the_only_message(experiment, message):
-    with pytest.raises(InputError, match=f"^{message}") as caught:
-        load(experiment)
-    assert len(caught.value.problems) == 1
-
-
-def test_a_key_like_none_of_molecular_dynamics_has_all_its_keys_named():
-    """Of which there are fifteen."""
-    with pytest.raises(InputError, match=r"^zzz: unknown key; known: constants, .*, variants$"):
-        load_each(fluid() | {"zzz": 1})
 
 
 @pytest.mark.parametrize(

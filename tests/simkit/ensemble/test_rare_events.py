@@ -98,3 +98,25 @@ def test_what_no_path_has_met_on_any_grid_is_known_to_one_path():
         assert row.split("│")[3].strip() == text
         assert math.isnan(float(result[f"{name}_z"]))  # no path that says how the mean varies
         assert summary(result)["observables"][name]["resolved"]
+
+
+def test_what_only_other_paths_of_the_run_have_met_is_known_to_one_of_those_compared():
+    """On other grids run 4096 paths, and only path 4500 of 5000 has the payment of 3, and 2 whole fives.
+
+    The latter have no largest value, but in the run they differ by 2 at most.
+    """
+    start = [0.0] * 4500 + [10.0] + [0.0] * 499
+    result = simkit.run(
+        {
+            "model": {"sde": {"X": {"noise": {"W": 0.1}}}},
+            "initial": {"X": {"values": start}},
+            "solver": "EulerMaruyama",
+            "time": {"t1": 1.0, "steps": 4},
+            "ensemble": {"paths": 5000, "devices": 1, "unresolved": "keep"},
+            "observe": {"pays": "3*(X > 5)", "fives": "floor(X/5 + 0.5)"},
+        }
+    )
+    for name, change in (("pays", 3), ("fives", 2)):
+        assert float(result[f"{name}_mean"]) == pytest.approx(change / 5000)
+        assert float(result[f"{name}_bias"]) == 0
+        assert float(result[f"{name}_bias_stderr"]) == pytest.approx(change / 4096)

@@ -79,3 +79,13 @@ def test_fewer_have_errors_at_the_energies_drawn_and_say_so(replicas, begins):
 @pytest.mark.parametrize("changes", [{"stages": {}}, {"solver": BATH}])
 def test_no_energy_is_drawn_by_exact_velocities_and_none_kept_in_a_bath(changes):
     assert not said(run(2, **changes))
+
+
+@pytest.mark.parametrize(("solver", "lines"), [("VelocityVerlet", 1), (BATH, 0)])
+def test_a_run_that_goes_on_from_another_keeps_the_energies_of_its_end(tmp_path, solver, lines):
+    """They were drawn in that run: at constant energy replicas keep them, in a bath they do not."""
+    file, short = tmp_path / "bath.zarr", {"stages": {}, "observe": {"T": "temperature"}}
+    short |= {"time": {"dt": 0.005, "steps": 20}}
+    simkit.run(FLUID | short | {"solver": BATH, "ensemble": {"paths": 2, "seed": 3}}, out=file)
+    rest = run(2, **short, solver=solver, system={"file": str(file)})
+    assert len(said(rest)) == lines

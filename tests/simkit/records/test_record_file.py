@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import stat
 from typing import NamedTuple
 
 import numpy as np
@@ -66,6 +67,26 @@ def test_whenever_writing_stops_there_is_a_whole_record(tmp_path, monkeypatch, n
     assert {file.name for file in tmp_path.iterdir()} == {".a.zarr.record", ".a.zarr.record-before"}
 
 
+def test_content_is_flushed_before_it_has_its_name_and_names_are_flushed_after(tmp_path, monkeypatch):
+    """Else a disk that loses its power may have the name without the content."""
+    path, order = tmp_path / ".a.zarr.record", []
+    record_file.write(path, FIRST)
+    fsync, replace = os.fsync, os.replace
+
+    def flushing(descriptor):
+        order.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        fsync(descriptor)
+
+    def renaming(source, target):
+        order.append(target.name)
+        replace(source, target)
+
+    monkeypatch.setattr(record_file.os, "fsync", flushing)
+    monkeypatch.setattr(record_file.os, "replace", renaming)
+    record_file.write(path, SECOND)
+    assert order == ["file", f"{path.name}-before", path.name, "folder"]
+
+
 @given(st.integers(0, 10_000), st.sampled_from(["byte", "end"]))
 def test_a_damaged_record_is_noticed_and_the_one_before_is_used(tmp_path_factory, place, damage):
     path = tmp_path_factory.mktemp("damaged") / ".a.zarr.record"
@@ -106,3 +127,12 @@ def test_a_record_runs_no_code(tmp_path, content):
     found, spoilt = record_file.read(path)
     assert found is None
     assert "does not belong in a record" in spoilt[0]
+
+
+def test_the_record_of_a_link_is_beside_the_file_that_it_names(tmp_path):
+    """So a run into either name finds the same record."""
+    (tmp_path / "disk").mkdir()
+    link = tmp_path / "a.zarr"
+    link.symlink_to(tmp_path / "disk" / "b.zarr")
+    assert record_file.record_of(link) == record_file.record_of(tmp_path / "disk" / "b.zarr")
+    assert record_file.record_of(link) == tmp_path / "disk" / ".b.zarr.record"

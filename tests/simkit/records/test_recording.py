@@ -15,7 +15,7 @@ from simkit.ensemble.accumulator import Accumulator
 from simkit.records import record_file
 from simkit.records import recording as recording_module
 from simkit.records.record_file import Record
-from simkit.records.recording import LoopState, Recording, recording
+from simkit.records.recording import LoopState, RecordedLoop, Recording, recording
 
 EXPERIMENT = {
     "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
@@ -217,6 +217,29 @@ def test_a_run_that_is_stopped_before_it_came_as_far_as_the_last_loses_nothing(t
     again.write()
     assert record_file.read(path)[0] == before
     assert place == 0
+
+
+def test_a_loop_of_another_length_starts_anew(tmp_path):
+    """As one of more paths than could be afforded before: what the record has is of another sequence."""
+    again = Recording(tmp_path / "record", {}, Record({}, [(10, 4, 0.5, ("a",))]))
+    assert again.begin(12) == (0, None)
+
+
+def test_after_a_recording_loops_are_not_recorded(tmp_path):
+    record = Recording(tmp_path / "record", {})
+    with recording(record):
+        pass
+    RecordedLoop(Accumulated(), 10).advance(10)
+    assert not record.write()
+    assert not list(tmp_path.iterdir())
+
+
+class Accumulated:
+    def state(self):
+        return ()
+
+    def restore(self, state):
+        pass
 
 
 def test_the_time_of_both_processes_counts(tmp_path):

@@ -110,11 +110,12 @@ def test_a_step_bias_has_as_many_digits_as_its_error_gives_meaning_to(bias, erro
         (0.009080399968422, 4.01e-13, 1.75e-9, 5.5e-10, "0.00908039997 ± 4e-13"),
         (0.009080399968422, 4.01e-13, 1.0e-13, 5.5e-10, "0.009080399968 ± 4e-13"),
         (10.4505849, 0.00123, -0.5, 0.02, "10.451 ± 0.0012"),
+        (10.4505849, 0.00123, -0.013, 0.001, "10.4506 ± 0.0012"),
         (10.4505849, 0.00123, -0.012, 0.001, "10.45058 ± 0.00123"),
     ],
 )
 def test_a_mean_has_no_digits_below_a_step_bias_that_is_well_above_its_error(mean, error, bias, own, text):
-    """Two digits less than the bias has are kept; the last row differs from the third by the bias alone."""
+    """Two digits less than the bias has are kept; in the last rows the bias is over and under ten errors."""
     dataset = gbm_dataset()
     for key, value in (("mean", mean), ("stderr", error), ("bias", bias), ("bias_stderr", own)):
         dataset[f"call_{key}"][...] = value

@@ -3,9 +3,12 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+import xarray as xr
 from matplotlib.collections import FillBetweenPolyCollection, QuadMesh
 
 import simkit
+from simkit.results.swept import Axes, folded
+from simkit.sweeps.plot import MOST_LINES, plot_sweep
 
 ODE = {
     "model": {"ode": {"x": "-k*x + c"}, "parameters": {"k": 1.0, "c": 0.0}},
@@ -20,6 +23,18 @@ GBM = {
     "ensemble": {"paths": 200, "seed": 1},
     "observe": {"call": "maximum(S - 100, 0)", "put": "maximum(100 - S, 0)"},
 }
+
+
+def drawn(over, kind="particles"):
+    """The picture of a sweep whose means are 0, 1, 2, … in the order of its points, without errors."""
+    axes = Axes(over)
+    means = np.arange(float(len(axes.points)))
+    variables = {"x_mean": ("variant", means), "x_stderr": ("variant", 0 * means)}
+    attributes = {"observables": "x", "state_variables": "", "model": "m", "simkit_kind": kind}
+    flat = xr.Dataset(variables, {"variant": axes.names}, attributes)
+    if kind != "particles":
+        flat = flat.assign_coords(time=[0.0, 2.5])
+    return plot_sweep(folded(flat, axes))
 
 
 @pytest.fixture(autouse=True)
@@ -74,3 +89,54 @@ def test_an_equation_without_noise_has_no_band():
     assert not figure.axes[0].collections
     assert "standard errors" not in figure.get_suptitle()
     assert not figure.legends
+
+
+@pytest.mark.parametrize(
+    ("over", "along"),
+    [
+        ({"a": [1, 2], "b": [1, 2, 3]}, "b"),
+        ({"a": ["p", "q", "r"], "b": [1, 2]}, "b"),
+        ({"a": ["p", "q"], "b": [1]}, "a"),
+        ({"a": ["p", "q"], "b": ["r", "s", "t"]}, "b"),
+    ],
+)
+def test_the_key_with_the_most_numbers_is_the_horizontal_axis(over, along):
+    """One number is no axis, and where no key has two the key with the most values is."""
+    (panel,) = drawn(over).axes
+    assert panel.get_xlabel() == along
+
+
+@pytest.mark.parametrize(
+    ("values", "scale"),
+    [
+        ([1, 2, 4], "log"),
+        ([4.0, 0.25, 1.0], "log"),
+        ([1, 2, 3], "linear"),
+        ([1, 2], "linear"),
+        ([2, 2, 2], "linear"),
+    ],
+)
+def test_an_axis_is_logarithmic_where_three_values_or_more_have_equal_ratios(values, scale):
+    (panel,) = drawn({"a": values}).axes
+    assert panel.get_xscale() == scale
+
+
+def test_each_axis_of_a_map_has_its_own_scale():
+    panel = drawn({"a": [1.0, 2.0, 3.5], "b": [1, 2, 4]}).axes[0]
+    assert (panel.get_xscale(), panel.get_yscale()) == ("linear", "log")
+
+
+def test_no_more_lines_are_drawn_than_can_be_told_apart_and_the_picture_says_so():
+    (panel,) = drawn({"a": [str(i) for i in range(MOST_LINES + 2)], "b": [1, 2]}).axes
+    assert len(panel.lines) == MOST_LINES
+    assert panel.get_title() == f"the first {MOST_LINES} of {MOST_LINES + 2} lines"
+    styles = {(line.get_color(), str(line.get_linestyle()), str(line._dash_pattern)) for line in panel.lines}
+    assert len(styles) == MOST_LINES
+    (panel,) = drawn({"a": [str(i) for i in range(MOST_LINES)], "b": [1, 2]}).axes
+    assert not panel.get_title()
+
+
+def test_the_title_says_the_time_of_means_at_an_end():
+    """Means of particles are over the whole run, and have none."""
+    assert "at t = 2.5" in drawn({"a": [1, 2]}, "").get_suptitle()
+    assert "at t" not in drawn({"a": [1, 2]}).get_suptitle()

@@ -8,6 +8,7 @@ from command import files_in, simkit_command
 
 import simkit
 from simkit import InputError
+from simkit.cli.run import Execution
 from simkit.sweeps.plan import read_over
 
 FILE = """\
@@ -165,3 +166,20 @@ def test_a_mistake_in_the_section_has_its_place():
         simkit.sweep(FILE + "sweep: {ovr: {model.sigma: [0.1, 0.2]}}\n")
     with pytest.raises(InputError, match=r"<text>:6:35: at model.sigma=-1: model.sigma: must be"):
         simkit.sweep(FILE + "sweep: {over: {model.sigma: [0.1, -1]}}\n")
+
+
+@pytest.mark.parametrize("flag", ["no_plot", "overwrite", "resume", "quiet", "as_json", "dry_run"])
+def test_each_option_of_a_run_is_its_own(file, monkeypatch, flag):
+    given = []
+    monkeypatch.setattr(Execution, "run", lambda how, points, *rest: given.append((how, points)))
+    option = "--json" if flag == "as_json" else f"--{flag.replace('_', '-')}"
+    result = simkit_command(
+        "sweep", "list.yaml", option, "--max-time", "1h", "--out", "s.nc", "--threads", "1"
+    )
+    assert result.exit_code == 0, result.output
+    ((how, points),) = given
+    assert how.max_time == 3600
+    assert str(how.out) == "s.nc"
+    flags = {"no_plot", "overwrite", "resume", "quiet", "as_json", "dry_run"}
+    assert {name for name in flags if getattr(how, name)} == {flag}
+    assert all(each.threads == 1 for each in points.each.values())

@@ -154,6 +154,27 @@ def test_two_or_three_separate_replicas_have_the_error_at_their_own_means():
     )
 
 
+@pytest.mark.parametrize("replicas", [2, 3])
+def test_the_means_of_separate_replicas_each_take_a_degree_of_freedom(replicas):
+    """So replicas with the same samples have the variance of one, divided by their number."""
+    for seed in (1, 2, 3, 4):
+        one = np.random.default_rng(seed).normal(size=(1, 200, 1))
+        alone, together = of_series(one), of_series(np.repeat(one, replicas, 0), separate=True)
+        assert together.stderr == pytest.approx(alone.stderr / np.sqrt(replicas), rel=1e-12)
+
+
+def test_the_error_of_separate_replicas_is_no_less_than_that_of_their_fluctuations():
+    """Four with the same samples have means that do not spread; where no time is known, the spread is all."""
+    one = np.random.default_rng(1).normal(size=(1, 200, 1))
+    same = of_series(np.repeat(one, 4, 0), separate=True)
+    assert same.stderr == pytest.approx(of_series(one).stderr / 2, rel=1e-12)
+    offsets = np.array([0.0, 0.1, 0.2, 0.3])
+    alternating = np.tile([-1.0, 1.0], 6)[None, :, None] + offsets[:, None, None]
+    short = of_series(alternating, separate=True)
+    assert np.isnan(short.tau[0])
+    assert short.stderr == pytest.approx(1.1969 * np.std(offsets, ddof=1) / 2, rel=1e-3)
+
+
 def _apart(replicas, spread):
     series = autoregressive(0.5, 2000, replicas * SEEDS)[0].T.reshape(replicas, SEEDS, 2000).swapaxes(1, 2)
     return series + spread * np.random.default_rng(1).normal(size=(replicas, 1, SEEDS))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 from scipy.signal import lfilter
 
 from simkit.time_series import begins_away, transient_of
@@ -67,6 +68,24 @@ def test_a_slow_approach_is_left_out_without_narrowing_the_error(height, time, f
     assert np.sqrt(np.nanmean(z**2)) < 1.25
 
 
+def test_the_cut_leaves_a_fifth_of_the_error_of_the_samples_after_it():
+    r"""In white noise the mean of $3 e^{-t/\theta}$ over the n - c samples kept is $0.2/\sqrt{n - c}$.
+
+    That error is larger than the one of all n samples, by which the cut would come a fifth of the decay
+    later.
+    """
+    samples, time = 20_000, 1280.0
+
+    def too_much(cut: float) -> float:
+        return 3 * time * np.exp(-cut / time) / (samples - cut) - 0.2 / np.sqrt(samples - cut)
+
+    approach = 3 * np.exp(-np.arange(samples) / time)
+    noise = (np.random.default_rng(seed).normal(size=(1, samples)) for seed in range(20))
+    found = [transient_of(each + approach) for each in noise]
+    cut = np.median([each.samples for each in found if each is not None])
+    assert cut == pytest.approx(brentq(too_much, 0, samples / 2), abs=0.05 * time)
+
+
 def test_what_approaches_for_half_of_the_run_and_longer_has_no_settled_error():
     """Of a decay in three tenths of the run, from 2 standard deviations off, the rest has seven errors."""
     for seed in range(30):
@@ -85,6 +104,17 @@ def test_a_series_too_short_for_an_error_may_be_seen_to_begin_away():
         away = [begins_away(correlated(1, samples, tau, seed)) for seed in range(SERIES)]
         assert sum(each is not None for each in away) <= 3
     assert begins_away(np.arange(19.0)[None] == 0) is None
+
+
+def test_the_rest_of_a_series_begins_after_a_quarter():
+    """A beginning that is off for a quarter widens no spread, and a second sample is no beginning."""
+    off = np.random.default_rng(3).normal(size=(1, 400))
+    rest = off[:, 100:]
+    off[:, :100] += 30
+    assert begins_away(off) == pytest.approx((off[0, 0] - rest.mean()) / rest.std(), rel=1e-12)
+    late = np.random.default_rng(4).normal(size=(1, 400))
+    late[:, 1:100] += 30
+    assert begins_away(late) is None
 
 
 def test_short_and_constant_series_have_none():

@@ -22,7 +22,7 @@ from simkit_solvers import (
     make_solver,
     scheduled,
 )
-from simkit_solvers.problems.calendar import ROW, stops_of
+from simkit_solvers.problems.stops import ROW, stops_of
 
 
 class Nothing(AbstractChange):

@@ -1,0 +1,117 @@
+"""The rules of `--resume`, `--overwrite` and `--max-time`: what a command may replace, and how it stops."""
+
+import signal
+import sys
+import time
+
+import pytest
+import typer
+
+from simkit import InputError, OutputError
+from simkit.cli.resuming import Resuming, seconds_of
+from simkit.errors import PausedError
+from simkit.records import record_file
+from simkit.records.record_file import Record, record_of
+from simkit.records.recording import RecordedLoop
+
+
+def resuming(target, resume=False, overwrite=False, max_time=None, quiet=False):
+    return Resuming(target, resume, overwrite, max_time, quiet)
+
+
+class Counted:
+    """A loop that keeps how many paths it has done."""
+
+    def state(self):
+        return ()
+
+    def restore(self, state):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90s", 90), ("90", 90), (" 1.5 min ", 90), ("3h", 10_800), ("2d", 172_800)],
+)
+def test_a_time_is_a_number_with_its_unit(text, seconds):
+    assert seconds_of(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["0s", "3 weeks", "1.2.3h", "-1h", "h"])
+def test_what_is_no_time_is_refused(text):
+    with pytest.raises(typer.BadParameter, match="must be a time such as 90s, 30min, 3h or 2d"):
+        seconds_of(text)
+
+
+@pytest.mark.parametrize(
+    ("resume", "overwrite", "recorded", "may"),
+    [
+        (False, False, False, False),
+        (False, True, False, True),
+        (False, True, True, True),
+        (True, False, True, True),
+        (True, False, False, False),
+        (False, False, True, OutputError),
+        (True, True, True, InputError),
+    ],
+)
+def test_a_resume_replaces_files_that_belong_to_its_record_only(tmp_path, resume, overwrite, recorded, may):
+    target = tmp_path / "a.zarr"
+    if recorded:
+        record_file.write(record_of(target), Record({}, []))
+    rules = resuming(target, resume, overwrite)
+    if isinstance(may, bool):
+        assert rules.may_replace() == may
+    else:
+        with pytest.raises(may):
+            rules.may_replace()
+
+
+def test_the_clock_and_the_handler_are_as_before_after_a_run_in_time():
+    """An alarm that was left would end what comes later."""
+    before = signal.getsignal(signal.SIGALRM)
+    with resuming(None, max_time=100.0).recorded(None):
+        assert signal.getitimer(signal.ITIMER_REAL)[0] > 90
+        assert signal.getsignal(signal.SIGALRM) != before
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
+    assert signal.getsignal(signal.SIGALRM) == before
+
+
+def test_a_stopped_run_names_the_command_that_goes_on_with_each_option_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["simkit", "run", "my file.yaml", "--resume", "--max-time", "1h"])
+
+    def interrupted():
+        with resuming(tmp_path / "a.zarr", resume=True).recorded({}):
+            RecordedLoop(Counted(), 10).advance(5)
+            raise KeyboardInterrupt
+
+    with pytest.raises(PausedError) as caught:
+        interrupted()
+    assert str(caught.value) == (
+        "interrupted; what is done is recorded; to finish it: "
+        "simkit run 'my file.yaml' --max-time 1h --resume"
+    )
+    assert record_file.read(record_of(tmp_path / "a.zarr"))[0].content[0][:2] == (10, 5)
+
+
+def test_a_run_that_is_interrupted_before_anything_is_done_is_not_said_to_be_recorded(tmp_path):
+    with pytest.raises(KeyboardInterrupt), resuming(tmp_path / "a.zarr").recorded({}):
+        raise KeyboardInterrupt
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_quiet_resume_without_a_record_says_nothing(tmp_path, capsys, quiet):
+    with resuming(tmp_path / "a.zarr", resume=True, quiet=quiet).recorded({}):
+        pass
+    assert ("there is no record of an earlier run" in capsys.readouterr().err) != quiet
+
+
+def test_a_run_out_of_time_is_stopped_and_recorded(tmp_path):
+    def too_long():
+        with resuming(tmp_path / "a.zarr", max_time=0.5).recorded({}):
+            RecordedLoop(Counted(), 10).advance(5)
+            time.sleep(30)
+
+    with pytest.raises(PausedError, match=r"^stopped at --max-time; what is done is recorded"):
+        too_long()

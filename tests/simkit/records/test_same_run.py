@@ -1,0 +1,32 @@
+"""What differs between a record and a run is named: each key of either, and no more lines than one reads."""
+
+import pytest
+
+from simkit.records.same_run import SHOWN, differences, of_this_machine
+
+
+def test_keys_of_the_record_alone_and_of_the_run_alone_differ():
+    assert differences({"a": "1", "task": "run"}, {"a": "1"}) == ["task: run was recorded, now none"]
+    assert differences({"a": "1"}, {"a": "1", "task": "run"}) == ["task: none was recorded, now run"]
+    assert differences({"a": "1"}, {"a": "1"}) == []
+
+
+def test_lines_say_which_of_both_has_them():
+    (text,) = differences({"experiment": "x: 1\ny: 2"}, {"experiment": "x: 1\ny: 3"})
+    assert text == "experiment: recorded `y: 2`; now `y: 3`"
+
+
+@pytest.mark.parametrize("more", [0, 3])
+def test_of_many_lines_the_first_are_shown_and_the_others_counted(more):
+    lines = [f"line {i}" for i in range(SHOWN + more)]
+    (text,) = differences({"experiment": "\n".join(["same", *lines])}, {"experiment": "same\n"})
+    assert text.count("recorded `line ") == SHOWN
+    assert text.endswith(f", and {more} more lines" if more else f"`line {SHOWN - 1}`")
+
+
+def test_flags_of_the_compiler_decide_the_bits_too(monkeypatch):
+    of_this_machine()  # XLA reads them once, and ends the process at flags that it does not know
+    monkeypatch.setenv("XLA_FLAGS", "--a")
+    first = of_this_machine()
+    monkeypatch.setenv("XLA_FLAGS", "--b")
+    assert differences(first, of_this_machine()) == ["XLA_FLAGS: --a was recorded, now --b"]

@@ -1,0 +1,56 @@
+"""What a sweep may take: keys, values and lists side by side, and what it remarks."""
+
+import pytest
+
+from simkit import InputError
+from simkit.sweeps.plan import load_sweep
+
+ODE = {
+    "model": {"ode": {"x": "-k*x + c"}, "parameters": {"k": 1.0, "c": 0.0}},
+    "initial": {"x": 1.0},
+    "time": {"t1": 1.0, "steps": 8},
+}
+
+
+def test_side_by_side_a_value_may_come_again():
+    over = {"model.parameters.k": [1.0, 1.0, 2.0], "model.parameters.c": [0.0, 1.0, 1.0]}
+    loaded = load_sweep(ODE, over=over, side_by_side=True)
+    assert loaded.axes.points == [(0, 0), (1, 1), (2, 2)]
+    with pytest.raises(InputError, match=r"has the value 1\.0 twice"):
+        load_sweep(ODE, over=over)
+
+
+def test_only_combinations_are_limited_and_not_lists_side_by_side(monkeypatch):
+    monkeypatch.setattr("simkit.sweeps.plan.MOST", 5)
+    over = {"model.parameters.k": [1.0, 2.0, 3.0], "model.parameters.c": [0.0, 1.0, 2.0]}
+    assert len(load_sweep(ODE, over=over, side_by_side=True).points.each) == 3
+    with pytest.raises(InputError, match="has 9 combinations, and 5 are the most"):
+        load_sweep(ODE, over=over)
+
+
+@pytest.mark.parametrize(
+    ("over", "message"),
+    [
+        ({"model..k": [1, 2]}, r"^sweep.over: model..k: must be a key such as model.sigma$"),
+        ({"plot.dpi": [100, 200]}, r"^sweep.over: plot.dpi: is the same at all points, and cannot be swept$"),
+        ({"sweep": [1, 2]}, r"^sweep.over: sweep: is the same at all points, and cannot be swept$"),
+        (
+            {"solver": ["Euler", object]},
+            r"^over solver\[1\]: must be a number, text, list or dict, got a",
+        ),
+        ({"solver": object}, r"^over solver: must not be a class; give its name: {type: object, ...}"),
+        ({"a.b": [1, {"c": object}]}, r"^over a\.b\[1\]\.c: must be a number, text, list or dict, got"),
+        ({1: [1, 2]}, r"^over: a key must be a string, got 1$"),
+    ],
+)
+def test_keys_and_values_that_cannot_be_swept_are_the_only_message(over, message):
+    with pytest.raises(InputError, match=message) as caught:
+        load_sweep(ODE, over=over)
+    assert len(caught.value.problems) == 1
+
+
+def test_a_constant_that_no_point_uses_is_remarked():
+    """One that a value of the sweep uses is not."""
+    over = {"model.parameters.k": ["2*used", 1.0]}
+    remarks = load_sweep(ODE | {"constants": {"used": 1.0, "idle": 2.0}}, over=over).points.remarks
+    assert remarks == ["constants.idle: no expression uses it; use it, or remove it"]
