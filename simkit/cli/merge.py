@@ -51,9 +51,8 @@ def merge(
         from simkit.engines.loaded import load_each
 
         loaded = load_each(experiment, with_options(overrides, threads=threads), variant)
-        target, identity = out or loaded.output, loaded.identity("run")
-        if identity is None:
-            raise InputError("simkit merge: molecular dynamics cannot be run in parts")
+        target, identity = out or loaded.output, loaded.identity("run") or {}
+        loaded.engine.check_parts()
         files = parts or (parts_beside(target) if target else [])
         if not files:
             where = f"beside {target}" if target else "known: name them, or give --out FILE.zarr"

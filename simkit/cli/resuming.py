@@ -86,8 +86,8 @@ class Resuming:
         if self.target is None or identity is None:
             if self.resume:
                 raise InputError(
-                    "--resume: molecular dynamics does not record its runs; a new run can begin with "
-                    "`system: {file: FILE}` where the dataset of an earlier one ends"
+                    "--resume: a run that writes a trajectory is not recorded; a run without one is, and a "
+                    "new run can begin with `system: {file: FILE}` where the dataset of an earlier one ends"
                 )
             with _alarm(self.max_time):
                 yield

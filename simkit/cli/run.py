@@ -150,9 +150,8 @@ class Execution:
         from simkit.results.claims import claimed
 
         part = EnsemblePart.of(text)
-        target, identity = self.out or loaded.output, loaded.identity("run")
-        if identity is None:
-            raise InputError("--part: molecular dynamics cannot be run in parts")
+        target, identity = self.out or loaded.output, loaded.identity("run") or {}
+        loaded.engine.check_parts()
         if target is None:
             raise InputError(
                 "--part: is written beside a dataset: give --out FILE.zarr, or output: in the file"

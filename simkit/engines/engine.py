@@ -84,8 +84,15 @@ class AbstractEngine(ABC, Generic[Built]):
         """
 
     def run_part(self, each: Mapping[str, Built], part: Any, progress: Progress | None = None) -> list[Any]:
-        """What a part of all paths gives of each simulation, in plain data. Raises `InputError`."""
-        raise InputError(f"--part: of {self.counted} there are no parts")
+        """What a part of all paths gives of each simulation, in plain data.
+
+        Raises `InputError`, as `check_parts` does.
+        """
+        raise NotImplementedError
+
+    def check_parts(self) -> None:
+        """Raise `InputError` unless there are parts of what is simulated."""
+        raise InputError("--part: molecular dynamics cannot be run in parts")
 
     @abstractmethod
     def differentiate(

@@ -10,7 +10,10 @@ from simkit.config.diagnostics import placed
 from simkit.config.documents import Document
 from simkit.config.settings import ParticleExperiment, ParticleSensitivity
 from simkit.engines.engine import AbstractEngine, Progress, Target
+from simkit.ensemble.work import workers_on
+from simkit.experiments.start_files import digest_of
 from simkit.experiments.variants import together
+from simkit.machine.on_each_device import local_devices
 from simkit.md.experiment import simulation_of
 from simkit.md.simulation import ParticleSimulation
 from simkit.md.size import LIGHTER
@@ -77,6 +80,21 @@ class ParticleEngine(AbstractEngine[ParticleSimulation]):
         return (
             f"fewer time.steps{', fewer ensemble.paths' if simulation.paths > 1 else ''} or fewer particles"
         )
+
+    def identity(self, simulation: ParticleSimulation) -> str | None:
+        """Of a run without a trajectory, which is in no record; with the number of threads, by which the bits
+        of large systems differ."""
+        if simulation.trajectory is not None:
+            return None
+        experiment, threads = (
+            simulation.experiment.resolved(),
+            workers_on(local_devices(1), simulation.threads),
+        )
+        experiment.pop("output", None)
+        start = simulation.experiment.system.file
+        folder = simulation.experiment.document.folder
+        digest = {"start": digest_of(folder / start)} if start else {}
+        return as_yaml(experiment | {"threads at work": len(threads)} | digest)
 
     def pilot(self, simulation: ParticleSimulation) -> ParticleSimulation:
         return dataclasses.replace(simulation, trajectory=None, end=None)

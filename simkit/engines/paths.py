@@ -119,6 +119,9 @@ class PathEngine(AbstractEngine[Simulation]):
             return combined(datasets, ends, described)
         return combined(datasets, ends, described, draws, claimed_order(each.values()))
 
+    def check_parts(self) -> None:
+        """Paths are independent."""
+
     def run_part(
         self, each: Mapping[str, Simulation], part: EnsemblePart, progress: Progress | None = None
     ) -> list[Any]:

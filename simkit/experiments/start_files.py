@@ -128,10 +128,11 @@ def _read_result(path: Path, name: str, variant: str | None) -> _Result:
             last = stored.isel(time=-1) if "time" in stored.dims else stored
             ends[quantity] = np.asarray(last.values, np.float64)
     seed = int(attributes["seed"]) if attributes["kind"] in ("sde", "jump") else None
-    return _Result(name, _digest(path), seed, int(attributes["paths"]), ends, quantities)
+    return _Result(name, digest_of(path), seed, int(attributes["paths"]), ends, quantities)
 
 
-def _digest(path: Path) -> str:
+def digest_of(path: Path) -> str:
+    """The SHA-256 of a file, or of all files in a folder with their names."""
     result = hashlib.sha256()
     if path.is_file():
         result.update(path.read_bytes())

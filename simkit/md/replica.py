@@ -28,6 +28,7 @@ from simkit.md.observables import Measurements
 from simkit.md.pace import Pace
 from simkit.md.preparation import chosen_forces, in_precision, observer_of, sharing
 from simkit.md.programs import Programs, on_host
+from simkit.md.recorded_replicas import RecordedReplica, Snapshot
 from simkit.md.result import ReplicaResult
 from simkit.md.saved_state import SavedState
 from simkit.md.simulation import ParticleSimulation, PlannedStage, clock_of
@@ -39,6 +40,29 @@ from simkit.md.velocities import in_motion
 STAGE_PAIRS, NEIGHBOURS, STAGE_STEPS = 2**27, 64, 2**14
 LARGEST_MOVE = 0.5  # cutoffs, in a step: beyond, a particle passes others without meeting them
 AT_ONCE = 10  # steps: after so few of them, the closest pair of the beginning shows why a step blew up
+
+
+@dataclasses.dataclass(frozen=True)
+class AtWork:
+    """A replica in a stage, which begins at a `step` of its clock, after `taken` steps of this run."""
+
+    stage: int
+    path: int
+    step: int
+    taken: int
+    advance: Callable[[int], None]
+    minimised: dict[str, float]
+    record: RecordedReplica
+
+    @property
+    def before(self) -> Snapshot | None:
+        """Where an earlier process left this stage."""
+        before = self.record.before
+        return before if before is not None and before.stage == self.stage else None
+
+    def keep(self, run: ParticleRun, done: int, rows: MeasuredRows | None = None, last: bool = False) -> None:
+        """Record the state after `done` steps of the stage, if that is due."""
+        self.record.keep(run, self.stage, done, self.taken + done, rows, self.minimised, last)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,24 +97,32 @@ class ReplicaProgram:
             program, saved = dataclasses.replace(program, forces=run.dynamics.forces), None
         return program, time.perf_counter() - start
 
-    def replica(self, path: int, advance: Callable[[int], None], frames: OfReplica) -> ReplicaResult:
-        """One replica through all stages."""
+    def replica(
+        self, path: int, advance: Callable[[int], None], frames: OfReplica, record: RecordedReplica
+    ) -> ReplicaResult:
+        """One replica through all stages, or through those that are left of it."""
         simulation, particles, earlier = self.simulation, self.starting(path), self.simulation.system.earlier
+        before, taken = record.before, 0
+        first = 0 if before is None else before.stage
         step = 0 if earlier is None else earlier.clock
-        (program, saved), minimised = self.continued(path), {}
-        for number, stage in enumerate(simulation.stages[:-1]):
-            particles = self.in_motion(particles, path, number)
-            run = program.initial_run(particles, stage, path, step, False, saved)
-            saved = None
-            run = self._advanced(run, stage, particles, advance)
-            program = dataclasses.replace(program, forces=run.dynamics.forces)
-            if stage.method.ensemble == "none":
-                minimised[stage.name] = float(np.sqrt(np.max(np.square(run.state.force).sum(0))))
-            particles, step = on_host(run.state.particles).by_identity(), step + stage.steps
-        particles = self.in_motion(particles, path, len(simulation.stages) - 1)
-        with frames(path) as writer:
-            result = program.production(particles, path, step, advance, writer, saved)
-        return dataclasses.replace(result, minimised=minimised)
+        minimised = {} if before is None else dict(before.minimised)
+        program, saved = self.continued(path)
+        for number, stage in enumerate(simulation.stages):
+            if number >= first:
+                at_work = AtWork(number, path, step, taken, advance, minimised, record)
+                if before is None or number > first:
+                    particles = self.in_motion(particles, path, number)
+                if number == len(simulation.stages) - 1:
+                    with frames(path) as writer:
+                        result = program.production(particles, at_work, writer, saved)
+                    return dataclasses.replace(result, minimised=minimised)
+                run = program.advanced(particles, at_work, saved)
+                saved, program = None, dataclasses.replace(program, forces=run.dynamics.forces)
+                if stage.method.ensemble == "none":
+                    minimised[stage.name] = float(np.sqrt(np.max(np.square(run.state.force).sum(0))))
+                particles = on_host(run.state.particles).by_identity()
+            step, taken = step + stage.steps, taken + stage.steps
+        raise AssertionError("an experiment has a stage that is measured")
 
     def starting(self, path: int) -> Particles:
         """The particles of a replica, at rest or with the velocities of the file."""
@@ -154,22 +186,36 @@ class ReplicaProgram:
         """The number of the first measured step: a multiple of all intervals, so that noise never repeats."""
         return clock_of(step, (each.every for each in self.observer.observers.values()))
 
-    def _advanced(
-        self, run: ParticleRun, stage: PlannedStage, start: Particles, advance: Callable[[int], None]
-    ) -> ParticleRun:
+    def begun(
+        self, particles: Particles, at_work: "AtWork", measured: bool, saved: SavedState | None
+    ) -> tuple[ParticleRun, int]:
+        """A stage at its start, or where an earlier process left it, and the steps that are left of it."""
+        stage, before = self.simulation.stages[at_work.stage], at_work.before
+        if before is None:
+            return self.initial_run(
+                particles, stage, at_work.path, at_work.step, measured, saved
+            ), stage.steps
+        program = dataclasses.replace(self, forces=before.forces(self.forces))
+        run = program.initial_run(particles, stage, at_work.path, at_work.step, measured)
+        return before.restored(run), stage.steps - before.done
+
+    def advanced(self, start: Particles, at_work: "AtWork", saved: SavedState | None) -> ParticleRun:
         """A stage to its end, without measurements.
 
         The clock has no say in where its chunks end: the first step of a chunk may have other last bits, as
         has the one after a measurement.
         """
-        count, left = self.simulation.system.particles.count, stage.steps
+        stage = self.simulation.stages[at_work.stage]
+        run, left = self.begun(start, at_work, False, saved)
+        count = self.simulation.system.particles.count
         pairs = count * (count if isinstance(run.dynamics.forces, AllPairs) else NEIGHBOURS)
         most = min(max(STAGE_PAIRS // pairs, 1), STAGE_STEPS)
         while left:
             done, steps = stage.steps - left, min(most, left)
             run = self.simulated(run.dynamics, run.state, steps, None, run.accumulator, stage, start, done)
             left -= steps
-            advance(steps)
+            at_work.advance(steps)
+            at_work.keep(run, stage.steps - left)
         return run
 
     def simulated(
@@ -208,21 +254,18 @@ class ReplicaProgram:
             raise NumericalError(str(error)) from error
 
     def production(
-        self,
-        particles: Particles,
-        path: int,
-        step: int,
-        advance: Callable[[int], None],
-        writer: Frames,
-        saved: SavedState | None,
+        self, particles: Particles, at_work: "AtWork", writer: Frames, saved: SavedState | None
     ) -> ReplicaResult:
         """The stage that is measured."""
-        simulation, stage = self.simulation, self.simulation.run
-        run = self.initial_run(particles, stage, path, step, True, saved)
-        rows = MeasuredRows(self.clock(step))
-        run, forces = rows.collect(run), run.state.force
-        writer.add(run.state.particles, 0)
-        pace, left = Pace(simulation.system.every), stage.steps
+        simulation, stage, before = self.simulation, self.simulation.run, at_work.before
+        run, left = self.begun(particles, at_work, True, saved)
+        rows = MeasuredRows(self.clock(at_work.step))
+        if before is None:
+            run = rows.collect(run)
+            writer.add(run.state.particles, 0)
+        else:
+            before.measured(rows, run)
+        forces, pace = run.state.force, Pace(simulation.system.every)
         while left:
             done = stage.steps - left
             most = min(left, ROWS * simulation.system.every, writer.until_next(done))
@@ -234,8 +277,9 @@ class ReplicaProgram:
             left -= steps
             run = rows.collect(run)
             writer.add(run.state.particles, stage.steps - left)
-            advance(steps)
-        write_end(simulation, run.state.particles, path)
+            at_work.advance(steps)
+            at_work.keep(run, stage.steps - left, rows, last=not left)
+        write_end(simulation, run.state.particles, at_work.path)
         renewals, last_forces = run.state.renewals, run.dynamics.forces
         assert isinstance(last_forces, ListedForces | AllPairs)
         return ReplicaResult(

@@ -12,11 +12,12 @@ from simkit.machine.freed_memory import give_back_freed_memory, large_arrays_map
 from simkit.machine.on_each_device import local_devices
 from simkit.md.continuing import start_text
 from simkit.md.preparation import lanes_for
+from simkit.md.recorded_replicas import RecordedReplica, RecordedReplicas
 from simkit.md.replica import ReplicaProgram
 from simkit.md.result import ParticleResult, ReplicaResult
 from simkit.md.simulation import ParticleSimulation
 from simkit.md.step_counter import Progress, StepCounter
-from simkit.md.together import Together
+from simkit.md.together import Lane, Together
 from simkit.md.trajectory import trajectory_of
 
 
@@ -30,20 +31,28 @@ def run_particles(
     then have their derivatives along each, on a last axis.
     """
     workers = workers_on(local_devices(1), simulation.threads)[: simulation.paths]
-    counter = StepCounter(simulation.all_steps, progress)
+    counter, steps = StepCounter(simulation.all_steps, progress), sum(x.steps for x in simulation.stages)
     with jax.enable_x64(True), jax.default_device(workers[0]):
         program = ReplicaProgram.of(simulation, changes)
         start = start_text(simulation, program.forces)
         lanes = lanes_for(simulation, program.forces, workers)
         program, compile_s = program.in_lane(Together(1, lanes).lane(0)).compiled()
 
-    def group(paths: Sequence[int]) -> list[ReplicaResult]:
+    every = range(simulation.paths)
+    groups = [every[i : i + lanes] for i in every[::lanes]]
+    records = [RecordedReplicas(len(paths), steps) for paths in groups]
+    counter.done = sum(record.done for record in records)
+
+    def group(number: int) -> list[ReplicaResult]:
+        paths, record = groups[number], records[number]
         together = Together(len(paths), lanes)
 
         def replica(lane: int) -> ReplicaResult:
-            return together.run(
-                lane, lambda own: program.in_lane(own).replica(paths[lane], counter.add, frames)
-            )
+            def run(own: Lane) -> ReplicaResult:
+                recorded = RecordedReplica(record, lane, own)
+                return program.in_lane(own).replica(paths[lane], counter.add, frames, recorded)
+
+            return together.run(lane, run)
 
         return list(in_order(replica, range(len(paths)), workers[:1] * len(paths)))
 
@@ -51,9 +60,8 @@ def run_particles(
     began = time.perf_counter()
     with trajectory_of(simulation) as frames:
         try:
-            every = range(simulation.paths)
-            groups = [every[i : i + lanes] for i in every[::lanes]]
-            replicas = tuple(itertools.chain.from_iterable(in_order(group, groups, workers)))
+            results = in_order(group, range(len(groups)), workers)
+            replicas = tuple(itertools.chain.from_iterable(results))
         finally:
             counter.stop()  # threads that are still at work, after a failure or an interrupt
     elapsed = time.perf_counter() - began

@@ -44,17 +44,12 @@ class SavedState:
         """The state at the end of a run."""
         state, forces = run.state, run.dynamics.forces
         carried = {name: getattr(state, name) for name in CARRIED}
-        chosen = {
-            field.name: _plain(getattr(forces, field.name))
-            for field in dataclasses.fields(forces)
-            if field.name not in OF_THE_RUN
-        }
         about = {
             "format": FORMAT,
             "method": type(run.dynamics.method).__name__,
             "precision": precision,
             "forces": type(forces).__name__,
-            "chosen": chosen,
+            "chosen": chosen_of(forces),
             "range": _range(forces),
         }
         return SavedState(_named(carried), about)
@@ -89,15 +84,7 @@ class SavedState:
 
     def forces(self, forces: Any) -> Any:
         """These forces with lists as large as those of the state."""
-        chosen = {}
-        for name, value in self.about["chosen"].items():
-            own = getattr(forces, name)
-            if isinstance(own, tuple):
-                value = type(own)(*value) if hasattr(own, "_fields") else tuple(value)
-            elif isinstance(own, jax.Array):
-                value = jnp.asarray(value, own.dtype)
-            chosen[name] = value
-        return dataclasses.replace(forces, **chosen)
+        return with_chosen(forces, self.about["chosen"])
 
     def restored(self, state: ParticleState, method: AbstractParticleMethod) -> ParticleState:
         """A state at its start, with everything from this one; the thermostat too where it is the same."""
@@ -114,6 +101,28 @@ class SavedState:
         fresh = _named({"memory": method.init(particles, REDUCED)})
         own = {name: array for name, array in self.arrays.items() if name.startswith("['memory']")}
         return {name: a.shape for name, a in fresh.items()} == {name: a.shape for name, a in own.items()}
+
+
+def chosen_of(forces: Any) -> dict[str, Any]:
+    """What was chosen for forces during a run, such as how large their lists are, in plain data."""
+    return {
+        field.name: _plain(getattr(forces, field.name))
+        for field in dataclasses.fields(forces)
+        if field.name not in OF_THE_RUN
+    }
+
+
+def with_chosen(forces: Any, chosen: Mapping[str, Any]) -> Any:
+    """These forces with what was chosen for others."""
+    changes = {}
+    for name, value in chosen.items():
+        own = getattr(forces, name)
+        if isinstance(own, tuple):
+            value = type(own)(*value) if hasattr(own, "_fields") else tuple(value)
+        elif isinstance(own, jax.Array):
+            value = jnp.asarray(value, own.dtype)
+        changes[name] = value
+    return dataclasses.replace(forces, **changes)
 
 
 def _named(tree: Any) -> dict[str, np.ndarray]:

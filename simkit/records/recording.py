@@ -8,6 +8,7 @@ that resumes begins each loop where it was: what is computed between loops is co
 import contextlib
 import copy
 import os
+import threading
 import time
 from collections.abc import Iterator
 from contextvars import ContextVar
@@ -50,8 +51,9 @@ class Recording:
         self._path, self._identity = path, identity
         self._before: list[LoopState] = [LoopState(*each) for each in before.content] if before else []
         self._loops: list[LoopState] = []
-        self._every = float(os.environ.get("SIMKIT_RECORD_EVERY", EVERY))
-        self._next = time.monotonic() + self._every
+        self._lock = threading.RLock()  # replicas of particles keep their states in threads
+        self.every = float(os.environ.get("SIMKIT_RECORD_EVERY", EVERY))
+        self._next = time.monotonic() + self.every
 
     def begin(self, total: int) -> tuple[int, LoopState | None]:
         """The number of the loop that begins now, and how far it came before."""
@@ -63,20 +65,25 @@ class Recording:
 
     def keep(self, place: int, state: LoopState) -> None:
         """Keep the state of a loop, and write the record if it is time."""
-        self._loops[place] = state
-        if time.monotonic() >= self._next:
-            with contextlib.suppress(OSError):  # a full disk: the run goes on without
-                self.write()
+        with self._lock:
+            self._loops[place] = state
+            if time.monotonic() >= self._next:
+                with contextlib.suppress(OSError):  # a full disk: the run goes on without
+                    self.write()
 
     def write(self) -> bool:
         """Write the record unless nothing is done yet, and say whether it was written. Raises `OSError`."""
+        with self._lock:
+            return self._written()
+
+    def _written(self) -> bool:
         loops = max(self._loops, self._before, key=len)
         if not any(loop.done for loop in loops):
             return False
         start = time.monotonic()
         record_file.write(self._path, Record(self._identity, [tuple(each) for each in loops]))
         end = time.monotonic()
-        self._next = end + max(self._every, (end - start) / PART_OF_TIME)
+        self._next = end + max(self.every, (end - start) / PART_OF_TIME)
         return True
 
     def remove(self) -> None:
@@ -95,12 +102,16 @@ def recording(record: Recording) -> Iterator[None]:
 
 
 class RecordedLoop:
-    """A loop over `total` paths that is recorded where a recording is at work."""
+    """A loop over `total` paths, or steps, that is recorded where a recording is at work.
 
-    def __init__(self, kept: Kept | None, total: int):
+    What is kept `seldom`, since its state takes time to make, is kept when that is due.
+    """
+
+    def __init__(self, kept: Kept | None, total: int, seldom: bool = False):
         self._record = _current.get() if kept is not None else None
         self._kept, self._total, self._start = kept, total, time.perf_counter()
         self.done, self._seconds = 0, 0.0
+        self._seldom, self._next = seldom, time.monotonic() + (self._record.every if self._record else 0.0)
         if self._record is not None and kept is not None:
             self._place, known = self._record.begin(total)
             if known is not None and known.done:
@@ -112,9 +123,14 @@ class RecordedLoop:
         """How long the loop has taken, with what an earlier process took of it."""
         return self._seconds + time.perf_counter() - self._start
 
+    def is_due(self, last: bool = False) -> bool:
+        """Whether what is kept seldom should be kept now, as it always is at the `last` unit."""
+        return self._record is not None and (last or time.monotonic() >= self._next)
+
     def advance(self, count: int) -> None:
-        """So many more paths are done, and what is kept has them."""
+        """So many more are done, and what is kept has them."""
         self.done += count
         if self._record is not None and self._kept is not None:
             now = LoopState(self._total, self.done, self.seconds, self._kept.state())
             self._record.keep(self._place, now)
+            self._next = time.monotonic() + self._record.every

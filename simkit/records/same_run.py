@@ -53,7 +53,7 @@ def _difference(one: str, other: str, of_one: str, of_other: str) -> str:
     if one == other:
         return ""
     if "\n" not in one + other:
-        return f"{of_one} {one or 'none'}, {of_other} {other or 'none'}"
+        return f"{of_one} {one or 'nothing'}, {of_other} {other or 'nothing'}"
     lines = [*_changed(one, other, {"-": of_one, "+": of_other})]
     more = f", and {len(lines) - SHOWN} more lines" if len(lines) > SHOWN else ""
     return "; ".join(lines[:SHOWN]) + more

@@ -6,8 +6,8 @@ from simkit.records.same_run import SHOWN, differences, of_this_machine
 
 
 def test_keys_of_the_record_alone_and_of_the_run_alone_differ():
-    assert differences({"a": "1", "task": "run"}, {"a": "1"}) == ["task: run was recorded, now none"]
-    assert differences({"a": "1"}, {"a": "1", "task": "run"}) == ["task: none was recorded, now run"]
+    assert differences({"a": "1", "task": "run"}, {"a": "1"}) == ["task: recorded run, now nothing"]
+    assert differences({"a": "1"}, {"a": "1", "task": "run"}) == ["task: recorded nothing, now run"]
     assert differences({"a": "1"}, {"a": "1"}) == []
 
 
@@ -29,4 +29,6 @@ def test_flags_of_the_compiler_decide_the_bits_too(monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "--a")
     first = of_this_machine()
     monkeypatch.setenv("XLA_FLAGS", "--b")
-    assert differences(first, of_this_machine()) == ["XLA_FLAGS: --a was recorded, now --b"]
+    assert differences(first, of_this_machine()) == ["XLA_FLAGS: recorded --a, now --b"]
+    monkeypatch.setenv("XLA_FLAGS", "--b --xla_cpu_prefer_vector_width=512")  # which changes no bit
+    assert differences(first, of_this_machine()) == ["XLA_FLAGS: recorded --a, now --b"]

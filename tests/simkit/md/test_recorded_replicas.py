@@ -1,0 +1,113 @@
+"""A run of particles that was stopped between two chunks is finished with the bits of a whole one."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from command import files_in, simkit_command
+
+import simkit
+from simkit.md import replica
+from simkit.md.step_counter import StepCounter
+
+FLUID = {
+    "system": {
+        "units": "lj",
+        "lattice": {"type": "fcc", "cells": 2, "density": 0.8},
+        "velocities": {"temperature": 1.0},
+    },
+    "potential": {"type": "LennardJones", "epsilon": 1.0, "sigma": 1.0, "cutoff": 1.4},
+    "stages": {
+        "rest": {"solver": "FIRE", "steps": 60},
+        "warm": {"solver": {"type": "BAOAB", "temperature": 1.0, "friction": 1.0}, "dt": 0.004, "steps": 60},
+    },
+    "solver": {"type": "NoseHooverChains", "temperature": 1.0, "relaxation_time": 0.2},
+    "time": {"dt": 0.004, "steps": 120},
+    "save": {"every": 3},
+    "observe": {"U": "potential_energy", "g": {"rdf": {"max": 1.3}}, "D": {"msd": {}}},
+    "ensemble": {"paths": 1, "seed": 3, "threads": 1},
+    "output": "fluid.zarr",
+}
+
+
+@pytest.fixture
+def fluid(tmp_path, monkeypatch):
+    """A function that writes an experiment with changes, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SIMKIT_RECORD_EVERY", "0")
+    monkeypatch.setattr(replica, "STAGE_STEPS", 20)
+
+    def write(**changes) -> str:
+        (tmp_path / "fluid.yaml").write_text(yaml.safe_dump(FLUID | changes))
+        return "fluid.yaml"
+
+    return write
+
+
+def stop_after(chunks: int, monkeypatch) -> list[int]:
+    """Interrupt the process at the end of its chunk of this number; gives the steps of all chunks."""
+    seen, add = [], StepCounter.add
+
+    def counted(self, steps):
+        add(self, steps)
+        seen.append(steps)
+        if len(seen) == chunks:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(StepCounter, "add", counted)
+    return seen
+
+
+# Of 24 particles: FIRE has three chunks, BAOAB as many; lanes hold some of five replicas.
+@pytest.mark.parametrize(
+    ("changes", "chunks"),
+    [
+        ({}, (3, 5, 3)),
+        ({"ensemble": {"paths": 5, "seed": 3, "threads": 1}}, (12, 30)),
+        pytest.param(
+            {"system": FLUID["system"] | {"lattice": {"type": "fcc", "cells": 6, "density": 0.8}}},
+            (2, 4, 3),
+            marks=pytest.mark.more,
+        ),
+    ],
+)
+def test_a_stopped_run_is_finished_with_the_same_bits(fluid, monkeypatch, changes, chunks):
+    file = fluid(**changes)
+    whole = simkit.run(file, out="whole.zarr")
+    for count in chunks:
+        with monkeypatch.context() as patched:
+            stop_after(count, patched)
+            stopped = simkit_command("run", file, "--no-plot", "--resume")
+            assert stopped.exit_code == 75, stopped.output
+    seen = stop_after(10**9, monkeypatch)
+    done = simkit_command("run", file, "--no-plot", "--resume")
+    assert done.exit_code == 0, done.output
+    assert 0 < sum(seen) < 240 * whole.sizes["path"]
+    assert simkit.read_dataset("fluid.zarr").drop_attrs().identical(whole.drop_attrs())
+    assert not {name for name in files_in(Path.cwd()) if name.startswith(".")}
+
+
+def test_variants_go_on_where_they_were(fluid, monkeypatch):
+    file = fluid(
+        stages={}, variants={"cold": {"solver.temperature": 0.8}, "hot": {"solver.temperature": 1.2}}
+    )
+    whole = simkit.run(file, out="whole.zarr")
+    with monkeypatch.context() as patched:
+        seen = stop_after(5, patched)  # in the second of them
+        assert simkit_command("run", file, "--no-plot").exit_code == 75
+        assert simkit_command("run", file, "--no-plot", "--resume").exit_code == 0
+        assert sum(seen) < 240 + 120
+    assert simkit.read_dataset("fluid.zarr").drop_attrs().identical(whole.drop_attrs())
+
+
+def test_another_run_or_one_with_a_trajectory_is_not_resumed(fluid, monkeypatch):
+    file = fluid()
+    with monkeypatch.context() as patched:
+        stop_after(8, patched)
+        assert simkit_command("run", file, "--no-plot").exit_code == 75
+    other = simkit_command("run", file, "--no-plot", "--resume", "--set", "time.steps=200")
+    assert (other.exit_code, "recorded `steps: 120`; now `steps: 200`" in other.stderr) == (2, True)
+    frames = simkit_command(
+        "run", file, "--no-plot", "--resume", "--set", "save.trajectory={file: frames.xyz, every: 10}"
+    )
+    assert (frames.exit_code, "a run that writes a trajectory is not recorded" in frames.stderr) == (2, True)
