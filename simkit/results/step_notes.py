@@ -86,7 +86,7 @@ def no_result(dataset: "xr.Dataset", wanted: dict[str, int], which: str = "") ->
         reason = _unsure(dataset, name) or "the step bias is as large as the value"
         alike.setdefault(reason, {})[name] = steps
     return [
-        f"! {', '.join(names)}{which}: no result, {reason}; {more_steps(dataset, names)}{accept}"
+        f"! {', '.join(names)}{which}: no result, {reason}; {_remedy(dataset, names)}{accept}"
         for reason, names in alike.items()
     ]
 
@@ -104,7 +104,7 @@ def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
     unsure = {name: _unsure(dataset, name) for name in noticeable}
     for name, known in unsure.items():
         if known:
-            yield f"! {name}{which}: {known}; {more_steps(dataset, {name: noticeable[name]})}"
+            yield f"! {name}{which}: {known}; {_remedy(dataset, {name: noticeable[name]})}"
     noticeable = {name: steps for name, steps in noticeable.items() if not unsure[name]}
     if noticeable:
         yield f"! {', '.join(noticeable)}{which}: the step bias matters; {more_steps(dataset, noticeable)}"
@@ -240,6 +240,17 @@ def _spread(dataset: "xr.Dataset", which: str) -> Iterable[str]:
             result.append(f"{name} {part:+.1f} % ± {error:.1f} %")
     if result:
         yield f"leaps change the variance{which} by: {', '.join(result)}"
+
+
+def _remedy(dataset: "xr.Dataset", steps: dict[str, int]) -> str:
+    """How many paths for figures whose step bias is lost in noise, and for others how many steps."""
+    paths = by_quantity(dataset, "wanted_paths")
+    if not steps.keys() <= paths.keys():
+        return more_steps(dataset, steps)
+    wanted = max(paths[name] for name in steps)
+    if wanted < ABSURD * dataset.attrs["paths"]:
+        return f"use {wanted:,} paths or more"
+    return f"paths would have to be {wanted:,}, as so few of them make this value"
 
 
 def more_steps(dataset: "xr.Dataset", wanted: dict[str, int]) -> str:

@@ -115,6 +115,21 @@ def test_a_step_bias_that_is_not_known_is_not_said_to_matter():
     )
 
 
+@pytest.mark.parametrize(
+    ("paths", "remedy"),
+    [
+        (16_000, "use 16,000 paths or more"),
+        (100_000, "paths would have to be 100,000, as so few of them make this value"),
+    ],
+)
+def test_a_step_bias_lost_in_noise_takes_paths(paths, remedy):
+    figures = {"x_mean": ("time", [0.0, 0.4486]), "x_bias": 0.0, "x_bias_stderr": 0.3}
+    for key in ("noticeable_bias", "unresolved"):
+        (line,) = notes(figures, **{key: "x 600", "wanted_paths": f"x {paths}"})
+        assert f"; {remedy}" in line
+        assert "steps" not in line.partition(";")[2]
+
+
 def test_one_random_path_shows_no_order_whatever_its_steps():
     bound = {"x_mean": ("time", [0.5]), "x_bias_bound": 0.1}
     assert notes(bound, paths=1) == [
