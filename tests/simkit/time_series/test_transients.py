@@ -102,6 +102,15 @@ def test_a_constant_that_begins_elsewhere_is_known_exactly_afterwards():
     assert (found.mean, found.stderr) == (1.0, 0.0)
 
 
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_rare_events_that_all_come_early_are_no_transient(replicas):
+    """As in 1 of 100 series of events: the second half has none, and its mean is not known to be 0 ± 0."""
+    for seed in range(SERIES):
+        events = np.random.default_rng(seed).random((replicas, 500)) < 0.005
+        events[:, 0] = events[:, 250:] = False
+        assert transient_of(5.0 + events) is None
+
+
 @pytest.mark.parametrize(("height", "matters"), [(30.0, False), (100.0, True)])
 def test_a_clear_start_matters_only_if_it_changes_the_mean_by_more_than_its_error(height, matters):
     """One sample of 2000, 30 standard deviations off, moves the mean by 0.015, and its error is 0.022."""
