@@ -55,7 +55,7 @@ def transient_of(series: Float[np.ndarray, "replicas samples"], separate: bool =
     samples = series.shape[1]
     size = -(-samples // BATCHES)
     count = samples // size
-    if count < 4:
+    if count < 4 or not np.ptp(series, axis=1).any():
         return None
     whole = series[:, : count * size]
     batches = whole.mean(0).reshape(count, size).mean(1)

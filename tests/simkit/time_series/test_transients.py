@@ -88,7 +88,7 @@ def test_a_series_too_short_for_an_error_may_be_seen_to_begin_away():
 
 
 def test_short_and_constant_series_have_none():
-    for series in (np.zeros((1, 3)), np.ones((2, 100)), np.arange(3.0)[None]):
+    for series in (np.zeros((1, 3)), np.ones((2, 100)), np.full((1, 500), 5.1), np.arange(3.0)[None]):
         assert transient_of(series) is None
 
 
