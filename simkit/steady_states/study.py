@@ -24,7 +24,7 @@ from simkit.suggestions import did_you_mean, shown
 
 TIMES = "time."  # what names of t0 and t1 begin with
 SHOWN = 6  # variables in a message
-NO_DERIVATIVE = "it is one of a continuum, or the Jacobian is singular there"
+NO_DERIVATIVE = "it is one of a continuum, or the Jacobian is singular or infinite there"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -227,6 +227,12 @@ def _notes(
         notes.append(
             f"steady state {', '.join(lines)} is one of a continuum: which one is reached depends on all "
             "initial values, not on conserved totals alone"
+        )
+    lines = [str(number) for number, state in enumerate(states, 1) if state.stability.steep]
+    if lines:
+        notes.append(
+            f"a rate of change has an infinite slope at steady state {', '.join(lines)}, so that no eigenvalue "
+            "describes it; the model may reach such a state in a finite time"
         )
     if targets and any(state.stability.zeros.any() for state in states):
         notes.append(
