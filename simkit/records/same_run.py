@@ -39,12 +39,21 @@ def _processor() -> str:
 
 
 def differences(recorded: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """What differs between the identity of a record and that of a run, a text each."""
-    return [
-        f"{key}: {text}"
-        for key in dict.fromkeys([*now, *recorded])
-        if (text := _difference(recorded.get(key, ""), now.get(key, "")))
+    """What differs between the identity of a record and that of a run, a text each.
+
+    Of a variant, or a point of a sweep, that only one of the two has, it is the name.
+    """
+    changed = [
+        f"{key}: {text}" for key in now if key in recorded and (text := _difference(recorded[key], now[key]))
     ]
+    gone = _listed("recorded, and not in this run", [key for key in recorded if key not in now])
+    new = _listed("in this run, and not recorded", [key for key in now if key not in recorded])
+    return [*changed, *gone, *new]
+
+
+def _listed(what: str, names: list[str]) -> list[str]:
+    more = f", and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return [f"{what}: {', '.join(names[:SHOWN])}{more}"] if names else []
 
 
 def _difference(recorded: str, now: str) -> str:
