@@ -128,6 +128,12 @@ def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
         remedy = "a larger time.max_steps may help" if chosen else "use more steps"
         yield f"the step bias{which} leaves out paths without a finite value {others} ({lost}); {remedy}"
     yield from censored_notes(dataset, names, which)
+    too_large = [name for name in names if np.isinf(_last(dataset, f"{name}_stderr"))]
+    if too_large:
+        yield (
+            f"{', '.join(too_large)}{which}: the squares of values are too large for a float64, so the error is "
+            "unknown; use units in which values are smaller"
+        )
     empty = [
         name for name in names if f"{name}_upper" in dataset and not np.isfinite(dataset[f"{name}_upper"])
     ]
@@ -138,12 +144,14 @@ def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
         )
 
 
+def _last(dataset: "xr.Dataset", name: str) -> float:
+    """A figure at the end, NaN where there is none."""
+    return float(np.atleast_1d(dataset.get(name, np.nan))[-1])
+
+
 def _unsure(dataset: "xr.Dataset", name: str) -> str:
     """How well a step bias is known, if its error is larger or comparable with both it and the value."""
-    value, bias, error = (
-        float(np.atleast_1d(dataset.get(f"{name}_{key}", np.nan))[-1])
-        for key in ("mean", "bias", "bias_stderr")
-    )
+    value, bias, error = (_last(dataset, f"{name}_{key}") for key in ("mean", "bias", "bias_stderr"))
     if not error > abs(bias) * (COMPARABLE if error > COMPARABLE * abs(value) else 1):
         return ""
     part = (

@@ -130,6 +130,13 @@ def test_a_step_bias_lost_in_noise_takes_paths(paths, remedy):
         assert "steps" not in line.partition(";")[2]
 
 
+def test_an_error_beyond_the_largest_number_has_its_reason():
+    figures = {"x_mean": ("time", [1e305, 1.1e305]), "x_stderr": ("time", [0.0, float("inf")])}
+    (line,) = notes(figures)
+    assert line.startswith("x: the squares of values are too large for a float64, so the error is unknown")
+    assert notes(figures | {"x_stderr": ("time", [0.0, 1e300])}) == []
+
+
 def test_one_random_path_shows_no_order_whatever_its_steps():
     bound = {"x_mean": ("time", [0.5]), "x_bias_bound": 0.1}
     assert notes(bound, paths=1) == [
