@@ -48,7 +48,9 @@ class Diagnostics:
             part = path[:length]
             if part in self.document.options:
                 option = self.document.options[part]
-                _, _, named = option.partition(" ")  # after --set or override; others name a part of their own
+                _, _, named = option.partition(
+                    " "
+                )  # after --set or override; others name a part of their own
                 hide = key_text(path) == named if named else True
                 self._keep(path, (float("inf"), 0), option, message, hide)
                 return

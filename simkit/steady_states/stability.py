@@ -110,7 +110,9 @@ def _steep(fixed: Fixed, root: Root) -> str:
     if nearest > FARTHEST:
         return ""
     distances = nearest * STEEP_AT
-    noise = ABOVE_NOISE * np.linalg.norm((fixed.rates.rounding(root.state) + abs(root.residual)) / fixed.scale)
+    noise = ABOVE_NOISE * np.linalg.norm(
+        (fixed.rates.rounding(root.state) + abs(root.residual)) / fixed.scale
+    )
     decays, infinite = [], not np.isfinite(fixed.rates.jacobian(root.state)).all()
     for push in (*fixed.free.T, *-fixed.free.T):
         rates = fixed.rates.each(root.state + distances[:, None] * push) / fixed.scale

@@ -175,7 +175,9 @@ def _targets(simulation: Simulation, wrt: Sequence[str]) -> dict[str, str]:
     for label in labels:
         name = full_name(label, simulation.targets)
         if name is None:
-            raise InputError(f"wrt: unknown name {shown(label)}{did_you_mean(label, [*dict.fromkeys(known)])}")
+            raise InputError(
+                f"wrt: unknown name {shown(label)}{did_you_mean(label, [*dict.fromkeys(known)])}"
+            )
         if name.startswith(TIMES):
             raise InputError(
                 f"wrt: a steady state does not depend on {label}; name parameters or initial values of the "

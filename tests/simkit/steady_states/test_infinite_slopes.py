@@ -25,7 +25,9 @@ def test_a_state_that_is_reached_in_a_finite_time_is_stable(rate, power, capsys)
 
 
 def test_a_state_from_which_pushes_grow_at_an_infinite_slope_is_unstable():
-    (state,) = (s for s in states_of(ode({"x": "sqrt(x) - x"}, {"x": 0.0})) if s["values"]["x"]["value"] < 0.5)
+    (state,) = (
+        s for s in states_of(ode({"x": "sqrt(x) - x"}, {"x": 0.0})) if s["values"]["x"]["value"] < 0.5
+    )
     assert (state["kind"], state["stable"]) == ("unstable: infinite slope", False)
 
 
