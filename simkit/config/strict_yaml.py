@@ -90,7 +90,7 @@ class StrictLoader(yaml.SafeLoader):
         return token
 
     def scan_block_scalar(self, style):
-        """A text on the lines below `>` or `|`; a number of spaces and no such text was a comparison: `>3`."""
+        """A text on the lines below `>` or `|`; a number and no such text was a comparison: `>3`."""
         mark, has_number = self.get_mark(), any(letter.isdigit() for letter in self.prefix(3)[1:])
         token = super().scan_block_scalar(style)
         if has_number and not token.value:

@@ -131,8 +131,8 @@ def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
     too_large = [name for name in names if np.isinf(_last(dataset, f"{name}_stderr"))]
     if too_large:
         yield (
-            f"{', '.join(too_large)}{which}: the squares of values are too large for a float64, so the error is "
-            "unknown; use units in which values are smaller"
+            f"{', '.join(too_large)}{which}: the squares of values are too large for a float64, so the error "
+            "is unknown; use units in which values are smaller"
         )
     empty = [
         name for name in names if f"{name}_upper" in dataset and not np.isfinite(dataset[f"{name}_upper"])

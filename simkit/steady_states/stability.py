@@ -100,7 +100,7 @@ def stability_of(fixed: Fixed, root: Root) -> Stability:
 
 
 def _steep(fixed: Fixed, root: Root) -> str:
-    """Whether a rate of change has an infinite slope at a root, and then what pushes do: empty where none has.
+    """Whether a rate of change has an infinite slope at a root, and then what pushes do; empty for none.
 
     The slope over a distance grows as that shrinks to the error of the root, by a power of it, and rounding
     has no part in it. In one dimension the rates to both sides, or to that where they are finite, show what

@@ -165,7 +165,7 @@ def _described(fixed: Fixed, root: Root, rest: Rest | None, names: tuple[str, ..
 
 
 def _targets(simulation: Simulation, wrt: Sequence[str]) -> dict[str, str]:
-    """Labels and names of what to differentiate in. Times that the file names for other studies are left out."""
+    """Labels and names of what to differentiate in; times that the file names are left out."""
     labels = list(wrt) or _of_file(simulation)[0]
     if not labels:
         prefix = "model."
@@ -233,8 +233,8 @@ def _notes(
     lines = [str(number) for number, state in enumerate(states, 1) if state.stability.steep]
     if lines:
         notes.append(
-            f"a rate of change has an infinite slope at steady state {', '.join(lines)}, so that no eigenvalue "
-            "describes it; the model may reach such a state in a finite time"
+            f"a rate of change has an infinite slope at steady state {', '.join(lines)}, so that no "
+            "eigenvalue describes it; the model may reach such a state in a finite time"
         )
     if targets and any(state.stability.zeros.any() for state in states):
         notes.append(

@@ -46,10 +46,11 @@ def transient_of(series: Float[np.ndarray, "replicas samples"], separate: bool =
     """The transient of a series; None where there is none, or none that matters.
 
     It matters where it changes the mean by more than the standard error, and is more than a fluctuation;
-    where that error is unknown nothing is said, nor of rare events that all come early. It ends where the fit leaves a fifth of the error of the
-    rest, in the first half. The cut hangs on the beginning alone, so that the rest keeps its error. If the
-    rest is constant, the cut is where its variance over the square of its length is least: White (1997), An
-    effective truncation heuristic for bias reduction in simulation output, doi:10.1177/003754979706900601.
+    where that error is unknown nothing is said, nor of rare events that all come early. It ends where the fit
+    leaves a fifth of the error of the rest, in the first half. The cut hangs on the beginning alone, so that
+    the rest keeps its error. If the rest is constant, the cut is where its variance over the square of its
+    length is least: White (1997), An effective truncation heuristic for bias reduction in simulation output,
+    doi:10.1177/003754979706900601.
     Replicas that are `separate` have means of their own.
     """
     samples = series.shape[1]
