@@ -4,6 +4,7 @@ import pytest
 import xarray as xr
 from simkit_solvers import SOLVERS
 
+import simkit
 from simkit import load
 from simkit.ensemble.step_bias.resolution import resolution
 from simkit.ensemble.step_bias.step_error import StepError
@@ -128,6 +129,19 @@ def test_a_step_bias_lost_in_noise_takes_paths(paths, remedy):
         (line,) = notes(figures, **{key: "x 600", "wanted_paths": f"x {paths}"})
         assert f"; {remedy}" in line
         assert "steps" not in line.partition(";")[2]
+
+
+@pytest.mark.parametrize(("alpha", "short"), [(150.0, True), (1000.0, False)])
+def test_leaps_that_hold_fewer_events_than_they_cost_are_told_an_exact_method(alpha, short):
+    """As many events as exact paths have, within 3 %, in leaps of which each costs 30 of them."""
+    model = {"type": "ImmigrationDeath", "alpha": alpha, "mu": 1.0}
+    experiment = {"model": model, "initial": {"X": int(alpha)}, "solver": "TauLeaping", "time": {"t1": 5.0}}
+    result = simkit.run(experiment | {"ensemble": {"paths": 200, "seed": 1}})
+    events = result.attrs["events_in_leaps_mean"]
+    assert events == pytest.approx(10 * alpha, rel=0.03)
+    lines = [line for line in step_notes(result) if "DirectMethod, which is exact" in line]
+    assert len(lines) == short
+    assert all(f"holds {events / result.attrs['leaps_mean']:.2g} events" in line for line in lines)
 
 
 def test_an_error_beyond_the_largest_number_has_its_reason():
