@@ -59,7 +59,8 @@ def sensitivity(
 ) -> None:
     """Differentiate the means of an experiment: print each derivative with its error and its estimator.
 
-    The file's `sensitivity:` names the parameters. Nothing is written without --out: `output:` is for runs.
+    The file's `sensitivity:` names the parameters. Nothing is written without --out: `output:` is for
+    the datasets of run, sweep and uncertainty.
     """
     with reported(as_json):
         prepare(quiet)

@@ -23,18 +23,26 @@ from simkit.errors import InputError
 from simkit.suggestions import shown
 
 
+def _starts(text: str) -> int:
+    """The number of starts of a search that is asked for."""
+    starts = whole_number(text)
+    if starts == 0:
+        raise typer.BadParameter("must be at least 1, got 0; leave the option out to search for no others")
+    return starts
+
+
 @app.command()
 def steady(
     experiment: ExperimentFile,
     search: Annotated[
-        int,
+        int | None,
         typer.Option(
             metavar="N",
-            parser=whole_number,
+            parser=_starts,
             help="Search for other steady states too, by Newton's method from N starts.",
             show_default=False,
         ),
-    ] = 0,
+    ] = None,
     ranges: Annotated[
         list[str] | None,
         typer.Option(
@@ -93,7 +101,7 @@ def steady(
         outputs.import_meanwhile("simkit.steady_states.table")
         with outputs.claimed([] if out is None else [out]):
             names = wrt or ([] if derivatives else None)
-            dataset = steady_states(loaded, wrt=names, search=search, ranges=within, at=at)
+            dataset = steady_states(loaded, wrt=names, search=search or 0, ranges=within, at=at)
             note_unused(loaded.output, out, quiet, "steady states")
             from simkit.steady_states import table
 

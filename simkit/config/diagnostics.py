@@ -48,8 +48,11 @@ class Diagnostics:
             part = path[:length]
             if part in self.document.options:
                 option = self.document.options[part]
-                named = option.partition(" ")[2] or key_text(part)  # after --set, or override, or --threads
-                self._keep(path, (float("inf"), 0), option, message, hide=key_text(path) == named)
+                _, _, named = option.partition(
+                    " "
+                )  # after --set or override; others name a part of their own
+                hide = key_text(path) == named if named else True
+                self._keep(path, (float("inf"), 0), option, message, hide)
                 return
             marks = self.document.keys if at_key else self.document.values
             mark = marks.get(part) or self.document.values.get(part)
@@ -118,7 +121,7 @@ class Diagnostics:
         return f"{self.document.name}:{line}:{column}" if self.document.name else ""
 
     def _keep(self, path: KeyPath, order, place: str, message: str, hide: bool = False) -> None:
-        key = "" if hide else key_text(path)
+        key = "" if hide else key_text(path[:-1] if _names_last_key(message, path) else path)
         self.entries.append((path, order, ": ".join(part for part in (place, key, message) if part)))
 
 
@@ -142,6 +145,14 @@ def _leads_somewhere(data: Any, path: KeyPath) -> bool:
             return False
         data = data[part]
     return True
+
+
+def _names_last_key(message: str, path: KeyPath) -> bool:
+    """Whether a message begins with the last key of a path in quotes, as the path itself would end."""
+    if not path or not isinstance(path[-1], str):
+        return False
+    quoted = shown(path[-1])
+    return message.startswith(f"{quoted} ") and key_text(path[-1:]) == quoted
 
 
 def key_text(path: KeyPath) -> str:

@@ -18,6 +18,11 @@ MAX_ALIASES = 200
 MAX_DEPTH = 20
 MAX_LINE = 2000  # how far a parenthesis may be from the one that closes it
 
+BLOCK = (
+    "`>` and `|` at the beginning announce a text on the lines below; put a condition that begins so, or any "
+    "other text, in quotes"
+)
+
 Mark = tuple[int, int]  # line and column, from 1
 
 _CORE_SCHEMA = (
@@ -84,6 +89,14 @@ class StrictLoader(yaml.SafeLoader):
             )
         return token
 
+    def scan_block_scalar(self, style):
+        """A text on the lines below `>` or `|`; a number and no such text was a comparison: `>3`."""
+        mark, has_number = self.get_mark(), any(letter.isdigit() for letter in self.prefix(3)[1:])
+        token = super().scan_block_scalar(style)
+        if has_number and not token.value:
+            raise RefusedError(mark, BLOCK)
+        return token
+
     def _closes_later(self, text: str) -> bool:
         """Whether parentheses left open in a text are closed further on in the line."""
         depth = text.count("(") - text.count(")")
@@ -145,6 +158,8 @@ def _explained(error: yaml.MarkedYAMLError) -> str:
         return (
             "`- ` begins an item of a list, which cannot stand here; write a minus without the space after it"
         )
+    if "block scalar" in (error.context or ""):
+        return BLOCK
     if "cannot start any token" in problem:
         return f"{problem.removesuffix(' that cannot start any token')}; put a text that begins so in quotes"
     context = f" ({error.context})" if error.context else ""

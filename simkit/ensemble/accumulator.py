@@ -9,7 +9,7 @@ from simkit.ensemble.chunks import LEAF, Chunk
 from simkit.ensemble.failures import failed_paths
 from simkit.ensemble.reducers import AbstractReducer
 from simkit.ensemble.simulation import Simulation, StepCounts
-from simkit.ensemble.stepping import happened_names
+from simkit.ensemble.stepping import IN_LEAPS, happened_names
 from simkit.observe.observable import waits
 
 
@@ -144,9 +144,10 @@ class Accumulator:
         return [self._totals[name] for name in happened_names(self._simulation.problem)]
 
     def step_counts(self, accepted: str, rejected: str) -> StepCounts:
-        """Mean and most of the two kinds of steps, by their names."""
+        """Mean and most of the two kinds of steps, by their names, and the mean number of events in leaps."""
         some, refused, paths = self._totals[accepted], self._totals[rejected], self._simulation.paths
-        return StepCounts(some.sum / paths, some.most, refused.sum / paths, refused.most)
+        in_leaps = self._totals.get(IN_LEAPS, Total()).sum
+        return StepCounts(some.sum / paths, some.most, refused.sum / paths, refused.most, in_leaps / paths)
 
 
 def first_paths(array: Any, count: int, rows: slice = slice(None)) -> np.ndarray:

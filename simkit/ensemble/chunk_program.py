@@ -4,7 +4,7 @@ import dataclasses
 
 from simkit.ensemble.paths import PathProgram
 from simkit.ensemble.simulation import Run, Simulation
-from simkit.ensemble.stepping import ACCEPTED, REJECTED, happened_names
+from simkit.ensemble.stepping import ACCEPTED, IN_LEAPS, REJECTED, happened_names
 from simkit.observe.observable import waits
 
 
@@ -31,5 +31,5 @@ class ChunkProgram:
         everything = self.paths(inputs, ids)
         values = tuple(everything[name][-count:] for name, count in self.rows)
         events = happened_names(self.paths.run.problem)
-        counted = (ACCEPTED, REJECTED, *events, *(waits(name) for name, _ in self.rows))
+        counted = (ACCEPTED, REJECTED, IN_LEAPS, *events, *(waits(name) for name, _ in self.rows))
         return values, {name: everything[name][-1:] for name in counted if name in everything}

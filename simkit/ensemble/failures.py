@@ -16,7 +16,7 @@ from simkit.ensemble.grid_before_failure import culprit, moment
 from simkit.ensemble.paths import path_program
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.simulation import Simulation
-from simkit.ensemble.stepping import ACCEPTED, REACHED, REJECTED, STATUS, happened_names
+from simkit.ensemble.stepping import ACCEPTED, IN_LEAPS, REACHED, REJECTED, STATUS, happened_names
 from simkit.errors import NumericalError
 from simkit.machine.on_each_device import local_devices
 from simkit.observe.observable import waits
@@ -138,6 +138,7 @@ def failure_of(simulation: Simulation, path: int) -> Failure:
     """Path, time and values of a failure."""
     replay = simulation.grid.thinned(REPLAY_ROWS)
     values, times = replayed(simulation, replay, path), np.asarray(replay.times)
+    values.pop(IN_LEAPS, None)
     counts = {n: values.pop(n)[0] for n in (ACCEPTED, REJECTED, REACHED, STATUS) if n in values}
     endless = _endless_events(simulation, values)
     seen = {name: x.copy() for name, x in values.items()}

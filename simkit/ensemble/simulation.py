@@ -167,12 +167,16 @@ def experiment_of(simulation: Simulation) -> Experiment:
 
 @dataclasses.dataclass(frozen=True)
 class StepCounts:
-    """Steps, or events and leaps, that paths accepted and rejected: mean and most of one path."""
+    """Steps, or events and leaps, that paths accepted and rejected: mean and most of one path.
+
+    `in_leaps_mean` is the mean number of events that all leaps of a path held.
+    """
 
     accepted_mean: float
     accepted_max: int
     rejected_mean: float
     rejected_max: int
+    in_leaps_mean: float = 0.0
 
     @property
     def mean(self) -> float:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from simkit.ensemble.paths import PathProgram
 
 # No names of observables: these hold spaces.
+IN_LEAPS = "events in leaps"
 ACCEPTED, REJECTED, REACHED, STATUS = "accepted steps", "rejected steps", "time reached", "why it ended"
 
 
@@ -294,6 +295,7 @@ class Events(AbstractStepping):
         }
         ends = {ACCEPTED: run.steps, REJECTED: run.rejected, REACHED: run.reached, STATUS: run.status}
         ends |= {happened_name(i): n for i, n in enumerate(run.happened)}
+        ends |= {} if run.in_leaps is None else {IN_LEAPS: run.in_leaps}
         return run.rows | whole | {name: x[None] for name, x in ends.items()}
 
     @property
@@ -312,6 +314,7 @@ class Events(AbstractStepping):
         counts = {f"{what}_mean": steps.accepted_mean, f"{what}_max": steps.accepted_max}
         if what == "leaps":
             counts |= {"refused_leaps_mean": steps.rejected_mean, "refused_leaps_max": steps.rejected_max}
+            counts |= {"events_in_leaps_mean": steps.in_leaps_mean}
         return {"max_steps": self.grid.max_steps} | counts
 
     def why_ended(self, counts):

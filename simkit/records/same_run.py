@@ -41,20 +41,32 @@ def _processor() -> str:
 def differences(
     one: Mapping[str, str], other: Mapping[str, str], of_one: str = "recorded", of_other: str = "now"
 ) -> list[str]:
-    """What differs between two identities, such as those of a record and of a run, a text each."""
-    return [
+    """What differs between two identities, such as those of a record and of a run, a text each.
+
+    Of a variant, or a point of a sweep, that only one of the two has, it is the name.
+    """
+    meaning = {"-": of_one, "+": of_other}
+    changed = [
         f"{key}: {text}"
-        for key in dict.fromkeys([*other, *one])
-        if (text := _difference(one.get(key, ""), other.get(key, ""), of_one, of_other))
+        for key in other
+        if key in one and (text := _difference(one[key], other[key], meaning))
     ]
+    gone = _listed(f"{of_one} only", [key for key in one if key not in other])
+    new = _listed(f"{of_other} only", [key for key in other if key not in one])
+    return [*changed, *gone, *new]
 
 
-def _difference(one: str, other: str, of_one: str, of_other: str) -> str:
+def _listed(what: str, names: list[str]) -> list[str]:
+    more = f", and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return [f"{what}: {', '.join(names[:SHOWN])}{more}"] if names else []
+
+
+def _difference(one: str, other: str, meaning: Mapping[str, str]) -> str:
     if one == other:
         return ""
     if "\n" not in one + other:
-        return f"{of_one} {one or 'nothing'}, {of_other} {other or 'nothing'}"
-    lines = [*_changed(one, other, {"-": of_one, "+": of_other})]
+        return f"{meaning['-']} {one or 'nothing'}, {meaning['+']} {other or 'nothing'}"
+    lines = [*_changed(one, other, meaning)]
     more = f", and {len(lines) - SHOWN} more lines" if len(lines) > SHOWN else ""
     return "; ".join(lines[:SHOWN]) + more
 

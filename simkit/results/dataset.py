@@ -234,6 +234,7 @@ def _attributes(
         "bias_left_out": _counts(result.bias_left_out),
         "noticeable_bias": _counts({n: r.steps for n, r in judged.items() if r.kind == "noticeable"}),
         "unresolved": _counts({n: r.steps for n, r in judged.items() if r.kind == "unresolved"}),
+        "wanted_paths": _counts({n: r.paths * simulation.paths for n, r in judged.items() if r.paths}),
     }
     return {
         "simkit_format": FORMAT,

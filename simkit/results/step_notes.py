@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 IMPLICIT = {"ode": "Rodas5P", "sde": "DriftImplicitEuler"}
+FEW_IN_LEAP = 25  # events; a leap took as long as 30 to 45, with 2 and with 3 reactions, on one processor
 ABSURD = 100  # times as many steps, which another solver would not need
 BLOWN_UP = 1e6  # times the values of the start, by which unstable steps change a value
 
@@ -86,7 +87,7 @@ def no_result(dataset: "xr.Dataset", wanted: dict[str, int], which: str = "") ->
         reason = _unsure(dataset, name) or "the step bias is as large as the value"
         alike.setdefault(reason, {})[name] = steps
     return [
-        f"! {', '.join(names)}{which}: no result, {reason}; {more_steps(dataset, names)}{accept}"
+        f"! {', '.join(names)}{which}: no result, {reason}; {_remedy(dataset, names)}{accept}"
         for reason, names in alike.items()
     ]
 
@@ -104,7 +105,7 @@ def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
     unsure = {name: _unsure(dataset, name) for name in noticeable}
     for name, known in unsure.items():
         if known:
-            yield f"! {name}{which}: {known}; {more_steps(dataset, {name: noticeable[name]})}"
+            yield f"! {name}{which}: {known}; {_remedy(dataset, {name: noticeable[name]})}"
     noticeable = {name: steps for name, steps in noticeable.items() if not unsure[name]}
     if noticeable:
         yield f"! {', '.join(noticeable)}{which}: the step bias matters; {more_steps(dataset, noticeable)}"
@@ -115,6 +116,7 @@ def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
         yield _no_estimate(dataset, f"{which} ({', '.join(seen)})")
     if dataset.attrs.get("kind") == "jump":
         yield from _spread(dataset, which)
+        yield from _short_leaps(dataset, which)
     chosen = "dt" not in dataset.attrs  # by tolerances, or by epsilon
     failing = by_quantity(dataset, "unresolved")
     unknown = [name for name in bounds if name not in seen and name not in failing]
@@ -128,6 +130,12 @@ def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
         remedy = "a larger time.max_steps may help" if chosen else "use more steps"
         yield f"the step bias{which} leaves out paths without a finite value {others} ({lost}); {remedy}"
     yield from censored_notes(dataset, names, which)
+    too_large = [name for name in names if np.isinf(_last(dataset, f"{name}_stderr"))]
+    if too_large:
+        yield (
+            f"{', '.join(too_large)}{which}: the squares of values are too large for a float64, so the error "
+            "is unknown; use units in which values are smaller"
+        )
     empty = [
         name for name in names if f"{name}_upper" in dataset and not np.isfinite(dataset[f"{name}_upper"])
     ]
@@ -138,12 +146,14 @@ def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
         )
 
 
+def _last(dataset: "xr.Dataset", name: str) -> float:
+    """A figure at the end, NaN where there is none."""
+    return float(np.atleast_1d(dataset.get(name, np.nan))[-1])
+
+
 def _unsure(dataset: "xr.Dataset", name: str) -> str:
     """How well a step bias is known, if its error is larger or comparable with both it and the value."""
-    value, bias, error = (
-        float(np.atleast_1d(dataset.get(f"{name}_{key}", np.nan))[-1])
-        for key in ("mean", "bias", "bias_stderr")
-    )
+    value, bias, error = (_last(dataset, f"{name}_{key}") for key in ("mean", "bias", "bias_stderr"))
     if not error > abs(bias) * (COMPARABLE if error > COMPARABLE * abs(value) else 1):
         return ""
     part = (
@@ -240,6 +250,28 @@ def _spread(dataset: "xr.Dataset", which: str) -> Iterable[str]:
             result.append(f"{name} {part:+.1f} % ± {error:.1f} %")
     if result:
         yield f"leaps change the variance{which} by: {', '.join(result)}"
+
+
+def _short_leaps(dataset: "xr.Dataset", which: str) -> Iterable[str]:
+    """That leaps hold so few events that single ones take less time."""
+    leaps = float(dataset.attrs.get("leaps_mean", 0))
+    each = float(dataset.attrs.get("events_in_leaps_mean", math.inf)) / leaps if leaps else math.inf
+    if each < FEW_IN_LEAP:
+        yield (
+            f"a leap{which} holds {each:.2g} events on average, fewer than a leap costs: DirectMethod, which "
+            "is exact, takes less time"
+        )
+
+
+def _remedy(dataset: "xr.Dataset", steps: dict[str, int]) -> str:
+    """How many paths for figures whose step bias is lost in noise, and for others how many steps."""
+    paths = by_quantity(dataset, "wanted_paths")
+    if not steps.keys() <= paths.keys():
+        return more_steps(dataset, steps)
+    wanted = max(paths[name] for name in steps)
+    if wanted < ABSURD * dataset.attrs["paths"]:
+        return f"use {wanted:,} paths or more"
+    return f"paths would have to be {wanted:,}, as so few of them make this value"
 
 
 def more_steps(dataset: "xr.Dataset", wanted: dict[str, int]) -> str:

@@ -141,12 +141,12 @@ class Fixed:
     def _without_traces(self, root: Root) -> Root:
         """The root with zeros in place of what Newton's method leaves of them, unless it would go back."""
         rounded = np.where(abs(root.state) <= TRACE * self.scale, 0.0, root.state)
-        if not root.converged or np.array_equal(rounded, root.state):
+        if np.array_equal(rounded, root.state) or not (root.converged or not self.rates(rounded).any()):
             return root
         judged = self._judged(rounded, 0.0)
         moved = rounded != root.state
         back = abs(judged.error[moved]) > abs(root.state[moved])
-        return root if back.any() or not judged.converged else judged
+        return root if root.converged and (back.any() or not judged.converged) else judged
 
     def _judged(self, y: np.ndarray, ratio: float) -> Root:
         """The root with its error: the next change, all that would follow, and rounding.
@@ -156,6 +156,8 @@ class Fixed:
         far they stay small.
         """
         residual, jacobian = self.rates(y), self.rates.jacobian(y)
+        if not (residual.any() or np.isfinite(jacobian).all()):  # as of sqrt(x) at 0
+            return Root(y, EPS * abs(y), residual, True)
         if not (np.isfinite(residual).all() and np.isfinite(jacobian).all()):
             return Root(y, np.full_like(y, np.inf), residual, False)
         rounding = self.rates.rounding(y)

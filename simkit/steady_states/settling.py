@@ -132,16 +132,18 @@ def _rest_at(fixed: Fixed, y: np.ndarray, time: float) -> Rest | None:
     It has arrived within the error of the root, or, where no push grows, within `CLOSE`: what slows down on
     its way, as along $x' = -x^3$, gets no nearer in any time. Nothing here depends on the unit of time.
     """
-    change = fixed.inverse(fixed.rates.jacobian(y)) @ fixed.rates(y)
-    if fixed.relative(change, y) > NEAR:
-        return None
+    jacobian = fixed.rates.jacobian(y)
+    if np.isfinite(jacobian).all():
+        change = fixed.inverse(jacobian) @ fixed.rates(y)
+        if fixed.relative(change, y) > NEAR:
+            return None
     root = fixed.root_from(y)
     if not root.converged:
         return None
     stability, distance = stability_of(fixed, root), abs(root.state - y)
     close = fixed.relative(distance, y) <= CLOSE and not stability.grows
     arrived = close or bool(np.all(distance <= root.error))
-    if arrived or (stability.stable and flows_to(fixed, root, y)):
+    if arrived or (stability.stable and not stability.steep and flows_to(fixed, root, y)):
         return Rest(root, stability, time, y)
     return None
 

@@ -8,21 +8,29 @@ from scipy.linalg import eig, matrix_balance
 
 from simkit.steady_states.newton import Fixed, Root
 
+CLOSEST, FARTHEST = 1e-12, 1e-6  # distances, in typical sizes, to begin with where slopes are compared
+ABOVE_NOISE = 8.0  # of rounding, for rates whose slopes are compared
+STEEP_AT = np.asarray([1e0, 1e2, 1e4])  # errors of a root over which slopes are compared
+STEEPER = 2.0  # ratio of slopes there: of x^p for all p below 0.85
+
 
 class Stability(NamedTuple):
     """The eigenvalues at a steady state, none of them of conserved totals, with their errors.
 
-    `continuum` says that there are steady states next to this one, at the same totals.
+    `continuum` says that there are steady states next to this one, at the same totals. `steep` is not empty
+    where a rate of change has an infinite slope, as that of sqrt(x) at 0, so that there is no Jacobian:
+    stable, unstable or undecided.
     """
 
     eigenvalues: NDArray[np.complex128]
     errors: np.ndarray
     continuum: bool = False
+    steep: str = ""
 
     @property
     def stable(self) -> bool:
         """Whether every small push decays, at the same conserved totals."""
-        return bool(np.all(self.eigenvalues.real < -self.errors))
+        return self.steep == "stable" or bool(np.all(self.eigenvalues.real < -self.errors))
 
     @property
     def grows(self) -> bool:
@@ -38,6 +46,8 @@ class Stability(NamedTuple):
     def kind(self) -> str:
         """What is said of such a state: stable node, saddle, centre."""
         grows, decays = self.eigenvalues.real > self.errors, self.eigenvalues.real < -self.errors
+        if self.steep:
+            return f"{self.steep}: infinite slope"
         turns = bool((abs(self.eigenvalues.imag) > self.errors).any())
         if self.continuum:
             others = "unstable" if grows.any() else "stable" if (decays | self.zeros).all() else "degenerate"
@@ -71,6 +81,9 @@ def stability_of(fixed: Fixed, root: Root) -> Stability:
     at most what it could be of the worst matrix of this size. Where one is zero, Newton's method from either
     side shows whether the state is one of a continuum.
     """
+    if steep := _steep(fixed, root):
+        size = len(fixed.free.T)
+        return Stability(np.zeros(size, complex), np.full(size, np.inf), steep=steep)
     jacobian = fixed.rates.jacobian(root.state)
     matrix, scales = matrix_balance(fixed.reduced(jacobian), permute=False, separate=True)
     results: Any = eig(matrix, left=True, right=True)
@@ -84,6 +97,34 @@ def stability_of(fixed: Fixed, root: Root) -> Stability:
     order = np.lexsort((values.imag, -values.real))
     stability = Stability(values[order], errors[order])
     return stability._replace(continuum=bool(stability.zeros.any()) and _has_neighbours(fixed, root))
+
+
+def _steep(fixed: Fixed, root: Root) -> str:
+    """Whether a rate of change has an infinite slope at a root, and then what pushes do; empty for none.
+
+    The slope over a distance grows as that shrinks to the error of the root, by a power of it, and rounding
+    has no part in it. In one dimension the rates to both sides, or to that where they are finite, show what
+    pushes do.
+    """
+    nearest = max(float(np.max(root.error / fixed.scale)), CLOSEST)
+    if nearest > FARTHEST:
+        return ""
+    distances = nearest * STEEP_AT
+    noise = ABOVE_NOISE * np.linalg.norm(
+        (fixed.rates.rounding(root.state) + abs(root.residual)) / fixed.scale
+    )
+    decays, infinite = [], not np.isfinite(fixed.rates.jacobian(root.state)).all()
+    for push in (*fixed.free.T, *-fixed.free.T):
+        rates = fixed.rates.each(root.state + distances[:, None] * push) / fixed.scale
+        sizes = np.linalg.norm(rates, axis=1)
+        if not np.isfinite(rates).all():
+            continue
+        grows = bool(np.all(sizes[:-1] / distances[:-1] > STEEPER * sizes[1:] / distances[1:]))
+        infinite |= grows and bool(np.all(sizes > noise))
+        decays.append(bool(np.all(rates @ (push / fixed.scale) < 0)))
+    if not infinite:
+        return ""
+    return "undecided" if len(fixed.free.T) > 1 or not decays else "stable" if all(decays) else "unstable"
 
 
 def _has_neighbours(fixed: Fixed, root: Root) -> bool:

@@ -22,8 +22,9 @@ from simkit.steady_states.settling import Rest, settle
 from simkit.steady_states.stability import Stability, stability_of
 from simkit.suggestions import did_you_mean, shown
 
+TIMES = "time."  # what names of t0 and t1 begin with
 SHOWN = 6  # variables in a message
-NO_DERIVATIVE = "it is one of a continuum, or the Jacobian is singular there"
+NO_DERIVATIVE = "it is one of a continuum, or the Jacobian is singular or infinite there"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,6 +117,8 @@ def find_steady_states(
             for root in roots
         )
         notes += _notes(simulation, rates, states, [*targets])
+        if wrt is not None and not wrt and (times := _of_file(simulation)[1]):
+            notes.append(f"no derivatives in {', '.join(times)}: a steady state does not depend on it")
         time = rest.time if rest.root is not None else np.nan
         return SteadyStates(rates, fixed, states, weights @ rates.start, time, targets, tuple(notes))
 
@@ -162,20 +165,35 @@ def _described(fixed: Fixed, root: Root, rest: Rest | None, names: tuple[str, ..
 
 
 def _targets(simulation: Simulation, wrt: Sequence[str]) -> dict[str, str]:
-    """Labels and names of what to differentiate in."""
-    section = experiment_of(simulation).sensitivity
-    labels = list(wrt) or list(section.wrt if section else ())
+    """Labels and names of what to differentiate in; times that the file names are left out."""
+    labels = list(wrt) or _of_file(simulation)[0]
     if not labels:
         prefix = "model."
         labels = [name.removeprefix(prefix) for name in simulation.targets if name.startswith(prefix)]
-    known = list(dict.fromkeys(name.split(".", 1)[-1] for name in simulation.targets))
+    known = [name.split(".", 1)[-1] for name in simulation.targets if not name.startswith(TIMES)]
     targets = {}
     for label in labels:
         name = full_name(label, simulation.targets)
         if name is None:
-            raise InputError(f"wrt: unknown name {shown(label)}{did_you_mean(label, known)}")
+            raise InputError(
+                f"wrt: unknown name {shown(label)}{did_you_mean(label, [*dict.fromkeys(known)])}"
+            )
+        if name.startswith(TIMES):
+            raise InputError(
+                f"wrt: a steady state does not depend on {label}; name parameters or initial values of the "
+                "model, or use `simkit sensitivity`"
+            )
         targets[label] = name
     return targets
+
+
+def _of_file(simulation: Simulation) -> tuple[list[str], list[str]]:
+    """The names of the file's `sensitivity.wrt`: first those of the model, then times."""
+    section = experiment_of(simulation).sensitivity
+    names: tuple[list[str], list[str]] = ([], [])
+    for label in section.wrt if section else ():
+        names[(full_name(label, simulation.targets) or "").startswith(TIMES)].append(label)
+    return names
 
 
 def _refuse_start(rates: Rates) -> None:
@@ -211,6 +229,12 @@ def _notes(
         notes.append(
             f"steady state {', '.join(lines)} is one of a continuum: which one is reached depends on all "
             "initial values, not on conserved totals alone"
+        )
+    lines = [str(number) for number, state in enumerate(states, 1) if state.stability.steep]
+    if lines:
+        notes.append(
+            f"a rate of change has an infinite slope at steady state {', '.join(lines)}, so that no "
+            "eigenvalue describes it; the model may reach such a state in a finite time"
         )
     if targets and any(state.stability.zeros.any() for state in states):
         notes.append(

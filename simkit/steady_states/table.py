@@ -100,6 +100,9 @@ def state_table(states: list[dict[str, Any]], unicode: bool = True) -> Table:
             }
             if i < len(eigenvalues):
                 own = eigenvalues[i]
+                if own["error"] is None:
+                    rows.append(row | {"eigenvalue": "?"})
+                    continue
                 real = 0.0 if math.hypot(own["real"], own["imag"]) <= (own["error"] or 0.0) else own["real"]
                 row["eigenvalue"] = _figure(real, own["error"])
                 row["imaginary part"] = _figure(own["imag"], own["error"]) if own["imag"] else ""

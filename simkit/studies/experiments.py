@@ -46,8 +46,9 @@ def uncertainty(
     """Study an experiment whose parameters are distributions, as `simkit uncertainty` does.
 
     `source` and `overrides` are as for `simkit.run`. The dataset has dimensions observable and parameter and
-    is also written to `out`, where it is given. Raises `InputError` that lists the errors, `NumericalError`
-    where runs become NaN or infinite, `OutputError` where the output cannot be written.
+    is also written to `out`, where it is given; the `output:` of a file is for the command. Raises
+    `InputError` that lists the errors, `NumericalError` where runs become NaN or infinite, `OutputError`
+    where the output cannot be written.
 
     >>> import simkit
     >>> experiment = {

@@ -24,6 +24,8 @@ TITLES = {
     "partial": "partial",
 }
 
+ROUNDED = 1e-9  # of an index, by which rounding may put it beyond 0 or 1
+
 
 def summary(dataset: "xr.Dataset") -> dict[str, Any]:
     """Estimates with half of their intervals as plain data that JSON knows; None where there is no number."""
@@ -129,6 +131,7 @@ def closing_lines(dataset: "xr.Dataset") -> list[str]:
         widest = f"the widest interval is {content['widest_interval']:.3g}{unit}{wanted}"
         lines.append(f"stopped by {content['stopped']}: {widest}")
     for name, figures in content["observables"].items():
+        lines += _impossible(name, figures.get("parameters", {}))
         lines += _step_bias(name, figures.get("step_bias"))
         variance = figures.get("parameter_variance")
         if variance and figures["noise_fraction"]["value"]:
@@ -140,6 +143,23 @@ def closing_lines(dataset: "xr.Dataset") -> list[str]:
                     "use more paths or points"
                 )
     return lines
+
+
+def _impossible(name: str, parameters: dict[str, dict[str, Any]]) -> list[str]:
+    """The indices of Sobol' that are above 1, or below 0 by more than half of their interval."""
+    beyond = []
+    for parameter, row in parameters.items():
+        for key in ("first", "total"):
+            value, half = (row.get(key, {}).get(part) for part in ("value", "halfwidth"))
+            if value is not None and (value > 1 + ROUNDED or value + (half or 0.0) < -ROUNDED):
+                beyond.append(f"{key} {parameter}")
+    if not beyond:
+        return []
+    which = "index is" if len(beyond) == 1 else "indices are"
+    return [
+        f"{name}: the {which} not between 0 and 1, where the true ones are ({', '.join(beyond)}): points are "
+        "too few; use more of them (uncertainty.points)"
+    ]
 
 
 def _step_bias(name: str, bias: dict[str, float | None] | None) -> list[str]:

@@ -46,16 +46,17 @@ def transient_of(series: Float[np.ndarray, "replicas samples"], separate: bool =
     """The transient of a series; None where there is none, or none that matters.
 
     It matters where it changes the mean by more than the standard error, and is more than a fluctuation;
-    where that error is unknown nothing is said. It ends where the fit leaves a fifth of the error of the
-    rest, in the first half. The cut hangs on the beginning alone, so that the rest keeps its error. If the
-    rest is constant, the cut is where its variance over the square of its length is least: White (1997), An
-    effective truncation heuristic for bias reduction in simulation output, doi:10.1177/003754979706900601.
+    where that error is unknown nothing is said, nor of rare events that all come early. It ends where the fit
+    leaves a fifth of the error of the rest, in the first half. The cut hangs on the beginning alone, so that
+    the rest keeps its error. If the rest is constant, the cut is where its variance over the square of its
+    length is least: White (1997), An effective truncation heuristic for bias reduction in simulation output,
+    doi:10.1177/003754979706900601.
     Replicas that are `separate` have means of their own.
     """
     samples = series.shape[1]
     size = -(-samples // BATCHES)
     count = samples // size
-    if count < 4:
+    if count < 4 or not np.ptp(series, axis=1).any():
         return None
     whole = series[:, : count * size]
     batches = whole.mean(0).reshape(count, size).mean(1)
@@ -69,6 +70,8 @@ def transient_of(series: Float[np.ndarray, "replicas samples"], separate: bool =
         return None
     longest = count // 2
     if np.ptp(series[:, longest * size :], axis=1).max() == 0:
+        if _had_rested(series):
+            return None
         start = _least_variance(batches) * size
         return Transient(start, *_error(series[:, start:], separate))
     settled = fit.bias <= LEFT * noise * np.sqrt(count / (count - np.arange(count)))
@@ -109,6 +112,12 @@ def _is_shared(batches: Float[np.ndarray, "replicas batches"], fit: _Approach) -
     sizes = batches @ contrast
     spread = sizes.std(ddof=1) / count**0.5 if count >= FEWEST_REPLICAS else 0.0
     return abs(sizes.mean()) > SHARED * spread
+
+
+def _had_rested(series: Float[np.ndarray, "replicas samples"]) -> bool:
+    """Whether a series left the value at which it ends: by events, which come again, and no approach."""
+    resting = series == series[:, -1:]
+    return bool(np.any(resting[:, :-1] & ~resting[:, 1:]))
 
 
 def _least_variance(batches: Float[np.ndarray, " batches"]) -> int:

@@ -118,7 +118,8 @@ class Experiment(Section):
     output: DatasetName | None = Field(
         None,
         description="The dataset to write, .zarr or .nc, or .csv for a table of the statistics alone; a "
-        "picture is written in the same folder. Without it only the table is printed.",
+        "picture is written in the same folder. Without it only the table is printed. `simkit sensitivity` "
+        "and `simkit steady` write to --out alone.",
         examples=["gbm.zarr"],
     )
 

@@ -16,10 +16,14 @@ MORE = 4  # times as many steps where none can be foretold
 
 @dataclasses.dataclass(frozen=True)
 class Resolution:
-    """What the step bias leaves of a mean, and how many steps would leave more of it; 0 where these do."""
+    """What the step bias leaves of a mean, and how many steps would leave more of it; 0 where these do.
+
+    `paths` is not 0 where noise hides the bias: how many times as many paths would show it.
+    """
 
     kind: Literal["resolved", "noticeable", "unresolved"]
     steps: int = 0
+    paths: int = 0
 
 
 def resolution(error: StepError | None, size: float, spread: float, stderr: float, steps: int) -> Resolution:
@@ -31,7 +35,8 @@ def resolution(error: StepError | None, size: float, spread: float, stderr: floa
     value or of the spread. It is unresolved if it is as large as these, or if no other grid shows it. What
     its extrapolation leaves out counts as bias where it is larger. So does the error of a bias that is not
     sure, if paths have a spread and its noise exceeds many standard errors of the mean: those are then not
-    the error of the mean.
+    the error of the mean. Where most of that error is noise, as of a value that few paths make, more paths
+    are what lowers it.
     """
     if error is None:
         return Resolution("resolved")
@@ -40,17 +45,24 @@ def resolution(error: StepError | None, size: float, spread: float, stderr: floa
     bias, larger = max(abs(error.bias), error.left_out), max(size, spread)
     if bias > MANY * math.hypot(stderr, error.noise):
         matters = bias > OF_VALUE * size or bias > max(OF_SPREAD * spread, GOOD * size)
+        paths = 0
     else:
         bias, larger = error.stderr, max(size, OF_SPREAD * spread)
         matters = spread > 0 and error.noise > MANY * stderr and bias > OF_VALUE * larger
+        paths = _paths(error.noise / (OF_VALUE * larger)) if matters and error.noise > error.left_out else 0
     if not matters:
         return Resolution("resolved")
     estimated = error.claim == "estimate"
     if bias >= (COMPARABLE if estimated else COMPARABLE_AT_LEAST) * larger:
-        return Resolution("unresolved", MORE * steps)
+        return Resolution("unresolved", MORE * steps, paths)
     wanted = max(stderr, GOOD * larger)
     times = (bias / wanted) ** (1 / error.order) if estimated and wanted > 0 else MORE
-    return Resolution("noticeable", steps * _rounded_up(max(times, 1.5)))
+    return Resolution("noticeable", steps * _rounded_up(max(times, 1.5)), paths)
+
+
+def _paths(times: float) -> int:
+    """How many times as many paths have a noise so many times as small."""
+    return _rounded_up(max(times**2, 1.5))
 
 
 def _rounded_up(times: float) -> int:

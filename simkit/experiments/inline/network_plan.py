@@ -53,9 +53,13 @@ def _reaction(place: KeyPath, name: str, each: ReactionSettings, constants: Cons
     if reason:
         constants.diagnostics.add(place, reason, at_key=True)
     try:
-        return reaction(each.equation, mass_action=each.propensity is None)
+        result = reaction(each.equation, mass_action=each.propensity is None)
     except ValueError as error:
         raise SettingError((*place, "equation"), str(error)) from error
+    if not any(result.change.values()):
+        message = "changes no number of molecules, so that its events only cost time; leave it out"
+        constants.diagnostics.remark((*place, "equation"), message)
+    return result
 
 
 def _check_species(reactions: dict[str, Reaction], constants: Constants) -> None:

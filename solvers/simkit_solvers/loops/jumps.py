@@ -48,7 +48,8 @@ class JumpRun(NamedTuple):
     the leaps that were too long. `reached` is the time at which it ended, `t1` unless it failed, and `status`
     why it did. `scores` has for each direction the derivative of the log likelihood of the path up to each
     saved time, like the rows. `watched` are the observer's accumulators there, if it has to see the path.
-    `happened` says how often each event has happened that has a condition. These, `steps`, `rejected`,
+    `happened` says how often each event has happened that has a condition, and `in_leaps` how many events all
+    leaps held, None of a method without them. These, `steps`, `rejected`,
     `reached` and `status` are scalars.
 
     >>> from simkit_physics import ImmigrationDeath
@@ -70,6 +71,7 @@ class JumpRun(NamedTuple):
     scores: tuple = ()
     watched: Any = None
     happened: tuple[jax.Array, ...] = ()
+    in_leaps: jax.Array | None = None
 
 
 def integrate_jumps(
@@ -182,8 +184,10 @@ def _finished(network, method, grid: JumpGrid, observer, counts, scores, watched
     there = ~failed | (times <= end.elapsed)
     rows, scores = jax.tree.map(lambda x: jnp.where(there, x, jnp.nan), (rows, scores))
     reached = start + jnp.where(failed, end.elapsed, span)
-    rejected = method.rejected(end.state)
-    return JumpRun(counts, rows, end.steps, rejected, reached, end.status, scores, watched, end.happened)
+    rejected, in_leaps = method.rejected(end.state), method.in_leaps(end.state)
+    return JumpRun(
+        counts, rows, end.steps, rejected, reached, end.status, scores, watched, end.happened, in_leaps
+    )
 
 
 def observed(

@@ -118,6 +118,10 @@ BOMB = "a: &a [0,0,0,0,0,0,0,0,0,0]\n" + "".join(
     f"{b}: &{b} [{','.join([f'*{a}'] * 10)}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True)
 )
 
+BLOCK = (
+    "`>` and `|` at the beginning announce a text on the lines below; put a condition that begins so, or any "
+    "other text, in quotes"
+)
 MINUS = "`- ` begins an item of a list, which cannot stand here; write a minus without the space after it"
 
 REFUSED = {
@@ -140,6 +144,10 @@ REFUSED = {
     "a: {b: - c}\n": f"<text>:1:8: {MINUS}",
     "a: - c\n": f"<text>:1:4: {MINUS}",
     "a: {b: >= 3}\n": "<text>:1:8: found character '>'; put a text that begins so in quotes",
+    "a:\n  when: >= 3\n": f"<text>:2:10: {BLOCK}",
+    "a:\n  when: > 3\n": f"<text>:2:11: {BLOCK}",
+    "a:\n  when: >3\n  then: 4\n": f"<text>:2:9: {BLOCK}",
+    "a: |x| > 3\n": f"<text>:1:5: {BLOCK}",
     "a: @b\n": "<text>:1:4: found character '@'; put a text that begins so in quotes",
     "a: \x07\n": "<text>:1:4: the character '\\x07' is not allowed in YAML",
 }

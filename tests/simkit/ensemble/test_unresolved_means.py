@@ -73,6 +73,39 @@ def test_noise_that_hides_a_step_bias_counts_as_one(bias, noise, stderr, spread,
     assert resolution(error, 10.0, spread, stderr, 100).kind == kind
 
 
+@pytest.mark.parametrize(
+    ("bias", "stderr", "noise", "paths"),
+    [
+        (0.0, 2.0, 2.0, 16),  # a half takes a sixteenth of the noise
+        (0.0, 6.0, 6.0, 150),
+        (0.0, 2.0, 1.2, 0),  # most of it is what the extrapolation leaves out
+        (7.0, 1.0, 1.0, 0),  # the bias is known, and steps lower it
+    ],
+)
+def test_paths_are_recommended_where_noise_hides_the_bias(bias, stderr, noise, paths):
+    """As many as make the noise a twentieth of the value, or a little more."""
+    judged = resolution(StepError(bias, stderr, noise, "estimate", 1.0), 10.0, 100.0, 0.2, 100)
+    assert judged.paths == paths
+    assert judged.steps > 100
+
+
+def test_a_value_that_few_paths_have_takes_more_paths():
+    """A payoff on 2 of 200,000 paths; on no other length of step does it become common."""
+    rare = {
+        "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
+        "initial": {"S": 100.0},
+        "solver": "EulerMaruyama",
+        "time": {"t1": 1.0, "steps": 10},
+        "ensemble": {"paths": 200_000, "seed": 1, "unresolved": "keep"},
+        "observe": {"high": "S > 240"},
+    }
+    result = simkit.run(rare)
+    (line,) = (line for line in table(result).splitlines() if line.startswith("! high"))
+    assert "the step bias is known only to ±" in line
+    assert " paths" in line
+    assert "steps or more" not in line
+
+
 @pytest.mark.slow
 def test_a_mean_made_by_rare_paths_is_no_result():
     """At a volatility of 3 twelve steps know the step bias of the price to about its own size."""

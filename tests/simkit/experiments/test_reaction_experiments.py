@@ -12,6 +12,7 @@ from simkit_solvers import ChemicalLangevin, JumpGrid, in_calculus, parameters_o
 
 import simkit
 from simkit import InputError, NumericalError, load
+from simkit.engines.loaded import load_each
 from simkit.ensemble import LEAF, run_ensemble
 from simkit.results.table import closing_line, summary
 
@@ -224,6 +225,14 @@ BAD_INPUT = [
 def test_bad_input_names_place_and_remedy(path, value, said):
     with pytest.raises(InputError, match=said):
         load(but(JUMPS, path, value))
+
+
+@pytest.mark.parametrize("equation", ["I -> I", "S + I -> I + S"])
+def test_a_reaction_that_changes_nothing_has_a_remark(equation):
+    section = but(JUMPS, ["model", "reactions", "idle"], {"equation": equation, "rate": 1})
+    (remark,) = load_each(section).remarks
+    assert remark.startswith("model.reactions.idle.equation: changes no number of molecules")
+    assert not load_each(JUMPS).remarks
 
 
 def test_the_name_of_a_species_is_wrong_where_it_first_stands():

@@ -4,10 +4,27 @@ import pytest
 
 from simkit.records.same_run import SHOWN, differences, of_this_machine
 
+FILE = "model:\n  type: GBM\n  sigma: {}\ntime:\n  t1: 1\n"
+
+
+def test_points_that_only_one_of_two_sweeps_has_are_named_without_their_configurations():
+    recorded = {f"variant sigma={x}": FILE.format(x) for x in (0.1, 0.2)} | {"task": "sweep"}
+    now = {f"variant sigma={x}": FILE.format(x) for x in (0.2, 0.3)} | {"task": "sweep"}
+    assert differences(recorded, now) == [
+        "recorded only: variant sigma=0.1",
+        "now only: variant sigma=0.3",
+    ]
+
+
+def test_of_many_points_the_first_are_named():
+    (line,) = differences({}, {f"variant x={i}": FILE.format(i) for i in range(100)})
+    assert line.startswith("now only: variant x=0, variant x=1, ")
+    assert line.endswith("variant x=11, and 88 more")
+
 
 def test_keys_of_the_record_alone_and_of_the_run_alone_differ():
-    assert differences({"a": "1", "task": "run"}, {"a": "1"}) == ["task: recorded run, now nothing"]
-    assert differences({"a": "1"}, {"a": "1", "task": "run"}) == ["task: recorded nothing, now run"]
+    assert differences({"a": "1", "task": "run"}, {"a": "1"}) == ["recorded only: task"]
+    assert differences({"a": "1"}, {"a": "1", "task": "run"}, "there", "here") == ["here only: task"]
     assert differences({"a": "1"}, {"a": "1"}) == []
 
 

@@ -169,7 +169,7 @@ def test_observables_may_be_called_what_they_like(tmp_path):
             "call and call_bias would both have a result call_bias_stderr",
         ),
         (("S",), "S is a state variable, whose statistics are given anyway; choose another name"),
-        (("a b",), "'a b' is not a name: use letters, digits and _, and begin with a letter"),
+        (("a b",), "^observe: 'a b' is not a name: use letters, digits and _, and begin with a letter"),
         (("größe",), r"is not a name: use plain letters \(a to z\), digits and _"),
         (("_x",), "'_x' begins with _; begin with a letter"),
     ],

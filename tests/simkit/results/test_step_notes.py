@@ -4,6 +4,7 @@ import pytest
 import xarray as xr
 from simkit_solvers import SOLVERS
 
+import simkit
 from simkit import load
 from simkit.ensemble.step_bias.resolution import resolution
 from simkit.ensemble.step_bias.step_error import StepError
@@ -113,6 +114,41 @@ def test_a_step_bias_that_is_not_known_is_not_said_to_matter():
     assert line.startswith(
         "! x: no result, the step bias is known only to ± 2.5, more than the value; use 800"
     )
+
+
+@pytest.mark.parametrize(
+    ("paths", "remedy"),
+    [
+        (16_000, "use 16,000 paths or more"),
+        (100_000, "paths would have to be 100,000, as so few of them make this value"),
+    ],
+)
+def test_a_step_bias_lost_in_noise_takes_paths(paths, remedy):
+    figures = {"x_mean": ("time", [0.0, 0.4486]), "x_bias": 0.0, "x_bias_stderr": 0.3}
+    for key in ("noticeable_bias", "unresolved"):
+        (line,) = notes(figures, **{key: "x 600", "wanted_paths": f"x {paths}"})
+        assert f"; {remedy}" in line
+        assert "steps" not in line.partition(";")[2]
+
+
+@pytest.mark.parametrize(("alpha", "short"), [(150.0, True), (1000.0, False)])
+def test_leaps_that_hold_fewer_events_than_they_cost_are_told_an_exact_method(alpha, short):
+    """As many events as exact paths have, within 3 %, in leaps of which each costs 30 of them."""
+    model = {"type": "ImmigrationDeath", "alpha": alpha, "mu": 1.0}
+    experiment = {"model": model, "initial": {"X": int(alpha)}, "solver": "TauLeaping", "time": {"t1": 5.0}}
+    result = simkit.run(experiment | {"ensemble": {"paths": 200, "seed": 1}})
+    events = result.attrs["events_in_leaps_mean"]
+    assert events == pytest.approx(10 * alpha, rel=0.03)
+    lines = [line for line in step_notes(result) if "DirectMethod, which is exact" in line]
+    assert len(lines) == short
+    assert all(f"holds {events / result.attrs['leaps_mean']:.2g} events" in line for line in lines)
+
+
+def test_an_error_beyond_the_largest_number_has_its_reason():
+    figures = {"x_mean": ("time", [1e305, 1.1e305]), "x_stderr": ("time", [0.0, float("inf")])}
+    (line,) = notes(figures)
+    assert line.startswith("x: the squares of values are too large for a float64, so the error is unknown")
+    assert notes(figures | {"x_stderr": ("time", [0.0, 1e300])}) == []
 
 
 def test_one_random_path_shows_no_order_whatever_its_steps():

@@ -26,6 +26,13 @@ REFUSED = {
     "particles": (PARTICLES, {}, "system: this does not work for molecular dynamics"),
     "no drift": ({"model": NO_DRIFT, "initial": {"x": 0.0}, "time": TIME}, {}, "model: its rates of change"),
     "wrt": (LORENZ, {"wrt": ["rhu"]}, "wrt: unknown name 'rhu'; did you mean 'rho'"),
+    "end of the run": (
+        LORENZ,
+        {"wrt": ["rho", "t1"]},
+        "wrt: a steady state does not depend on t1; name parameters or initial values of the model, or use "
+        "`simkit sensitivity`",
+    ),
+    "start of the run": (LORENZ, {"wrt": "time.t0"}, "wrt: a steady state does not depend on time.t0; name"),
     "search": (LORENZ, {"search": -1}, "search: must be a number of starts from 0 to 1,000,000, got -1"),
     "range": (LORENZ, {"search": 3, "ranges": {"q": (0, 1)}}, "range of q: there is no variable 'q'"),
     "order": (LORENZ, {"search": 3, "ranges": {"x": (1, 0)}}, "range of x: must be two numbers"),
@@ -49,6 +56,14 @@ def test_a_refusal_names_the_place_and_the_remedy(case):
     assert str(error.value).startswith(message)
     if case in ("time", "curve") or case.startswith("event"):
         assert "give --at TIME (in Python at=TIME)" in str(error.value)
+
+
+def test_times_that_the_file_names_for_other_studies_are_left_out_with_a_note():
+    result = simkit.steady(LORENZ | {"sensitivity": {"wrt": ["rho", "t1"]}}, [])
+    assert result["parameter"].values.tolist() == ["rho"]
+    note = "no derivatives in t1: a steady state does not depend on it"
+    assert note in result.attrs["notes"].splitlines()
+    assert "t1" not in simkit.steady(LORENZ | {"sensitivity": {"wrt": ["rho", "t1"]}}, "rho").attrs["notes"]
 
 
 @pytest.mark.parametrize(

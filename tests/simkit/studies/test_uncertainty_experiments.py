@@ -13,7 +13,7 @@ from simkit.studies.experiments import UNUSED
 from simkit.studies.methods import NEVER_CHANGES, NO_INFLUENCE, ONLY_NOISE
 from simkit.studies.plan import load_uncertain
 from simkit.studies.simulations import simulated_design
-from simkit.studies.table import print_table, summary
+from simkit.studies.table import closing_lines, print_table, summary
 
 pytestmark = pytest.mark.more
 
@@ -202,3 +202,24 @@ def test_effects_that_may_be_noise_say_so():
     noise = float(study["effect_noise"].sel(observable="stock", parameter="sigma"))
     assert "noise of effects" in text
     assert f"{noise:.4f}"[:4] in text
+
+
+@pytest.mark.parametrize(
+    ("first", "named"),
+    [
+        ([1.2, 0.5], "first theta"),
+        ([0.5, -0.3], "first k"),
+        ([0.5, -0.1], ""),
+        ([1.2, -0.3], "first theta, first k"),
+    ],
+)
+def test_indices_that_no_true_one_can_be_are_named_with_the_remedy(sobol, first, named):
+    """Above 1, or below 0 by more than half of their interval, here 0.2."""
+    observable = {"observable": sobol["observable"].values[0]}
+    changed = sobol.sel(observable=[observable["observable"]]).copy(deep=True)
+    for parameter, value in zip(("theta", "k"), first, strict=True):
+        changed["first"].loc[observable | {"parameter": parameter}] = value
+        changed["first_halfwidth"].loc[observable | {"parameter": parameter}] = 0.2
+    lines = [line for line in closing_lines(changed) if "not between 0 and 1" in line]
+    assert len(lines) == bool(named)
+    assert all(f"({named}): points are too few; use more of them" in line for line in lines)

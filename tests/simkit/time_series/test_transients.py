@@ -118,7 +118,7 @@ def test_the_rest_of_a_series_begins_after_a_quarter():
 
 
 def test_short_and_constant_series_have_none():
-    for series in (np.zeros((1, 3)), np.ones((2, 100)), np.arange(3.0)[None]):
+    for series in (np.zeros((1, 3)), np.ones((2, 100)), np.full((1, 500), 5.1), np.arange(3.0)[None]):
         assert transient_of(series) is None
 
 
@@ -130,6 +130,15 @@ def test_a_constant_that_begins_elsewhere_is_known_exactly_afterwards():
     assert found is not None
     assert 3 <= found.samples < 10
     assert (found.mean, found.stderr) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_rare_events_that_all_come_early_are_no_transient(replicas):
+    """As in 1 of 100 series of events: the second half has none, and its mean is not known to be 0 ± 0."""
+    for seed in range(SERIES):
+        events = np.random.default_rng(seed).random((replicas, 500)) < 0.005
+        events[:, 0] = events[:, 250:] = False
+        assert transient_of(5.0 + events) is None
 
 
 @pytest.mark.parametrize(("height", "matters"), [(30.0, False), (100.0, True)])

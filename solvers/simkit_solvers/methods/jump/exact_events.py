@@ -35,6 +35,9 @@ class AbstractExactMethod(AbstractJumpMethod):
 
     exact: ClassVar[bool] = True
 
+    def in_leaps(self, state: PyTree) -> None:
+        return None
+
     def start_sampling(self, jumps: Jumps, y: PyTree) -> PyTree:
         return ()
 

@@ -168,6 +168,10 @@ class AbstractJumpMethod(eqx.Module):
         """How many proposals were not accepted so far, as `int32`."""
 
     @abc.abstractmethod
+    def in_leaps(self, state: PyTree) -> jax.Array | None:
+        """How many events all leaps so far have held, as a real number; None of a method without leaps."""
+
+    @abc.abstractmethod
     def start_sampling(self, jumps: Jumps, y: PyTree) -> Any:
         """What `counts_at` carries from one saved time to the next."""
 

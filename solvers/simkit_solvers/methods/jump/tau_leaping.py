@@ -33,11 +33,15 @@ FEW_EVENTS = 10  # events: a leap over fewer on average is one exact event inste
 MOST_EVENTS = {4: 4e6, 8: 1e9}  # of a reaction in a leap, by the bytes of a number that still counts them
 
 
-class _Refusals(NamedTuple):
-    """How many leaps were refused in a row, each half as long as the last, and in total."""
+class _Leaps(NamedTuple):
+    """How many leaps were refused in a row, each half as long as the last, and in total.
+
+    `events` is how many events the others held: a real number, which so many do not overflow.
+    """
 
     in_a_row: jax.Array
     total: jax.Array
+    events: jax.Array
 
 
 class Planned(NamedTuple):
@@ -97,7 +101,7 @@ class TauLeaping(AbstractJumpMethod):
             raise ValueError(f"TauLeaping.epsilon: must be above 0 and below 1, got {self.epsilon:g}")
 
     def init(self, jumps: Jumps, y: PyTree) -> PyTree:
-        return _Refusals(jnp.int32(0), jnp.int32(0))
+        return _Leaps(jnp.int32(0), jnp.int32(0), jnp.zeros_like(jumps.span))
 
     def draw(self, jumps: Jumps, y: PyTree, state: PyTree, index: jax.Array) -> PyTree:
         return index  # the loops of Poisson variates are not run twice in any case
@@ -137,11 +141,13 @@ class TauLeaping(AbstractJumpMethod):
         status = jnp.where(are_propensities(a), jnp.int32(RUNNING), jnp.int32(BAD_PROPENSITY))
         status = jnp.where(small, status, jnp.int32(BAD_COUNT))
         refused = (~accepted).astype(jnp.int32)
-        refusals = _Refusals(refused * (state.in_a_row + 1), state.total + refused)
+        held = sum((k.astype(dtype) for k in fired), jnp.zeros((), dtype))
+        events = state.events + jnp.where(accepted, held, 0.0)
+        leaps = _Leaps(refused * (state.in_a_row + 1), state.total + refused, events)
         change = jax.tree.map(lambda d: d.astype(jnp.int32), change)
         # An event at its own time is at the end of the leap: only the others may be seen inside it.
         whole = sound(jax.tree.map(jnp.add, y, change))
-        return Proposal(tau, change, tuple(fired), tuple(leapt), accepted, whole, refusals, status)
+        return Proposal(tau, change, tuple(fired), tuple(leapt), accepted, whole, leaps, status)
 
     def planned(self, jumps: Jumps, y: PyTree, refused: Int32[Array, ""]) -> Planned:
         """The next leap from `y`, after `refused` refusals in a row."""
@@ -158,6 +164,9 @@ class TauLeaping(AbstractJumpMethod):
 
     def rejected(self, state: PyTree) -> jax.Array:
         return state.total
+
+    def in_leaps(self, state: PyTree) -> jax.Array:
+        return state.events
 
     def start_sampling(self, jumps: Jumps, y: PyTree) -> PyTree:
         none = tuple(jnp.int32(0) for _ in jumps.network.reactions)
