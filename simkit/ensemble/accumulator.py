@@ -9,7 +9,7 @@ from simkit.ensemble.chunks import Chunk
 from simkit.ensemble.failures import failed_paths
 from simkit.ensemble.reducers import AbstractReducer
 from simkit.ensemble.simulation import Simulation, StepCounts
-from simkit.ensemble.stepping import happened_names
+from simkit.ensemble.stepping import happened_names, marked_names, since
 from simkit.observe.observable import waits
 
 
@@ -47,6 +47,7 @@ class Accumulator:
     ):
         self._simulation = simulation
         self._rows = rows
+        self._events = happened_names(simulation.problem)
         self._reducers = reducers
         self._wanted_ends = ends
         self._states = {name: reducer.init() for name, reducer in reducers.items()}
@@ -66,22 +67,24 @@ class Accumulator:
         self.failed += len(bad)
         for name, partial in partials.items():
             self._states[name] = self._reducers[name].merge(self._states[name], partial)
-        self._count(chunk, counts, lost)
-        self._store(chunk.first, values)
+        names = map(since, marked_names(self._simulation.problem))
+        marks = {name: counts[name] for name in names if name in counts}
+        self._count(chunk, {name: each for name, each in counts.items() if name not in marks}, lost)
+        self._store(chunk.first, dict(zip(self._rows, values, strict=True)) | marks)
         self._record_ends(chunk.first, values, lost)
 
     def _count(self, chunk: Chunk, counts, lost: np.ndarray) -> None:
-        of_finite = {*map(waits, self._rows), *happened_names(self._simulation.problem)}
+        of_finite = {*map(waits, self._rows), *self._events}
         for name, array in counts.items():
             each = np.asarray(array).reshape(-1)
             each = np.where(lost & (name in of_finite), 0, each)[: chunk.count]
             self._totals[name] = self._totals.get(name, Total()).with_more(each)
 
-    def _store(self, first: int, values) -> None:
+    def _store(self, first: int, values: Mapping[str, Any]) -> None:
         paths = min(self._simulation.stored_paths, self._simulation.paths)
         if first >= paths:
             return
-        for name, array in zip(self._rows, values, strict=True):
+        for name, array in values.items():
             kept = first_paths(array, paths - first).T
             if name not in self._stored:
                 self._stored[name] = np.empty((paths, kept.shape[1]), kept.dtype)
@@ -109,7 +112,10 @@ class Accumulator:
         return {name: reducer.finish(self._states[name]) for name, reducer in self._reducers.items()}
 
     def stored(self) -> dict[str, np.ndarray]:
-        """The rows of the first paths, `(paths, rows)`, as many as are stored."""
+        """The rows of the first paths, `(paths, rows)`, as many as are stored.
+
+        Among them, by `since(name)`, whether an event that its condition decides came since the row before.
+        """
         return self._stored
 
     def ends(self) -> dict[str, np.ndarray]:
@@ -122,7 +128,7 @@ class Accumulator:
 
     def happened(self) -> list[Total]:
         """How often each event with a condition has happened on the paths that have not failed."""
-        return [self._totals[name] for name in happened_names(self._simulation.problem)]
+        return [self._totals[name] for name in self._events]
 
     def step_counts(self, accepted: str, rejected: str) -> StepCounts:
         """Mean and most of the two kinds of steps, by their names."""
