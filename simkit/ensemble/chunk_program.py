@@ -29,13 +29,13 @@ class ChunkProgram:
     """A function of (inputs, ids) that simulates one chunk: its quantities in order, and counts of each path.
 
     These are the numbers of steps, how often each event with a condition has happened, and whether a first
-    time still waits at the end. Where it `marks_events`, there is also, as `since(name)`, whether an event
-    that its condition alone decides has happened since the row before, for each row.
+    time still waits at the end. Of the first `marked` leaves also, as `since(name)` and for each row, whether
+    an event that its condition alone decides has happened since the row before.
     """
 
     paths: PathProgram
     rows: tuple[tuple[str, int], ...]
-    marks_events: bool = False
+    marked: int = 0
 
     def __call__(self, inputs: Run, ids):
         everything = self.paths(inputs, ids)
@@ -43,9 +43,10 @@ class ChunkProgram:
         events = happened_names(self.paths.run.problem)
         counted = (ACCEPTED, REJECTED, *events, *(waits(name) for name, _ in self.rows))
         counts = {name: everything[name][-1:] for name in counted if name in everything}
-        if self.marks_events:
+        if self.marked:
             names = marked_names(self.paths.run.problem)
-            counts |= {since(name): _since_the_row_before(everything[name]) for name in names}
+            rows = {name: everything[name][:, : self.marked] for name in names}
+            counts |= {since(name): _since_the_row_before(each) for name, each in rows.items()}
         return values, counts
 
 

@@ -139,7 +139,8 @@ def chunk_requests(simulation: Simulation, plan: Chunks) -> tuple[Request, Reque
     devices = devices_of(simulation)
     paths, inputs = path_program(simulation, grid)
     ids = plan.ids()
-    program = ChunkProgram(paths, tuple(rows.items()), marked_events(simulation) > 0)
+    marked = -(-simulation.stored_paths // plan.lanes) if marked_events(simulation) else 0
+    program = ChunkProgram(paths, tuple(rows.items()), min(marked, plan.leaves))
     simulated = Request(program, (inputs, ids), devices)
     values = _values(simulation, ids.shape)
     reduction = Reduction(tuple(rows.values()), tuple(STATISTICS.values()))
