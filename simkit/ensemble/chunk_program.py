@@ -29,13 +29,14 @@ class ChunkProgram:
     """A function of (inputs, ids) that simulates one chunk: its quantities in order, and counts of each path.
 
     These are the numbers of steps, how often each event with a condition has happened, and whether a first
-    time still waits at the end. Of the first `marked` leaves also, as `since(name)` and for each row, whether
-    an event that its condition alone decides has happened since the row before.
+    time still waits at the end. For each row of the first `marked` leaves also, as `since(name)`, whether an
+    event of the `marks` has happened since the row before.
     """
 
     paths: PathProgram
     rows: tuple[tuple[str, int], ...]
     marked: int = 0
+    marks: tuple[str, ...] = ()
 
     def __call__(self, inputs: Run, ids):
         everything = self.paths(inputs, ids)
@@ -43,10 +44,8 @@ class ChunkProgram:
         events = happened_names(self.paths.run.problem)
         counted = (ACCEPTED, REJECTED, *events, *(waits(name) for name, _ in self.rows))
         counts = {name: everything[name][-1:] for name in counted if name in everything}
-        if self.marked:
-            names = marked_names(self.paths.run.problem)
-            rows = {name: everything[name][:, : self.marked] for name in names}
-            counts |= {since(name): _since_the_row_before(each) for name, each in rows.items()}
+        rows = {name: everything[name][:, : self.marked] for name in self.marks}
+        counts |= {since(name): _since_the_row_before(each) for name, each in rows.items()}
         return values, counts
 
 

@@ -25,7 +25,7 @@ from simkit.ensemble.step_bias.coupled_steps import (
     step_errors,
     unknown_errors,
 )
-from simkit.ensemble.stepping import ACCEPTED, REJECTED
+from simkit.ensemble.stepping import ACCEPTED, REJECTED, marked_names
 from simkit.ensemble.work import devices_of, workers_of
 from simkit.errors import NumericalError
 from simkit.observe.observable import waits
@@ -139,8 +139,9 @@ def chunk_requests(simulation: Simulation, plan: Chunks) -> tuple[Request, Reque
     devices = devices_of(simulation)
     paths, inputs = path_program(simulation, grid)
     ids = plan.ids()
-    marked = -(-simulation.stored_paths // plan.lanes) if marked_events(simulation) else 0
-    program = ChunkProgram(paths, tuple(rows.items()), min(marked, plan.leaves))
+    marks = tuple(marked_names(simulation.problem)) if simulation.stored_paths else ()
+    marked = min(-(-simulation.stored_paths // plan.lanes), plan.leaves) if marks else 0
+    program = ChunkProgram(paths, tuple(rows.items()), marked, marks)
     simulated = Request(program, (inputs, ids), devices)
     values = _values(simulation, ids.shape)
     reduction = Reduction(tuple(rows.values()), tuple(STATISTICS.values()))
