@@ -9,7 +9,7 @@ from simkit.ensemble.chunks import LEAF, Chunk
 from simkit.ensemble.failures import failed_paths
 from simkit.ensemble.reducers import AbstractReducer
 from simkit.ensemble.simulation import Simulation, StepCounts
-from simkit.ensemble.stepping import IN_LEAPS, happened_names
+from simkit.ensemble.stepping import IN_LEAPS, happened_names, marked_names, since
 from simkit.observe.observable import waits
 
 
@@ -52,6 +52,7 @@ class Accumulator:
     ):
         self._simulation = simulation
         self._rows = rows
+        self._events = happened_names(simulation.problem)
         self._reducers = reducers
         self.wanted_ends = ends  # of how many paths final values are recorded
         self._part = range(simulation.paths) if part is None else part
@@ -73,10 +74,12 @@ class Accumulator:
         self.failed += len(bad)
         for name, partial in partials.items():
             self._states[name] = self._reducers[name].merge(self._states[name], partial)
-        self._count(chunk, counts, lost)
+        names = map(since, marked_names(self._simulation.problem))
+        marks = {name: counts[name] for name in names if name in counts}
+        self._count(chunk, {name: each for name, each in counts.items() if name not in marks}, lost)
         if missing := self._missing(chunk, self._simulation.stored_paths):
-            rows = (first_paths(array, missing).T for array in values)
-            self._store(chunk.first, dict(zip(self._rows, rows, strict=True)))
+            kept = dict(zip(self._rows, values, strict=True)) | marks
+            self._store(chunk.first, {name: first_paths(array, missing).T for name, array in kept.items()})
         if missing := self._missing(chunk, self.wanted_ends):
             for name, array in zip(self._rows, values, strict=True):
                 last = first_paths(array, missing, slice(-1, None))[0]
@@ -99,7 +102,7 @@ class Accumulator:
         return max(min(wanted - chunk.first, chunk.count), 0)
 
     def _count(self, chunk: Chunk, counts, lost: np.ndarray) -> None:
-        of_finite = {*map(waits, self._rows), *happened_names(self._simulation.problem)}
+        of_finite = {*map(waits, self._rows), *self._events}
         for name, array in counts.items():
             each = np.asarray(array).reshape(-1)
             each = np.where(lost & (name in of_finite), 0, each)[: chunk.count]
@@ -128,7 +131,10 @@ class Accumulator:
         return {name: reducer.finish(self._states[name]) for name, reducer in self._reducers.items()}
 
     def stored(self) -> dict[str, np.ndarray]:
-        """The rows of the first paths, `(paths, rows)`, as many as are stored."""
+        """The rows of the first paths, `(paths, rows)`, as many as are stored.
+
+        Among them, by `since(name)`, whether an event that its condition decides came since the row before.
+        """
         return self._stored
 
     def ends(self) -> dict[str, np.ndarray]:
@@ -141,7 +147,7 @@ class Accumulator:
 
     def happened(self) -> list[Total]:
         """How often each event with a condition has happened on the paths that have not failed."""
-        return [self._totals[name] for name in happened_names(self._simulation.problem)]
+        return [self._totals[name] for name in self._events]
 
     def step_counts(self, accepted: str, rejected: str) -> StepCounts:
         """Mean and most of the two kinds of steps, by their names, and the mean number of events in leaps."""

@@ -2,9 +2,12 @@
 
 import dataclasses
 
+import jax
+import jax.numpy as jnp
+
 from simkit.ensemble.paths import PathProgram
 from simkit.ensemble.simulation import Run, Simulation
-from simkit.ensemble.stepping import ACCEPTED, IN_LEAPS, REJECTED, happened_names
+from simkit.ensemble.stepping import ACCEPTED, IN_LEAPS, REJECTED, happened_names, marked_names, since
 from simkit.observe.observable import waits
 
 
@@ -16,20 +19,36 @@ def quantity_rows(simulation: Simulation) -> dict[str, int]:
     return rows
 
 
+def marked_events(simulation: Simulation) -> int:
+    """Of how many events the stored paths, if there are any, have to know before which rows they happened."""
+    return len(marked_names(simulation.problem)) if simulation.stored_paths else 0
+
+
 @dataclasses.dataclass(frozen=True)
 class ChunkProgram:
     """A function of (inputs, ids) that simulates one chunk: its quantities in order, and counts of each path.
 
     These are the numbers of steps, how often each event with a condition has happened, and whether a first
-    time still waits at the end.
+    time still waits at the end. For each row of the first `marked` leaves also, as `since(name)`, whether an
+    event of the `marks` has happened since the row before.
     """
 
     paths: PathProgram
     rows: tuple[tuple[str, int], ...]
+    marked: int = 0
+    marks: tuple[str, ...] = ()
 
     def __call__(self, inputs: Run, ids):
         everything = self.paths(inputs, ids)
         values = tuple(everything[name][-count:] for name, count in self.rows)
         events = happened_names(self.paths.run.problem)
         counted = (ACCEPTED, REJECTED, IN_LEAPS, *events, *(waits(name) for name, _ in self.rows))
-        return values, {name: everything[name][-1:] for name in counted if name in everything}
+        counts = {name: everything[name][-1:] for name in counted if name in everything}
+        rows = {name: everything[name][:, : self.marked] for name in self.marks}
+        counts |= {since(name): _since_the_row_before(each) for name, each in rows.items()}
+        return values, counts
+
+
+def _since_the_row_before(counts: jax.Array) -> jax.Array:
+    """Where counts `(rows, …)` are other than in the row before; before the first they are 0."""
+    return jnp.diff(counts, axis=0, prepend=jnp.zeros_like(counts[:1])) != 0

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from simkit.ensemble.accumulator import Accumulator
-from simkit.ensemble.chunk_program import ChunkProgram, quantity_rows
+from simkit.ensemble.chunk_program import ChunkProgram, marked_events, quantity_rows
 from simkit.ensemble.chunks import Chunk, Chunks, plan_chunks
 from simkit.ensemble.early_exercise.longstaff_schwartz import with_policies, with_upper_bounds
 from simkit.ensemble.over_chunks import Progress, over_chunks
@@ -26,7 +26,7 @@ from simkit.ensemble.step_bias.coupled_steps import (
     step_errors,
     unknown_errors,
 )
-from simkit.ensemble.stepping import ACCEPTED, REJECTED
+from simkit.ensemble.stepping import ACCEPTED, REJECTED, marked_names
 from simkit.ensemble.work import devices_of, workers_of
 from simkit.errors import NumericalError
 from simkit.observe.observable import waits
@@ -80,7 +80,8 @@ def run_part(
 
 def chunk_plan(simulation: Simulation) -> Chunks:
     """How `run_ensemble` would cut this ensemble."""
-    return plan_chunks(simulation, simulation.paths, sum(quantity_rows(simulation).values()))
+    marks = -(-marked_events(simulation) * simulation.grid.rows // 8)  # a byte each
+    return plan_chunks(simulation, simulation.paths, sum(quantity_rows(simulation).values()) + marks)
 
 
 def mean_steps_of_few(simulation: Simulation) -> float:
@@ -157,7 +158,10 @@ def chunk_requests(simulation: Simulation, plan: Chunks) -> tuple[Request, Reque
     devices = devices_of(simulation)
     paths, inputs = path_program(simulation, grid)
     ids = plan.ids()
-    simulated = Request(ChunkProgram(paths, tuple(rows.items())), (inputs, ids), devices)
+    marks = tuple(marked_names(simulation.problem)) if simulation.stored_paths else ()
+    marked = min(-(-simulation.stored_paths // plan.lanes), plan.leaves) if marks else 0
+    program = ChunkProgram(paths, tuple(rows.items()), marked, marks)
+    simulated = Request(program, (inputs, ids), devices)
     values = _values(simulation, ids.shape)
     reduction = Reduction(tuple(rows.values()), tuple(STATISTICS.values()))
     return simulated, Request(reduction, (values, np.int64(0)), devices)

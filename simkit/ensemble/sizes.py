@@ -22,7 +22,7 @@ def estimate(simulation: Simulation) -> dict[str, Any]:
     """Counts and bytes. Memory is what the saved rows of the chunks at work, or the dates of the paths that
     find a policy of early exercise, and the stored paths take, without jax itself.
     """
-    from simkit.ensemble.chunk_program import quantity_rows
+    from simkit.ensemble.chunk_program import marked_events, quantity_rows
     from simkit.ensemble.early_exercise.exercise_sample import option_groups
     from simkit.ensemble.run import chunk_plan
     from simkit.ensemble.work import most_in_memory, workers_of
@@ -32,16 +32,17 @@ def estimate(simulation: Simulation) -> dict[str, Any]:
     rows = quantity_rows(simulation)
     values = sum(rows.values())
     width = 8 if simulation.precision == "float64" else 4
+    of_path = values * width + marked_events(simulation) * simulation.grid.rows
     statistics = 8 * (
         values * (STATISTICS + PER_QUANTILE * len(simulation.quantiles)) + len(rows) * HISTOGRAM
     )
-    stored = min(simulation.stored_paths, simulation.paths) * values * width
+    stored = min(simulation.stored_paths, simulation.paths) * of_path
     fitted = 0
     for group in option_groups(simulation):
         dates = sum(option.dates * (2 + len(option.basis)) for option in group.exercises.values())
         intervals = sum(len(rows) for _, rows in group.rows)
         fitted += 8 * (group.shared.paths * dates + group.martingale_paths * intervals)
-    in_flight = min(plan.count, most_in_memory(len(workers))) * plan.paths * values * width
+    in_flight = min(plan.count, most_in_memory(len(workers))) * plan.paths * of_path
     copies = COPIES if workers[0].platform == "cpu" else 1
     return {
         "paths": simulation.paths,

@@ -16,8 +16,8 @@ from simkit_solvers.loops.adaptive_sde import integrate_adaptive_sde
 from simkit_solvers.loops.compensated import can_compensate
 from simkit_solvers.loops.integrate import integrate
 from simkit_solvers.loops.jumps import integrate_jumps
-from simkit_solvers.loops.path_run import happened_name
 from simkit_solvers.methods.jump.jump_method import REASONS, JumpNoise
+from simkit_solvers.problems.observe import happened_name
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork, view
 from simkit_solvers.problems.schedule import model_of, schedule_of
 from simkit_solvers.random.brownian_tree import BrownianTree
@@ -37,6 +37,19 @@ def happened_names(problem: Any) -> list[str]:
     """The names of the counts of events with a condition, in their order."""
     schedule = schedule_of(problem)
     return [] if schedule is None else [happened_name(i) for i in range(len(schedule.counted))]
+
+
+def marked_names(problem: Any) -> list[str]:
+    """The names of the counts of events that their conditions alone decide, on each path at other times."""
+    schedule = schedule_of(problem)
+    if schedule is None:
+        return []
+    return [happened_name(schedule.counted.index(i)) for i in schedule.triggered]
+
+
+def since(name: str) -> str:
+    """The name of where such a count has grown since the row before."""
+    return f"{name} since"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,7 +219,6 @@ class AbstractAdaptiveSteps(AbstractStepping):
     def rows(self, program, inputs, path, memory):
         run = self.integrated(*program.prepared(inputs, path))
         counts = {ACCEPTED: run.accepted, REJECTED: run.rejected, REACHED: run.reached}
-        counts |= {happened_name(i): n for i, n in enumerate(run.happened)}
         return run.rows | {name: x[None] for name, x in counts.items()}
 
     @abc.abstractmethod
@@ -294,7 +306,6 @@ class Events(AbstractStepping):
             for name, x in run.counts._asdict().items()
         }
         ends = {ACCEPTED: run.steps, REJECTED: run.rejected, REACHED: run.reached, STATUS: run.status}
-        ends |= {happened_name(i): n for i, n in enumerate(run.happened)}
         ends |= {} if run.in_leaps is None else {IN_LEAPS: run.in_leaps}
         return run.rows | whole | {name: x[None] for name, x in ends.items()}
 

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 import xarray as xr
+from simkit_solvers.problems.observe import happened_name
 from simkit_solvers.problems.problem import AbstractExactMoments, variables_of
 from simkit_solvers.problems.schedule import is_changed, model_of, schedule_of
 
@@ -15,6 +16,7 @@ from simkit.ensemble.initial import differs_between_paths
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.reducers import STATISTICS
 from simkit.ensemble.simulation import EnsembleResult, Simulation
+from simkit.ensemble.stepping import since
 from simkit.observe.exercise import ExerciseFit
 from simkit.observe.time_functions import SetVariables, counted_events, triggered_events
 from simkit.results.dataset_errors import against_exact, censored, limits, resolution_of_mean, step_bias
@@ -49,7 +51,7 @@ def to_dataset(simulation: Simulation, result: EnsembleResult, provenance: Mappi
     dims = ("quantity", "quantity_2")
     variables["covariance"] = variable(dims, covariance, unit, "covariance of the final values")
     variables |= derived_variables(known, simulation, result)
-    variables |= _events(simulation, result.times)
+    variables |= _events(simulation, result)
     variables |= _event_counts(simulation, result)
     coordinates = _coordinates(known, simulation, result, variables)
     return xr.Dataset(variables, coordinates, _attributes(known, simulation, result, provenance))
@@ -159,25 +161,35 @@ def _exercise(quantity: RunQuantity, fit: ExerciseFit) -> Variables:
     return variables
 
 
-def _events(simulation: Simulation, times: np.ndarray) -> Variables:
+def _events(simulation: Simulation, result: EnsembleResult) -> Variables:
     """The events before each row that set a state variable, of those variables that events set.
 
-    Only events at given times: others happen at other times on each path.
+    Events that their conditions alone decide happen at other times on each path: of those whether one has,
+    on each stored path.
     """
-    schedule, counts = schedule_of(simulation.problem), {}
-    for event in () if schedule is None else schedule.events:
+    schedule, times, counts, marks = schedule_of(simulation.problem), result.times, {}, {}
+    if schedule is None:
+        return {}
+    for i, event in enumerate(schedule.events):
+        change = event.change
+        set_here = dict(change.values) if isinstance(change, SetVariables) else simulation.initial
         if event.triggered:
+            on_paths = result.stored.get(since(happened_name(schedule.counted.index(i))))
+            for name in () if on_paths is None else set_here:
+                marks[name] = marks.get(name, False) | on_paths
             continue
         # A row at the time of an event has the values after it.
         rows = np.searchsorted(times + ON_TIME * (times[-1] - times[0]), np.asarray(event.times))
-        change = event.change
-        set_here = dict(change.values) if isinstance(change, SetVariables) else simulation.initial
         for name in set_here:
             before = counts.setdefault(name, np.zeros(len(times), int))
             before += np.bincount(rows, minlength=len(times))[: len(times)]
     what = "events that set {} after the row before, up to this one"
+    whether = "whether an event set {} after the row before, up to this one, along the first paths"
     return {
         f"{name}_events": variable(("time",), count, "1", what.format(name)) for name, count in counts.items()
+    } | {
+        f"{name}_path_events": variable(("path", "time"), one.astype(np.int8), "1", whether.format(name))
+        for name, one in marks.items()
     }
 
 

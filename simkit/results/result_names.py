@@ -7,7 +7,7 @@ from simkit.ensemble.reducers import STATISTICS
 
 # fmt: off
 OTHERS = (
-    "histogram", "histogram_edge", "bin", "edge", "path", "events",
+    "histogram", "histogram_edge", "bin", "edge", "path", "events", "path_events",
     "bias", "bias_stderr", "bias_order", "bias_bound",
     "variance_bias", "variance_bias_stderr", "variance_bias_bound",
     "lower", "upper", "censored", "censored_stderr", "exact", "exact_variance", "z",

@@ -16,7 +16,7 @@ SOMETIMES = tuple(
     f"_{known}"
     for known in (
         *("bias", "bias_stderr", "bias_order", "bias_bound"),
-        *("lower", "upper", "censored", "censored_stderr", "exact", "exact_variance", "z"),
+        *("lower", "upper", "censored", "censored_stderr", "exact", "exact_variance", "z", "path_events"),
     )
 )
 

@@ -23,7 +23,7 @@ class Plot(Section):
     over_time: Names | None = Field(
         None,
         description="State variables and observables evaluated at each saved time, a row for each. The "
-        "default is the first four variables and all such observables, five rows at most.",
+        "default is the first twelve variables, or four next to a portrait, and observables up to five rows.",
         examples=[["V", "n"]],
     )
     portrait: (

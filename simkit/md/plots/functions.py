@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from simkit.md.number_notes import note_of
-from simkit.md.plots.time_rows import figure_text, in_print, labelled, noted
+from simkit.md.plots.time_rows import figure_text, in_print, labelled, log_where_peaked, noted
 from simkit.results.plots.plot_layout import COLOURS, GREY
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
 
 Panel = Callable[["Axes"], None]
 NEAR = 1.7  # times the distance of the highest peak: as far as the coordination number fills its axis
@@ -103,7 +104,7 @@ def _structure(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
     axes.errorbar(k, values, np.nan_to_num(errors), fmt="o", markersize=3, color=colour, linewidth=1)
     axes.axhline(1, color=GREY, linewidth=0.8)
     axes.set_xlim(left=0)
-    axes.set_ylim(bottom=0)
+    log_where_peaked(axes, [values])
     axes.set_xlabel(labelled("k", _unit(dataset, f"{name}_k")))
     axes.set_ylabel("S(k)")
     noted(axes, f"{dataset[name].attrs['long_name']}, at each wave number of the box")
@@ -130,6 +131,8 @@ def _displacement(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
         captions[label] = "no diffusion coefficient" if doubted else figure
     axes.set_xscale("log")
     axes.set_yscale("log")
+    for axis, ends in ((axes.xaxis, (lag[0], lag[-1])), (axes.yaxis, axes.get_ylim())):
+        plain_ticks(axis, *ends)
     axes.set_xlim(lag[0], lag[-1])
     axes.set_xlabel(labelled("lag", _unit(dataset, f"{name}_lag")))
     axes.set_ylabel(labelled("⟨|Δx|²⟩", dataset[name].attrs["units"]))
@@ -141,6 +144,17 @@ def _displacement(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
         if line.get_label() in captions:
             line.set_label(f"{line.get_label()}: {captions[str(line.get_label())]}")
     _legend(axes)
+
+
+def plain_ticks(axis: "Axis", low: float, high: float) -> None:
+    """Ticks of a logarithmic axis at 1, 2 and 5 over less than two decades, else at powers of ten."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    short = high < 100 * low
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if short else (1,)))
+    if short:
+        axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _correlation(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:

@@ -4,9 +4,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simkit.md.plots.time_rows import MOST_LINES, MOST_ROWS, labelled, noted
+from simkit.md.plots.time_rows import (
+    MOST_LINES,
+    MOST_ROWS,
+    figure_text,
+    labelled,
+    legend_aside,
+    log_where_peaked,
+    noted,
+)
 from simkit.progress import counted
-from simkit.results.number_text import MARK, with_error
+from simkit.results.number_text import MARK
 from simkit.results.plots.plot_layout import COLOURS, titled_figure
 
 if TYPE_CHECKING:
@@ -26,7 +34,7 @@ def plot_overlay(variants: "Variants") -> "Figure":
     scalars = first.attrs["observables"].split()[:MOST_ROWS]
     functions = [name for name in first.attrs["functions"].split() if name in first]
     rows = max(len(scalars) + len(functions), 1)
-    with titled_figure(_title(variants), (9, 2.5 * rows + 0.9)) as figure:
+    with titled_figure(_title(variants), (10, 2.5 * rows + 0.9)) as figure:
         grid = figure.add_gridspec(rows, 1)
         for row, name in enumerate(scalars):
             _over_time(figure.add_subplot(grid[row]), variants, name)
@@ -65,11 +73,11 @@ def _over_time(axes: "Axes", variants: "Variants", name: str) -> None:
             axes.plot(time.values, each, color=colour, linewidth=1, alpha=0.3)
         if len(time) > 1 and np.isfinite(mean):
             away = {"transient", "begins_away"} & one[f"{name}_mean"].attrs.keys()
-            label = f"{variant}: mean {with_error(mean, stderr, 2)}{MARK if away else ''}"
+            label = f"{variant}: mean {figure_text(mean, stderr, '')}{MARK if away else ''}"
             axes.axhline(mean, color=colour, linewidth=1.5, label=label)
             if np.isfinite(stderr):
                 axes.axhspan(mean - stderr, mean + stderr, color=colour, alpha=0.2, linewidth=0)
-            axes.legend(loc="best", frameon=False, fontsize=9)
+    legend_aside(axes)
     axes.set_ylabel(labelled(name, first[f"{name}_path"].attrs["units"]))
     axes.set_xlabel(labelled("time", first["time"].attrs["units"]))
 
@@ -79,6 +87,9 @@ def _function(axes: "Axes", variants: "Variants", name: str) -> None:
     first = next(iter(variants.values()))[name]
     argument = next(str(dim) for dim in first.dims if str(dim).rpartition("_")[2] in ARGUMENTS)
     kinds = [str(dim) for dim in first.dims if dim != argument]
+    peaked = argument.endswith("_k")  # nothing is known between the wave numbers of a box
+    if peaked:
+        log_where_peaked(axes, [one[name].values for one in variants.values()])
     for number, (variant, one) in enumerate(variants.items()):
         curves, errors = (
             one[key].transpose(*kinds, argument).values.reshape(-1, one.sizes[argument])
@@ -88,10 +99,14 @@ def _function(axes: "Axes", variants: "Variants", name: str) -> None:
         x, colour = one[argument].values, COLOURS[number % len(COLOURS)]
         for i, (curve, error, label) in enumerate(zip(curves, errors, labels, strict=True)):
             text = " ".join(part for part in (variant, label if len(labels) > 1 else "") if part)
+            if peaked:
+                bars = {"fmt": "o", "markersize": 3, "linewidth": 1}
+                axes.errorbar(x, curve, np.nan_to_num(error), color=colour, label=text, **bars)
+                continue
             axes.plot(x, curve, color=colour, linestyle=DASHES[i % len(DASHES)], label=text, linewidth=1.5)
             if np.isfinite(error).any():
                 axes.fill_between(x, curve - error, curve + error, color=colour, alpha=0.2, linewidth=0)
-    axes.legend(loc="best", frameon=False, fontsize=9)
+    legend_aside(axes)
     axes.set_ylabel(labelled(name, first.attrs["units"]))
     noted(axes, str(first.attrs["long_name"]))
     symbol = ARGUMENTS[argument.rpartition("_")[2]]

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 6
 LETTERS = {"sigma": "σ", "epsilon": "ε", "tau": "τ"}
-RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "+")
 MOST_LINES = 8  # replicas that are drawn
+PEAK = 20  # times the median: more than any liquid has
+LOWEST = 1e-6  # of the highest peak: what is less is rounding
 DRIFT = "drift"
 CONSERVED = ("conserved_energy", "conserved_energy/atoms")
 TOTAL = ("total_energy", "total_energy/atoms")  # conserved too, where nothing gives or takes energy
@@ -67,6 +69,29 @@ def in_print(unit: str) -> str:
     return re.sub("|".join(LETTERS), lambda letter: LETTERS[letter[0]], unit)
 
 
+def number_in_print(text: str) -> str:
+    """A number with a minus sign, and a raised exponent."""
+    text = re.sub(r"e([+-]?)0*(\d+)", lambda power: f"×10{(power[1] + power[2]).translate(RAISED)}", text)
+    return text.replace("-", "−")
+
+
+def legend_aside(axes: "Axes") -> None:
+    """A legend to the right of a panel, where it hides no curve."""
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=9)
+
+
+def log_where_peaked(axes: "Axes", values: "list[np.ndarray]") -> None:
+    """A logarithmic axis upwards where peaks, such as a crystal's, would make a line of all else."""
+    seen = np.concatenate([np.ravel(each) for each in values])
+    seen = seen[np.isfinite(seen) & (seen > 0)]
+    if not seen.size or seen.max() < PEAK * np.median(seen):
+        axes.set_ylim(bottom=0)
+        return
+    axes.set_yscale("log", nonpositive="clip")
+    axes.set_ylim(max(seen.min(), LOWEST * seen.max()) / 2, 2 * seen.max())
+
+
 def noted(axes: "Axes", left: str, right: str = "") -> None:
     """What a panel shows, above it on the left; its figures on the right."""
     axes.set_title(left, fontsize=9, loc="left", color=GREY)
@@ -75,7 +100,7 @@ def noted(axes: "Axes", left: str, right: str = "") -> None:
 
 def figure_text(value: float, stderr: float, unit: str) -> str:
     """A figure with its error, or a question mark where that is unknown, and its unit."""
-    text = with_error(value, stderr, 2)
+    text = number_in_print(with_error(value, stderr, 2))
     return text if unit in ("", "1") else f"{text} {in_print(unit)}"
 
 

@@ -16,7 +16,7 @@ from simkit.results.plots.final_histograms import (
 )
 from simkit.results.plots.first_times import met_counts, unmet_note
 from simkit.results.plots.plot_layout import GREY, label, time_label
-from simkit.results.plots.saved_rows import FEW, SavedRows, draw_rows, shade_rows
+from simkit.results.plots.saved_rows import FEW, SavedRows, draw_paths, draw_rows, shade_rows
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -51,9 +51,8 @@ def _quantiles(axes: "Axes", dataset: "xr.Dataset", name: str, color: str, text:
 
 def _paths(axes: "Axes", dataset: "xr.Dataset", name: str, color: str, text: str) -> None:
     """The first of the stored paths."""
-    rows = SavedRows.of(dataset, name)
     style = {"color": color, "linewidth": 0.9, "alpha": 0.8, "label": text}
-    draw_rows(axes, rows, _stored(dataset, name)[:SAMPLES].T, FEW, 2, **style)
+    draw_paths(axes, dataset, name, _stored(dataset, name)[:SAMPLES], FEW, 2, **style)
 
 
 def _distribution(axes: "Axes", dataset: "xr.Dataset", name: str, color: str, text: str) -> None:

@@ -29,7 +29,15 @@ from simkit.results.plots.plot_layout import (
     say,
     shortened,
 )
-from simkit.results.plots.saved_rows import FEW, SavedRows, draw_orbit, draw_rows, shade_errors, shade_rows
+from simkit.results.plots.saved_rows import (
+    FEW,
+    SavedRows,
+    draw_orbit,
+    draw_paths,
+    draw_rows,
+    shade_errors,
+    shade_rows,
+)
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -102,7 +110,8 @@ def _phase_portrait(axes: "Axes", dataset: "xr.Dataset", pairs: list[list[str]])
         for i, (x, y) in enumerate(zip(xs, ys, strict=True)):
             colour = COLOURS[(number if len(pairs) > 1 else i) % len(COLOURS)]
             width = 1.0 if len(x) > 300 else 1.4
-            draw_orbit(axes, dataset, (across, up), x, y, color=colour, linewidth=width)
+            path = i if key == "path" else None
+            draw_orbit(axes, dataset, (across, up), x, y, path, color=colour, linewidth=width)
     names = pairs[0] if len(pairs) == 1 else None
     labels = (
         [label(dataset, name) for name in names] if names else [_listed(dataset, pairs, i) for i in (0, 1)]
@@ -145,7 +154,7 @@ def _fan(axes: "Axes", dataset: "xr.Dataset", name: str, first: bool) -> None:
     if f"{name}_path" in dataset and len(levels):
         paths = dataset[f"{name}_path"].values[:SAMPLES]
         style = {"color": GREY, "linewidth": 0.8, "alpha": 0.8, "zorder": 2.5, "label": "sample paths"}
-        draw_rows(axes, rows, paths.T, FEW, 2, **style)
+        draw_paths(axes, dataset, name, paths, FEW, 2, **style)
     middle = np.flatnonzero(np.abs(levels - 0.5) < 1e-9)
     if len(middle):
         style = {"color": BLUE, "linewidth": 2, "label": "median", "zorder": 3}

@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 # Okabe & Ito's palette: distinct with any kind of colour vision.
 BLUE, VERMILION, GREY = "#0072B2", "#D55E00", "#5b6770"
 COLOURS = (BLUE, VERMILION, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-MAX_STATES = 4
+MAX_STATES = 12
+BESIDE_PORTRAIT = 4  # state variables, in the half of the width that a phase portrait leaves
 FILE = 40  # letters
-MAX_ROWS = 5
+MAX_ROWS = 5  # in one column
+NAMED = 2  # of the quantities that are not drawn
 MAX_OBSERVABLES = 9
 COLUMNS = 3
 ENLARGED = 0.1  # of a row: final values closer together than that have a scale of their own
@@ -88,19 +90,26 @@ def arranged(dataset: "xr.Dataset", title: str, panels: Panels) -> "Figure":
     observables = [n for n in observables if not _repeats(dataset, n, rows)][:MAX_OBSERVABLES]
     columns = columns_for(len(observables))
     below = -(-len(observables) // columns)
-    heights = [max(len(rows) * (3.1 if len(rows) > 1 else 4.2), 6.0 if pairs else 0), below * 2.7]
+    across = 2 if len(rows) > MAX_ROWS and not pairs else 1
+    down = -(-len(rows) // across)
+    each = 4.2 if len(rows) == 1 else 3.1 if across == 1 else 2.6
+    heights = [max(down * each, 6.0 if pairs else 0), below * 2.7]
     with titled_figure(title, (12, sum(heights) + 0.9)) as figure:
         blocks = figure.add_gridspec(2 if below else 1, 1, height_ratios=heights[: 2 if below else 1])
         upper = blocks[0].subgridspec(1, 2, width_ratios=(1, 1)) if pairs else [blocks[0]]
-        cells = upper[0].subgridspec(len(rows), 1 if single else 2, width_ratios=None if single else (3.4, 1))
-        for row, name in enumerate(rows):
-            last = row == len(rows) - 1
-            axes = figure.add_subplot(cells[row, 0])
-            panels.over_time(axes, name, row == 0, last)
-            time_axis(axes, dataset, last, ticks=6 if pairs else 10)
+        ratios = (1,) if single else (3.4, 1)
+        cells = upper[0].subgridspec(down, across * len(ratios), width_ratios=across * ratios)
+        for number, name in enumerate(rows):
+            row, column = divmod(number, across)
+            last = number + across >= len(rows)
+            axes = figure.add_subplot(cells[row, column * len(ratios)])
+            panels.over_time(axes, name, number == 0, last)
+            time_axis(axes, dataset, last, ticks=6 if pairs or across > 1 else 10)
             if not single:
-                _end_of_row(figure, cells[row, 1], axes, dataset, panels, name, last)
+                _end_of_row(figure, cells[row, column * 2 + 1], axes, dataset, panels, name, last)
             axes.set_ylabel(label(dataset, name, 34 if len(rows) < 3 and not pairs else 24))
+            if number == 0:
+                _note_left_out(axes, dataset, drawn)
         if pairs:
             panels.phase_portrait(figure.add_subplot(upper[1]), pairs)
         lower = blocks[-1].subgridspec(max(below, 1), columns)
@@ -153,10 +162,30 @@ def say(axes: "Axes", text: str) -> None:
 def over_time_names(dataset: "xr.Dataset") -> list[str]:
     """The quantities that have a row over time."""
     chosen = dataset.attrs.get("plot_over_time", "").split()
-    states = dataset.attrs["state_variables"].split()[:MAX_STATES]
+    most = BESIDE_PORTRAIT if phase_portrait_pairs(dataset) else MAX_STATES
+    states = dataset.attrs["state_variables"].split()[:most]
+    return chosen or [*states, *_observed_over_time(dataset, states)][: max(MAX_ROWS, len(states))]
+
+
+def _observed_over_time(dataset: "xr.Dataset", drawn: Collection[str]) -> list[str]:
+    """The observables that are known over time and are not one of those that are drawn already."""
     each = [n for n in dataset.attrs["observables"].split() if "time" in dataset[f"{n}_mean"].dims]
-    each = [n for n in each if not _repeats(dataset, n, states)]
-    return chosen or [*states, *each][:MAX_ROWS]
+    return [n for n in each if not _repeats(dataset, n, drawn)]
+
+
+def _note_left_out(axes: "Axes", dataset: "xr.Dataset", drawn: Collection[str]) -> None:
+    """Above a panel which quantities are in none, and the remedy; nothing where the user chose them."""
+    if dataset.attrs.get("plot_over_time"):
+        return
+    known = dataset.attrs["state_variables"].split()
+    if int(dataset.attrs["paths"]) == 1:  # of several paths observables have a distribution
+        known += _observed_over_time(dataset, known)
+    names = [name for name in known if name not in drawn]
+    if names:
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        other_note = "\n" if axes.get_title("right") else ""
+        text = f"not drawn: {', '.join(names[:NAMED])}{more}; choose by plot.over_time{other_note}"
+        axes.set_title(text, loc="left", fontsize=9, color=GREY)
 
 
 def rowless_note(dataset: "xr.Dataset", name: str) -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simkit.results.number_text import with_error
-from simkit.results.plots.plot_layout import BLUE, GREY, MAX_STATES, VERMILION, run_name, titled_figure
+from simkit.results.plots.plot_layout import BLUE, GREY, VERMILION, run_name, titled_figure
 from simkit.results.variants import each_variant
 
 if TYPE_CHECKING:
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+MOST = 4  # quantities
 SLOPES = {"slope 1/2": (0.5, (0, (1.5, 1.5))), "slope 1": (1.0, (0, (5, 2)))}
 
 
@@ -20,7 +21,7 @@ def with_strong_orders(dataset: "xr.Dataset") -> list[str]:
     """The quantities with a strong order, as many as there is room for; none of other datasets."""
     names = [*dataset.attrs["state_variables"].split(), *dataset.attrs["observables"].split()]
     known = [name for name in names if np.isfinite(dataset.get(f"{name}_strong_order", np.nan))]
-    return [name for name in known if (dataset[f"{name}_strong_error"] > 0).sum() > 1][:MAX_STATES]
+    return [name for name in known if (dataset[f"{name}_strong_error"] > 0).sum() > 1][:MOST]
 
 
 def plot_strong_orders(dataset: "xr.Dataset", names: list[str]) -> "Figure":

@@ -160,7 +160,8 @@ def _phase_portrait(
             key = "path" if f"{across}_path" in one and one.sizes["path"] else "mean"
             x, y = (np.atleast_2d(one[f"{name}_{key}"].values)[0] for name in (across, up))
             width = (0.9 if len(x) > 300 else 1.3) * _width(number, len(variants))
-            draw_orbit(axes, one, (across, up), x, y, linewidth=width, label=variant, **_style(number))
+            path = 0 if key == "path" else None
+            draw_orbit(axes, one, (across, up), x, y, path, linewidth=width, label=variant, **_style(number))
     if dataset.attrs["paths"] > 1:
         axes.set_title("the first path of each", loc="right", fontsize=9, color=GREY)
     sides = [", ".join(pair[side] for pair in pairs) for side in (0, 1)]

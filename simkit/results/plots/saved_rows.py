@@ -1,6 +1,7 @@
 """Lines through saved rows: broken at an event and dotted up to it, points where chords would mislead."""
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -27,13 +28,20 @@ class SavedRows(NamedTuple):
     gaps: np.ndarray
 
     @classmethod
-    def of(cls, dataset: "xr.Dataset", *names: str) -> "SavedRows":
-        """The rows of quantities drawn together: state variables, or expressions of them."""
+    def of(cls, dataset: "xr.Dataset", *names: str, path: int | None = None) -> "SavedRows":
+        """The rows of quantities drawn together: state variables, or expressions of them.
+
+        Of one stored `path`, as of the only one, also with the events that a condition decides.
+        """
         times = dataset["time"].values
         changed = np.zeros(len(times), bool)
-        for state in dataset.attrs["state_variables"].split():
-            if f"{state}_events" in dataset and any(_depends(dataset, name, state) for name in names):
+        if int(dataset.attrs["paths"]) == 1:
+            path = 0
+        for state in _states_in(dataset, names):
+            if f"{state}_events" in dataset:
                 changed |= dataset[f"{state}_events"].values > 0
+            if f"{state}_path_events" in dataset and path is not None:
+                changed |= dataset[f"{state}_path_events"].values[path] > 0
         return cls(times, np.flatnonzero(changed[1:]) + 1)
 
     def broken(self, values: np.ndarray) -> np.ndarray:
@@ -57,9 +65,13 @@ class SavedRows(NamedTuple):
         return np.insert(self.times, self.gaps, self.times[self.gaps]) if self.gaps.size else self.times
 
     def marker(self, few: int, size: float) -> dict[str, Any]:
-        """A marker at each row if these are few, or if one between two events would have no line."""
-        alone = np.diff([0, *self.gaps, len(self.times)]).min() == 1
-        return {"marker": "o", "markersize": size} if alone or len(self.times) < few else {}
+        """A marker at each row if these are few; else at those between two events, which have no line."""
+        begins, rows = np.array([0, *self.gaps]), np.diff([0, *self.gaps, len(self.times)])
+        style = {"marker": "o", "markersize": size}
+        if len(self.times) < few:
+            return style
+        alone = (begins + np.arange(len(begins)))[rows == 1]  # a NaN is before each event
+        return style | {"markevery": alone.tolist()} if alone.size else {}
 
 
 def draw_rows(axes: "Axes", rows: SavedRows, values: np.ndarray, few: int, size: float, **style: Any) -> None:
@@ -72,6 +84,18 @@ def draw_rows(axes: "Axes", rows: SavedRows, values: np.ndarray, few: int, size:
         line.set_label(None)
     if rows.gaps.size:
         axes.plot(rows.held_times, rows.held(values), **style | {"linestyle": DOTTED, "label": None})
+
+
+def draw_paths(
+    axes: "Axes", dataset: "xr.Dataset", name: str, paths: np.ndarray, few: int, size: float, **style: Any
+) -> None:
+    """Lines through the rows of the first stored paths `(paths, rows)`, each broken at its own events."""
+    if not any(f"{state}_path_events" in dataset for state in _states_in(dataset, (name,))):
+        draw_rows(axes, SavedRows.of(dataset, name), paths.T, few, size, **style)
+        return
+    for i, values in enumerate(paths):
+        draw_rows(axes, SavedRows.of(dataset, name, path=i), values, few, size, **style)
+        style = style | {"label": None}
 
 
 def shade_rows(axes: "Axes", rows: SavedRows, low: np.ndarray, high: np.ndarray, **style: Any) -> None:
@@ -89,16 +113,28 @@ def shade_errors(axes: "Axes", rows: SavedRows, dataset: "xr.Dataset", name: str
     axes.set_title("mean ± two standard errors", loc="right", fontsize=9, color=GREY)
 
 
+def _states_in(dataset: "xr.Dataset", names: Iterable[str]) -> list[str]:
+    """The state variables on which any of the quantities depends."""
+    states = dataset.attrs["state_variables"].split()
+    return [state for state in states if any(_depends(dataset, name, state) for name in names)]
+
+
 def _depends(dataset: "xr.Dataset", name: str, state: str) -> bool:
     text = str(dataset[f"{name}_mean"].attrs["description"])
     return name == state or re.search(rf"\b{re.escape(state)}\b", text) is not None
 
 
 def draw_orbit(
-    axes: "Axes", dataset: "xr.Dataset", names: tuple[str, str], x: np.ndarray, y: np.ndarray, **style: Any
+    axes: "Axes",
+    dataset: "xr.Dataset",
+    names: tuple[str, str],
+    x: np.ndarray,
+    y: np.ndarray,
+    path: int | None = None,
+    **style: Any,
 ) -> None:
-    """One path of two quantities against each other, from a dot where it begins."""
-    rows = SavedRows.of(dataset, *names)
+    """Two quantities against each other, of a stored `path` or in the mean, from a dot where they begin."""
+    rows = SavedRows.of(dataset, *names, path=path)
     if are_too_few(x, y, smooth=dataset.attrs["kind"] == "ode"):
         style |= {"linestyle": "none", "marker": "o", "markersize": 2.5 if len(x) < 300 else 1.2}
         axes.set_title(NOTE, loc="left", fontsize=9, color=GREY)

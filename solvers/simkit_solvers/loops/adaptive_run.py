@@ -25,7 +25,7 @@ from simkit_solvers.loops.step_control import same_precision, solved, step_contr
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.numerics.tree_where import tree_where
 from simkit_solvers.problems.calendar import Schedule, added
-from simkit_solvers.problems.observe import AbstractObserver
+from simkit_solvers.problems.observe import AbstractObserver, happened_rows
 from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.problems.schedule import as_solved, at_stop, just_after, within
 from simkit_solvers.problems.stops import stops_of
@@ -115,7 +115,7 @@ class Solving(NamedTuple):
         counts = schedule.none_happened.counts
         begin = _Progress(self.y0, zero, jnp.bool_(True), none, none, zero, holds, counts)
         passed = jnp.concatenate([jnp.zeros_like(stops.passed[:1]), stops.passed[:-1]])
-        end, (states, sound) = jax.lax.scan(through, begin, (stops.times, stops.which, passed))
+        end, (states, sound, happened) = jax.lax.scan(through, begin, (stops.times, stops.which, passed))
         saved = stops.rows[self.saved]
         rows = rows_along(
             observer,
@@ -127,10 +127,11 @@ class Solving(NamedTuple):
             saved,
         )
         rows, reached = where_reached(sound[saved], rows), start + end.reached
+        rows |= happened_rows(observer, jax.tree.map(lambda n: n[saved], happened), self.times.dtype)
         return AdaptiveRun(rows, end.accepted, end.rejected, reached, end.happened)
 
     def _through_stop(self, problem, schedule: Schedule, path: _Progress, time, which, passed):
-        """The path after a stop, and the state there and whether it is sound.
+        """The path after a stop; the state there, whether it is sound, and how often each event has happened.
 
         `passed` says which functions of time have had a node at this time before the stop.
         """
@@ -151,7 +152,7 @@ class Solving(NamedTuple):
             due = [(which == i) & path.sound for i in range(len(schedule.events))]
             y, happened = schedule.after_events(due, schedule.conditions(seen, now, y), after, now, y)
             path = path._replace(y=y, happened=added(path.happened, happened.counts))
-        return path._replace(time=time), (path.y, path.sound)
+        return path._replace(time=time), (path.y, path.sound, path.happened)
 
     def _until_triggered(self, seen: AbstractODE, schedule: Schedule, path: _Progress, time) -> _Progress:
         """The path after the next event that is triggered, or at a time if none is before."""

@@ -34,7 +34,7 @@ from simkit_solvers.numerics.packing import packing
 from simkit_solvers.numerics.platforms import while_loop
 from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.numerics.tangents import as_tangent, differentiable, in_precision
-from simkit_solvers.problems.observe import AbstractObserver, with_stops
+from simkit_solvers.problems.observe import AbstractObserver, happened_rows, with_stops
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 from simkit_solvers.problems.schedule import just_after, model_of, schedule_of
 from simkit_solvers.problems.stops import stops_of
@@ -174,8 +174,10 @@ def _check_begin(network: AbstractReactionNetwork, watch: AbstractObserver | Non
         )
 
 
-def _finished(network, method, grid: JumpGrid, observer, counts, scores, watched, end: JumpPath) -> JumpRun:
-    """The result of a path, given its counts, scores and accumulators at the saved times."""
+def _finished(
+    network, method, grid: JumpGrid, observer, counts, scores, watched, happened, end: JumpPath
+) -> JumpRun:
+    """The result of a path, given what it has at the saved times: counts, scores, accumulators, events."""
     dtype = jnp.result_type(grid.t0, grid.span)
     rows = observed(network, observer, grid, counts, watched)
     start, span = jnp.asarray(grid.t0, dtype), jnp.asarray(grid.span, dtype)
@@ -183,6 +185,7 @@ def _finished(network, method, grid: JumpGrid, observer, counts, scores, watched
     failed = end.status > WAITING
     there = ~failed | (times <= end.elapsed)
     rows, scores = jax.tree.map(lambda x: jnp.where(there, x, jnp.nan), (rows, scores))
+    rows |= happened_rows(observer, happened, dtype)
     reached = start + jnp.where(failed, end.elapsed, span)
     rejected, in_leaps = method.rejected(end.state), method.in_leaps(end.state)
     return JumpRun(
@@ -220,7 +223,7 @@ class _JumpLoop(NamedTuple):
     unpack: Callable
 
     def until(self, jumps: Jumps, carry: tuple, time) -> tuple:
-        """Advances the path to a time; gives the counts, the scores and the accumulators there too."""
+        """Advances the path to a time; gives the counts, scores, accumulators and events there too."""
         path, sampled = carry
         path = path._replace(status=jnp.where(path.status == WAITING, RUNNING, path.status))
         path = self.unpack(
@@ -236,7 +239,7 @@ class _JumpLoop(NamedTuple):
         y, sampled = self.method.counts_at(jumps, underway, time, sampled)
         if jumps.observer is not None:
             path = path._replace(watched=shown(jumps, path.watched, time, y))
-        return (path, sampled), (y, path.scores_at(jumps, time), path.accumulators())
+        return (path, sampled), (y, path.scores_at(jumps, time), path.accumulators(), path.happened)
 
     def through_stop(self, jumps: Jumps, carry: tuple, stop: tuple) -> tuple:
         """Advances the path to a stop and through its events, given the nodes and events around that."""
@@ -244,9 +247,9 @@ class _JumpLoop(NamedTuple):
         time, which, last, following = stop
         during = over(jumps, last, following)
         path = path.with_draw(during, self.method)
-        (path, sampled), (y, scores, _) = self.until(during, (path, sampled), time)
+        (path, sampled), (y, scores, *_) = self.until(during, (path, sampled), time)
         path, y = after_stop(jumps, self.method, during, path, y, scores, time, which)
-        return (path, sampled), (y, scores, path.accumulators())
+        return (path, sampled), (y, scores, path.accumulators(), path.happened)
 
 
 def _start(jumps: Jumps, method: AbstractJumpMethod, y0, at: Scalar | None, stopping: bool) -> JumpPath:
@@ -269,7 +272,7 @@ def _start(jumps: Jumps, method: AbstractJumpMethod, y0, at: Scalar | None, stop
 
 
 def _rows(jumps: Jumps, method: AbstractJumpMethod, y0, grid: JumpGrid, at: Scalar | None):
-    """The counts, the scores and the accumulators at the saved times, and the path at the end."""
+    """The counts, scores, accumulators and events at the saved times, and the path at the end."""
     zero, schedule = jnp.zeros_like(jumps.span), schedule_of(jumps.network)
     stopping = schedule is not None and bool(schedule.events or schedule.nodes)
     initial = over(jumps, zero, jumps.span)

@@ -19,7 +19,7 @@ from simkit_solvers.numerics.kernels import own_number
 from simkit_solvers.numerics.traced import traced_once
 from simkit_solvers.problems.calendar import Schedule, added
 from simkit_solvers.problems.jump_diffusion import jumps_of_step
-from simkit_solvers.problems.observe import AbstractObserver
+from simkit_solvers.problems.observe import AbstractObserver, happened_rows
 from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.problems.schedule import as_solved, prepared, schedule_of, within
 from simkit_solvers.random.draws import Draw
@@ -74,11 +74,6 @@ class Followed(NamedTuple):
 
     acc: PyTree
     happened: tuple[jax.Array, ...]
-
-
-def happened_name(i: int) -> str:
-    """The name in rows of how often event `i` has happened; a space is in no name of a quantity."""
-    return f"event {i}"
 
 
 class PathRun(AbstractRun):
@@ -148,9 +143,7 @@ class PathRun(AbstractRun):
     def row(self, carry, k):
         y, _, (acc, happened) = carry
         rows = self.observer.row(self.after(k), acc, self.time(k), y)
-        if not self.observer.counts_events:
-            return rows
-        return rows | {happened_name(i): n.astype(self.dt.dtype) for i, n in enumerate(happened)}
+        return rows | happened_rows(self.observer, happened, self.dt.dtype)
 
     def stepping(self):
         return dataclasses.replace(self, noise=None)

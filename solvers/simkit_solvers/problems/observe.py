@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float, PyTree, UInt32
 
 from simkit_solvers.numerics.scalar import Scalar
@@ -117,6 +118,19 @@ class AbstractObserver(eqx.Module):
     @abc.abstractmethod
     def refined(self, factor: int) -> "AbstractObserver":
         """The observer that sees the same times on a grid `factor` times finer."""
+
+
+def happened_name(i: int) -> str:
+    """The name in rows of how often event `i` has happened; a space is in no name of a quantity."""
+    return f"event {i}"
+
+
+def happened_rows(
+    observer: AbstractObserver, happened: tuple[jax.Array, ...], dtype: DTypeLike
+) -> dict[str, jax.Array]:
+    """How often each event with a condition has happened, by its name in rows; empty unless they count."""
+    counts = happened if observer.counts_events else ()
+    return {happened_name(i): n.astype(dtype) for i, n in enumerate(counts)}
 
 
 def stops_before(observer: AbstractObserver, since: jax.Array, span: jax.Array) -> jax.Array:

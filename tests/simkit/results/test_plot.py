@@ -133,7 +133,7 @@ def many(dataset, states, observables):
     return result
 
 
-@pytest.mark.parametrize(("states", "observables", "axes"), [(2, 0, 4), (6, 20, 8 + 9), (1, 4, 2 + 4)])
+@pytest.mark.parametrize(("states", "observables", "axes"), [(2, 0, 4), (6, 20, 12 + 9), (1, 4, 2 + 4)])
 def test_many_quantities_find_room(states, observables, axes):
     figure = plot_dataset(many(gbm_dataset(), states, observables))
     assert len(figure.axes) == axes
