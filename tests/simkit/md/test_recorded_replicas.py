@@ -105,9 +105,9 @@ def test_another_run_or_one_with_a_trajectory_is_not_resumed(fluid, monkeypatch)
     with monkeypatch.context() as patched:
         stop_after(8, patched)
         assert simkit_command("run", file, "--no-plot").exit_code == 75
-    other = simkit_command("run", file, "--no-plot", "--resume", "--set", "time.steps=200")
+    other = simkit_command("run", file, "--no-plot", "--resume", "--set", "time.steps=240")
     assert other.exit_code == 2
-    assert "recorded `steps: 120`; now `steps: 200`" in other.stderr
+    assert "recorded `steps: 120`; now `steps: 240`" in other.stderr
     frames = simkit_command(
         "run", file, "--no-plot", "--resume", "--set", "save.trajectory={file: frames.xyz, every: 10}"
     )
