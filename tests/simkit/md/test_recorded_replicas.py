@@ -109,6 +109,6 @@ def test_another_run_or_one_with_a_trajectory_is_not_resumed(fluid, monkeypatch)
     assert other.exit_code == 2
     assert "recorded `steps: 120`; now `steps: 240`" in other.stderr
     frames = simkit_command(
-        "run", file, "--no-plot", "--resume", "--set", "save.trajectory={file: frames.xyz, every: 10}"
+        "run", file, "--no-plot", "--resume", "--set", "save.trajectory={file: frames.xyz, every: 12}"
     )
     assert (frames.exit_code, "a run that writes a trajectory is not recorded" in frames.stderr) == (2, True)
