@@ -75,8 +75,8 @@ def options(
     Start with `simkit new gbm` and `simkit run gbm.yaml`.
 
     Exit codes: 0 done, 1 a bug in simkit, 2 bad input, 3 numerical failure,
-    4 file not read or written, 69 no cluster, 75 stopped and recorded, 130 interrupted,
-    141 broken pipe, 143 terminated.
+    4 file not read or written, 69 no cluster, 75 stopped and recorded,
+    130 interrupted, 141 broken pipe, 143 terminated.
     """
 
 

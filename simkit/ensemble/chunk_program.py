@@ -1,6 +1,7 @@
 """The program that simulates one chunk of paths on any grid, for the run and its step bias."""
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -47,6 +48,13 @@ class ChunkProgram:
         rows = {name: everything[name][:, : self.marked] for name in self.marks}
         counts |= {since(name): _since_the_row_before(each) for name, each in rows.items()}
         return values, counts
+
+
+def chunk_program(simulation: Simulation, paths: PathProgram, ids: Any) -> ChunkProgram:
+    """The program of chunks with ids `(leaves, lanes)`, in which stored paths come first."""
+    rows, marks = tuple(quantity_rows(simulation).items()), tuple(marked_names(simulation.problem))
+    marked = min(-(-simulation.stored_paths // ids.shape[1]), ids.shape[0])
+    return ChunkProgram(paths, rows, marked, marks) if marks and marked else ChunkProgram(paths, rows)
 
 
 def _since_the_row_before(counts: jax.Array) -> jax.Array:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from simkit.ensemble.accumulator import Accumulator
-from simkit.ensemble.chunk_program import ChunkProgram, marked_events, quantity_rows
+from simkit.ensemble.chunk_program import chunk_program, marked_events, quantity_rows
 from simkit.ensemble.chunks import Chunk, Chunks, plan_chunks
 from simkit.ensemble.early_exercise.longstaff_schwartz import with_policies, with_upper_bounds
 from simkit.ensemble.over_chunks import Progress, over_chunks
@@ -26,7 +26,7 @@ from simkit.ensemble.step_bias.coupled_steps import (
     step_errors,
     unknown_errors,
 )
-from simkit.ensemble.stepping import ACCEPTED, REJECTED, marked_names
+from simkit.ensemble.stepping import ACCEPTED, REJECTED
 from simkit.ensemble.work import devices_of, workers_of
 from simkit.errors import NumericalError
 from simkit.observe.observable import waits
@@ -158,10 +158,7 @@ def chunk_requests(simulation: Simulation, plan: Chunks) -> tuple[Request, Reque
     devices = devices_of(simulation)
     paths, inputs = path_program(simulation, grid)
     ids = plan.ids()
-    marks = tuple(marked_names(simulation.problem)) if simulation.stored_paths else ()
-    marked = min(-(-simulation.stored_paths // plan.lanes), plan.leaves) if marks else 0
-    program = ChunkProgram(paths, tuple(rows.items()), marked, marks)
-    simulated = Request(program, (inputs, ids), devices)
+    simulated = Request(chunk_program(simulation, paths, ids), (inputs, ids), devices)
     values = _values(simulation, ids.shape)
     reduction = Reduction(tuple(rows.values()), tuple(STATISTICS.values()))
     return simulated, Request(reduction, (values, np.int64(0)), devices)

@@ -14,7 +14,7 @@ from simkit.md.together import Lane
 from simkit.records.recording import RecordedLoop
 
 
-class Snapshot(NamedTuple):
+class ReplicaSnapshot(NamedTuple):
     """A replica after `done` steps of a stage, by its number: all arrays of its run, in their order.
 
     `chosen` says how large its lists were, `rows` are those measured so far, and `minimised` the largest
@@ -31,11 +31,11 @@ class Snapshot(NamedTuple):
     @staticmethod
     def of(
         run: ParticleRun, stage: int, done: int, rows: MeasuredRows | None, minimised: dict[str, float]
-    ) -> "Snapshot":
+    ) -> "ReplicaSnapshot":
         """The snapshot of a run between two chunks."""
         arrays = [np.array(leaf) for leaf in jax.tree.leaves((run.state, run.accumulator))]
         measured = [] if rows is None else [[np.asarray(x) for x in jax.tree.leaves(c)] for c in rows.chunks]
-        return Snapshot(stage, done, chosen_of(run.dynamics.forces), arrays, measured, dict(minimised))
+        return ReplicaSnapshot(stage, done, chosen_of(run.dynamics.forces), arrays, measured, dict(minimised))
 
     def forces(self, forces: Any) -> Any:
         """These forces with lists as large as those of the snapshot."""
@@ -63,8 +63,8 @@ class RecordedReplicas:
 
     def __init__(self, replicas: int, steps: int):
         self._replicas = replicas
-        self._waiting: dict[int, Snapshot] = {}
-        self._complete: list[Snapshot] = []
+        self._waiting: dict[int, ReplicaSnapshot] = {}
+        self._complete: list[ReplicaSnapshot] = []
         self._loop = RecordedLoop(self, replicas * steps, seldom=True)
 
     @property
@@ -72,7 +72,7 @@ class RecordedReplicas:
         """The steps of all of them that an earlier process has done."""
         return self._loop.done
 
-    def before(self, lane: int) -> Snapshot | None:
+    def before(self, lane: int) -> ReplicaSnapshot | None:
         """The snapshot of a replica that an earlier process has left."""
         return self._complete[lane] if self._complete else None
 
@@ -80,7 +80,7 @@ class RecordedReplicas:
         """Whether it is time for a snapshot, as it always is of the `last` state of a replica."""
         return self._loop.is_due(last)
 
-    def keep(self, lane: int, steps: int, snapshot: Snapshot) -> None:
+    def keep(self, lane: int, steps: int, snapshot: ReplicaSnapshot) -> None:
         """Keep what a replica has after so many steps; that of all, once each of them has given its own."""
         self._waiting[lane] = snapshot
         if len(self._waiting) == self._replicas:
@@ -88,11 +88,11 @@ class RecordedReplicas:
             self._waiting = {}
             self._loop.advance(steps * self._replicas - self._loop.done)
 
-    def state(self) -> Sequence[Snapshot]:
+    def state(self) -> Sequence[ReplicaSnapshot]:
         return self._complete
 
     def restore(self, state: Sequence[Any]) -> None:
-        self._complete = [Snapshot(*each) for each in state]
+        self._complete = [ReplicaSnapshot(*each) for each in state]
 
 
 class RecordedReplica:
@@ -114,5 +114,5 @@ class RecordedReplica:
     ) -> None:
         """Keep the state after `done` steps of a stage, and `steps` of all, if that is due for all lanes."""
         if self._lane.agreed(int(self._record.due(last))):
-            snapshot = Snapshot.of(run, stage, done, rows, minimised)
+            snapshot = ReplicaSnapshot.of(run, stage, done, rows, minimised)
             self._record.keep(self._number, steps, snapshot)

@@ -28,7 +28,7 @@ from simkit.md.observables import Measurements
 from simkit.md.pace import Pace
 from simkit.md.preparation import chosen_forces, in_precision, observer_of, sharing
 from simkit.md.programs import Programs, on_host
-from simkit.md.recorded_replicas import RecordedReplica, Snapshot
+from simkit.md.recorded_replicas import RecordedReplica, ReplicaSnapshot
 from simkit.md.result import ReplicaResult
 from simkit.md.saved_state import SavedState
 from simkit.md.simulation import ParticleSimulation, PlannedStage, clock_of
@@ -55,7 +55,7 @@ class AtWork:
     record: RecordedReplica
 
     @property
-    def before(self) -> Snapshot | None:
+    def before(self) -> ReplicaSnapshot | None:
         """Where an earlier process left this stage."""
         before = self.record.before
         return before if before is not None and before.stage == self.stage else None

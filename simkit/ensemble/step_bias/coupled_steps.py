@@ -14,7 +14,7 @@ import numpy as np
 from simkit_solvers.methods.registry import samples_exactly, weak_order
 from simkit_solvers.problems.schedule import schedule_of
 
-from simkit.ensemble.chunk_program import ChunkProgram, quantity_rows
+from simkit.ensemble.chunk_program import chunk_program, quantity_rows
 from simkit.ensemble.chunks import lanes_for, leaf_by_leaf
 from simkit.ensemble.could_differ import could_differ, is_random, range_of
 from simkit.ensemble.paths import path_program, with_traced_steps
@@ -107,7 +107,7 @@ def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | None:
         there = simulation.with_run(observer=other.observer, grid=other.grid)
         grid = with_traced_steps(simulation.problem, other.grid)
         program, inputs = path_program(there, grid, other.driver)
-        return Request(ChunkProgram(program, tuple(quantity_rows(there).items())), (inputs, ids), devices)
+        return Request(chunk_program(there, program, ids), (inputs, ids), devices)
 
     names = tuple(quantity_rows(simulation))
 

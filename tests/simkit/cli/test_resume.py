@@ -316,7 +316,7 @@ class _Nothing:
 
 
 def test_molecular_dynamics_says_how_it_goes_on(folder):
-    (folder / "melt.yaml").write_text(MELT)
+    (folder / "melt.yaml").write_text(f"{MELT}save: {{trajectory: {{file: melt.xyz, every: 10}}}}\n")
     result = simkit_command("run", "melt.yaml", "--resume")
     assert result.exit_code == 2
     assert (
