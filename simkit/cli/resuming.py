@@ -86,8 +86,8 @@ class Resuming:
         if self.target is None or identity is None:
             if self.resume:
                 raise InputError(
-                    "--resume: a run that writes a trajectory is not recorded; a run without one is, and a "
-                    "new run can begin with `system: {file: FILE}` where the dataset of an earlier one ends"
+                    "--resume: a run that writes a .dcd file is not recorded, as nothing can be appended to "
+                    "it; write the trajectory as .zarr or .xyz"
                 )
             with _alarm(self.max_time):
                 yield

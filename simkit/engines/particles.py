@@ -82,9 +82,9 @@ class ParticleEngine(AbstractEngine[ParticleSimulation]):
         )
 
     def identity(self, simulation: ParticleSimulation) -> str | None:
-        """Of a run without a trajectory, which is in no record; with the number of threads, by which the bits
-        of large systems differ."""
-        if simulation.trajectory is not None:
+        """With the number of threads, by which the bits of large systems differ. None of a run that writes a
+        DCD file, to which nothing can be appended."""
+        if simulation.trajectory is not None and simulation.trajectory.file.suffix == ".dcd":
             return None
         experiment, threads = (
             simulation.experiment.resolved(),

@@ -17,8 +17,8 @@ from simkit.records.recording import RecordedLoop
 class ReplicaSnapshot(NamedTuple):
     """A replica after `done` steps of a stage, by its number: all arrays of its run, in their order.
 
-    `chosen` says how large its lists were, `rows` are those measured so far, and `minimised` the largest
-    forces at the end of earlier stages.
+    `chosen` says how large its lists were, `rows` are those measured so far, `frames` is where the file of
+    frames ends, and `minimised` has the largest forces at the end of earlier stages.
     """
 
     stage: int
@@ -26,16 +26,16 @@ class ReplicaSnapshot(NamedTuple):
     chosen: dict[str, Any]
     arrays: list[np.ndarray]
     rows: list[list[np.ndarray]]
+    frames: int
     minimised: dict[str, float]
 
     @staticmethod
-    def of(
-        run: ParticleRun, stage: int, done: int, rows: MeasuredRows | None, minimised: dict[str, float]
-    ) -> "ReplicaSnapshot":
-        """The snapshot of a run between two chunks."""
+    def of(run: ParticleRun, rows: MeasuredRows | None, **about: Any) -> "ReplicaSnapshot":
+        """The snapshot of a run between two chunks, with the rest that it says."""
         arrays = [np.array(leaf) for leaf in jax.tree.leaves((run.state, run.accumulator))]
         measured = [] if rows is None else [[np.asarray(x) for x in jax.tree.leaves(c)] for c in rows.chunks]
-        return ReplicaSnapshot(stage, done, chosen_of(run.dynamics.forces), arrays, measured, dict(minimised))
+        chosen = chosen_of(run.dynamics.forces)
+        return ReplicaSnapshot(arrays=arrays, rows=measured, chosen=chosen, **about)
 
     def forces(self, forces: Any) -> Any:
         """These forces with lists as large as those of the snapshot."""
@@ -102,17 +102,10 @@ class RecordedReplica:
         self._record, self._number, self._lane = record, number, lane
         self.before = record.before(number)
 
-    def keep(
-        self,
-        run: ParticleRun,
-        stage: int,
-        done: int,
-        steps: int,
-        rows: MeasuredRows | None,
-        minimised: dict[str, float],
-        last: bool = False,
-    ) -> None:
-        """Keep the state after `done` steps of a stage, and `steps` of all, if that is due for all lanes."""
-        if self._lane.agreed(int(self._record.due(last))):
-            snapshot = ReplicaSnapshot.of(run, stage, done, rows, minimised)
-            self._record.keep(self._number, steps, snapshot)
+    def due(self, last: bool) -> bool:
+        """Whether it is time for a snapshot of all lanes, as it always is of the `last` state."""
+        return bool(self._lane.agreed(int(self._record.due(last))))
+
+    def keep(self, steps: int, snapshot: ReplicaSnapshot) -> None:
+        """Keep a snapshot after so many steps of all stages."""
+        self._record.keep(self._number, steps, snapshot)

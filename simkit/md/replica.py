@@ -60,9 +60,23 @@ class AtWork:
         before = self.record.before
         return before if before is not None and before.stage == self.stage else None
 
-    def keep(self, run: ParticleRun, done: int, rows: MeasuredRows | None = None, last: bool = False) -> None:
+    @property
+    def file_end(self) -> int | None:
+        """Where the file of frames ended in the process that this stage goes on from."""
+        return None if self.before is None else self.before.frames
+
+    def keep(
+        self,
+        run: ParticleRun,
+        done: int,
+        rows: MeasuredRows | None = None,
+        frames: Callable[[], int] = int,
+        last: bool = False,
+    ) -> None:
         """Record the state after `done` steps of the stage, if that is due."""
-        self.record.keep(run, self.stage, done, self.taken + done, rows, self.minimised, last)
+        if self.record.due(last):
+            about = {"stage": self.stage, "done": done, "frames": frames(), "minimised": dict(self.minimised)}
+            self.record.keep(self.taken + done, ReplicaSnapshot.of(run, rows, **about))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,7 +127,7 @@ class ReplicaProgram:
                 if before is None or number > first:
                     particles = self.in_motion(particles, path, number)
                 if number == len(simulation.stages) - 1:
-                    with frames(path) as writer:
+                    with frames(path, at_work.file_end) as writer:
                         result = program.production(particles, at_work, writer, saved)
                     return dataclasses.replace(result, minimised=minimised)
                 run = program.advanced(particles, at_work, saved)
@@ -278,7 +292,7 @@ class ReplicaProgram:
             run = rows.collect(run)
             writer.add(run.state.particles, stage.steps - left)
             at_work.advance(steps)
-            at_work.keep(run, stage.steps - left, rows, last=not left)
+            at_work.keep(run, stage.steps - left, rows, writer.end, last=not left)
         write_end(simulation, run.state.particles, at_work.path)
         renewals, last_forces = run.state.renewals, run.dynamics.forces
         assert isinstance(last_forces, ListedForces | AllPairs)

@@ -58,7 +58,8 @@ def run_particles(
 
     give_back_freed_memory()
     began = time.perf_counter()
-    with trajectory_of(simulation) as frames:
+    resumed = any(record.done for record in records)
+    with trajectory_of(simulation, resumed) as frames:
         try:
             results = in_order(group, range(len(groups)), workers)
             replicas = tuple(itertools.chain.from_iterable(results))

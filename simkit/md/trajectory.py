@@ -4,6 +4,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 from simkit_physics.particles.units import LJ
@@ -19,6 +20,7 @@ from simkit.md.files.library import ANGSTROM
 from simkit.md.files.xyz import write_frame
 from simkit.md.simulation import ParticleSimulation
 from simkit.records.incomplete import incomplete
+from simkit.records.recording import Recording, current
 from simkit.results.storage import FRAMES, check_folder_of, check_output
 from simkit.results.variables import Variables, variable
 
@@ -70,13 +72,14 @@ def write_end(simulation: ParticleSimulation, particles: Particles, replica: int
 
 
 @contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
+def whole_file(path: Path, record: Recording | None = None) -> Iterator[Path]:
     """The name of a file to write, which has its own when it is complete.
 
-    Raises `OutputError` where it cannot be written.
+    With a `record`, it stays where the run stops. Raises `OutputError` where it cannot be written.
     """
+    named = incomplete(path) if record is None else contextlib.nullcontext(record.partial(path))
     try:
-        with incomplete(path) as temporary:
+        with named as temporary:
             yield temporary
             os.replace(temporary, path)
     except OSError as error:
@@ -111,13 +114,25 @@ class Frames:
     def add(self, particles: Particles, step: int) -> None:
         """Keep a frame, if this step has one."""
 
+    def end(self) -> int:
+        """Where the file ends that has all frames so far, which is on the disk then."""
+        return 0
+
 
 class _Written(Frames):
-    """A frame every few steps, as a format writes it."""
+    """A frame every few steps, as a format writes it into a file."""
 
-    def __init__(self, simulation: ParticleSimulation, write: Write):
+    def __init__(self, simulation: ParticleSimulation, write: Write, file: TextIO | None = None):
         assert simulation.trajectory is not None
         self.simulation, self.write, self.every = simulation, write, simulation.trajectory.every
+        self.file = file
+
+    def end(self) -> int:
+        if self.file is None:
+            return 0
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        return self.file.tell()
 
     def until_next(self, step: int) -> int:
         return self.every - step % self.every
@@ -127,39 +142,63 @@ class _Written(Frames):
             self.write(frame_of(self.simulation, particles), step // self.every)
 
 
-OfReplica = Callable[[int], contextlib.AbstractContextManager[Frames]]
+# The frames of a replica, and where its file ended in the process that it goes on from.
+OfReplica = Callable[[int, int | None], contextlib.AbstractContextManager[Frames]]
 
 
 @contextlib.contextmanager
-def trajectory_of(simulation: ParticleSimulation) -> Iterator[OfReplica]:
+def trajectory_of(simulation: ParticleSimulation, resumed: bool) -> Iterator[OfReplica]:
     """What opens the frames of a replica, in files that have their names when they are complete.
 
-    Raises `OutputError` where they cannot be written.
+    Where a run is `resumed`, there are some already. Raises `OutputError` where they cannot be written, or
+    those that there were are gone.
     """
+    record = current()
     if simulation.trajectory is None:
-        yield lambda replica: contextlib.nullcontext(Frames())
+        yield lambda replica, end: contextlib.nullcontext(Frames())
     elif simulation.trajectory.file.suffix == STORE:
-        with _store(simulation) as store:
-            yield lambda replica: contextlib.nullcontext(_in_store(simulation, store, replica))
+        with _store(simulation, record, resumed) as store:
+            yield lambda replica, end: contextlib.nullcontext(_in_store(simulation, store, replica))
     else:
-        yield lambda replica: _in_own_file(simulation, replica)
+        yield lambda replica, end: _in_own_file(simulation, replica, record, end)
 
 
 @contextlib.contextmanager
-def _in_own_file(simulation: ParticleSimulation, replica: int) -> Iterator[Frames]:
+def _in_own_file(
+    simulation: ParticleSimulation, replica: int, record: Recording | None, end: int | None
+) -> Iterator[Frames]:
     planned = simulation.trajectory
     assert planned is not None
-    opened = _dcd if planned.file.suffix == ".dcd" else _xyz
-    with whole_file(of_replica(planned.file, replica)) as path, opened(simulation, path) as write:
-        yield _Written(simulation, write)
+    file = of_replica(planned.file, replica)
+    if planned.file.suffix == ".dcd":
+        with whole_file(file) as path, _dcd(simulation, path) as write:
+            yield _Written(simulation, write)
+    elif record is not None and end is not None and not record.partial(file).exists() and file.exists():
+        yield Frames()  # it was complete when the process ended
+    else:
+        with whole_file(file, record) as path, _xyz(path, end) as text:
+            every, dt = planned.every, simulation.run.dt
+
+            yield _Written(
+                simulation,
+                lambda frame, i: write_frame(text, frame, step=i * every, time=i * every * dt),
+                text,
+            )
 
 
 @contextlib.contextmanager
-def _xyz(simulation: ParticleSimulation, path: Path) -> Iterator[Write]:
-    assert simulation.trajectory is not None
-    every, dt = simulation.trajectory.every, simulation.run.dt
-    with path.open("w", encoding="utf-8") as file:
-        yield lambda frame, i: write_frame(file, frame, step=i * every, time=i * every * dt)
+def _xyz(path: Path, end: int | None) -> Iterator[TextIO]:
+    """A new file, or one that is there up to its `end`."""
+    if end is None:
+        with path.open("w", encoding="utf-8") as file:
+            yield file
+        return
+    if not path.exists() or path.stat().st_size < end:
+        raise OutputError(f"{path}: has fewer frames than were recorded; to start anew use --overwrite")
+    with path.open("r+", encoding="utf-8") as file:
+        file.truncate(end)
+        file.seek(end)
+        yield file
 
 
 @contextlib.contextmanager
@@ -180,7 +219,9 @@ def _in_store(simulation: ParticleSimulation, store: FrameStore, replica: int) -
     return _Written(simulation, lambda frame, i: store.write(replica, i, frame))
 
 
-def _store(simulation: ParticleSimulation) -> contextlib.AbstractContextManager[FrameStore]:
+def _store(
+    simulation: ParticleSimulation, record: Recording | None, resumed: bool
+) -> contextlib.AbstractContextManager[FrameStore]:
     """The dataset of the frames of all replicas."""
     system, run, planned = simulation.system, simulation.run, simulation.trajectory
     assert planned is not None
@@ -205,7 +246,7 @@ def _store(simulation: ParticleSimulation) -> contextlib.AbstractContextManager[
         "units": system.units.name,
         "species": " ".join(system.names),
     }
-    return frame_store(planned.file, variables, units, dtype, attributes)
+    return frame_store(planned.file, variables, units, dtype, attributes, record, resumed)
 
 
 def axis_coordinate() -> Variables:

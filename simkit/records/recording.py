@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from simkit.records import record_file
+from simkit.records.incomplete import remove
 from simkit.records.record_file import Record
 
 EVERY = 5.0  # seconds between records; SIMKIT_RECORD_EVERY sets others
@@ -51,6 +52,7 @@ class Recording:
         self._path, self._identity = path, identity
         self._before: list[LoopState] = [LoopState(*each) for each in before.content] if before else []
         self._loops: list[LoopState] = []
+        self._partial: list[Path] = []
         self._lock = threading.RLock()  # replicas of particles keep their states in threads
         self.every = float(os.environ.get("SIMKIT_RECORD_EVERY", EVERY))
         self._next = time.monotonic() + self.every
@@ -86,9 +88,25 @@ class Recording:
         self._next = end + max(self.every, (end - start) / PART_OF_TIME)
         return True
 
+    def partial(self, path: Path) -> Path:
+        """The name of a file or folder that grows with the run, and is named `path` when it is complete.
+
+        It stays where the process ends, for the one that resumes.
+        """
+        partial = path.with_name(f".{path.name}.partial")
+        self._partial.append(partial)
+        return partial
+
     def remove(self) -> None:
-        """Remove the record: the run is complete."""
+        """Remove the record, and files that are not complete: the run is, or cannot be."""
         record_file.remove(self._path)
+        for path in self._partial:
+            remove(path)
+
+
+def current() -> Recording | None:
+    """The recording that is at work in this thread."""
+    return _current.get()
 
 
 @contextlib.contextmanager

@@ -11,7 +11,8 @@ import numpy as np
 
 from simkit.errors import OutputError
 from simkit.md.files.frame import Frame
-from simkit.records.incomplete import incomplete
+from simkit.records.incomplete import incomplete, remove
+from simkit.records.recording import Recording
 from simkit.results.storage import put_in_place
 from simkit.results.variables import Variables
 
@@ -46,44 +47,66 @@ class FrameStore:
 
 @contextlib.contextmanager
 def frame_store(
-    file: Path, variables: Variables, units: dict[str, str], dtype: np.dtype, attributes: dict[str, Any]
+    file: Path,
+    variables: Variables,
+    units: dict[str, str],
+    dtype: np.dtype,
+    attributes: dict[str, Any],
+    record: Recording | None = None,
+    resumed: bool = False,
 ) -> Iterator[FrameStore]:
     """A new dataset that has its name when it is complete.
 
     `variables` are all but those of the frames, among them the coordinates `path`, `time`, `particle` and
-    `axis`; `units` are those of the frames' variables. Raises `OutputError` where it cannot be
-    written.
+    `axis`; `units` are those of the frames' variables. With a `record` what there is stays where the run
+    stops, and is gone on with where that is `resumed`. Raises `OutputError` where it cannot be written.
     """
-    import xarray as xr
     import zarr
 
     path = Path(os.path.realpath(file))
+    named = incomplete(path) if record is None else contextlib.nullcontext(record.partial(path))
     try:
-        with incomplete(path) as temporary:
-            dataset = xr.Dataset(variables, attrs=attributes)
-            # Format 2, as all datasets of simkit.
-            dataset.to_zarr(str(temporary), mode="w-", zarr_format=2, consolidated=False)
-            group = zarr.open_group(str(temporary), zarr_format=2)
-            shape = (dataset.sizes["path"], dataset.sizes["time"], dataset.sizes["particle"], 3)
-            for name, unit in units.items():
-                array = group.create_array(
-                    name,
-                    shape=shape,
-                    chunks=(1, 1, *shape[2:]),
-                    dtype=np.dtype(np.int32) if name == "image" else dtype,
-                    fill_value=None,  # which xarray would take for a missing number
+        with named as temporary:
+            complete = resumed and path.exists() and not temporary.exists()
+            if not resumed:
+                remove(temporary)
+                _new_store(temporary, variables, units, dtype, attributes)
+            elif not (complete or temporary.exists()):
+                raise OutputError(
+                    f"{temporary}: frames that were recorded are gone; start anew by --overwrite"
                 )
-                array.attrs.update(
-                    {"_ARRAY_DIMENSIONS": list(AXES), "units": unit, "long_name": LONG_NAMES[name]}
-                )
-            zarr.consolidate_metadata(str(temporary), zarr_format=2)
+            group = {} if complete else zarr.open_group(str(temporary), zarr_format=2)
             store = FrameStore(group)
             try:
                 yield store
             finally:
                 store.close()  # a thread may be at work still, after a failure or an interrupt
-            put_in_place(temporary, path)
+            if not complete:
+                put_in_place(temporary, path)
     except OSError as error:
         if isinstance(error, OutputError):
             raise
         raise OutputError(f"{file}: could not be written: {error.strerror or error}") from error
+
+
+def _new_store(
+    path: Path, variables: Variables, units: dict[str, str], dtype: np.dtype, attributes: dict[str, Any]
+) -> None:
+    import xarray as xr
+    import zarr
+
+    dataset = xr.Dataset(variables, attrs=attributes)
+    # Format 2, as all datasets of simkit.
+    dataset.to_zarr(str(path), mode="w-", zarr_format=2, consolidated=False)
+    group = zarr.open_group(str(path), zarr_format=2)
+    shape = (dataset.sizes["path"], dataset.sizes["time"], dataset.sizes["particle"], 3)
+    for name, unit in units.items():
+        array = group.create_array(
+            name,
+            shape=shape,
+            chunks=(1, 1, *shape[2:]),
+            dtype=np.dtype(np.int32) if name == "image" else dtype,
+            fill_value=None,  # which xarray would take for a missing number
+        )
+        array.attrs.update({"_ARRAY_DIMENSIONS": list(AXES), "units": unit, "long_name": LONG_NAMES[name]})
+    zarr.consolidate_metadata(str(path), zarr_format=2)

@@ -315,13 +315,11 @@ class _Nothing:
         pass
 
 
-def test_molecular_dynamics_says_how_it_goes_on(folder):
-    (folder / "melt.yaml").write_text(f"{MELT}save: {{trajectory: {{file: melt.xyz, every: 10}}}}\n")
+def test_a_trajectory_that_cannot_be_appended_to_is_not_recorded(folder):
+    (folder / "melt.yaml").write_text(f"{MELT}save: {{trajectory: {{file: melt.dcd, every: 10}}}}\n")
     result = simkit_command("run", "melt.yaml", "--resume")
     assert result.exit_code == 2
-    assert (
-        "a new run can begin with `system: {file: FILE}` where the dataset of an earlier one" in result.stderr
-    )
+    assert "nothing can be appended to it; write the trajectory as .zarr or .xyz" in result.stderr
     assert files_in(folder) == {"small.yaml", "melt.yaml"}
 
 

@@ -100,7 +100,7 @@ def test_variants_go_on_where_they_were(fluid, monkeypatch):
     assert simkit.read_dataset("fluid.zarr").drop_attrs().identical(whole.drop_attrs())
 
 
-def test_another_run_or_one_with_a_trajectory_is_not_resumed(fluid, monkeypatch):
+def test_another_run_is_not_resumed(fluid, monkeypatch):
     file = fluid()
     with monkeypatch.context() as patched:
         stop_after(8, patched)
@@ -108,7 +108,42 @@ def test_another_run_or_one_with_a_trajectory_is_not_resumed(fluid, monkeypatch)
     other = simkit_command("run", file, "--no-plot", "--resume", "--set", "time.steps=240")
     assert other.exit_code == 2
     assert "recorded `steps: 120`; now `steps: 240`" in other.stderr
-    frames = simkit_command(
-        "run", file, "--no-plot", "--resume", "--set", "save.trajectory={file: frames.xyz, every: 12}"
-    )
-    assert (frames.exit_code, "a run that writes a trajectory is not recorded" in frames.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["frames.xyz", "frames.zarr"])
+@pytest.mark.parametrize("paths", [1, 5])
+def test_a_trajectory_goes_on_where_its_state_was(fluid, monkeypatch, name, paths):
+    """Also in frames that were written after the last record, and in replicas that were complete."""
+    save = FLUID["save"] | {"trajectory": {"file": name, "every": 3}, "end": "end.xyz"}
+    file = fluid(save=save, stages={}, ensemble={"paths": paths, "seed": 3, "threads": 1})
+    simkit.run(file, out="whole.zarr")
+    whole = {each.name: content(each) for each in Path.cwd().glob("[fe][rn][ad]*")}
+    assert len(whole) == (paths + 1 if name == "frames.zarr" else 2 * paths)
+    for each in whole:
+        Path(each).rename(f"whole-{each}")
+    for count in (2, 5 * paths):
+        with monkeypatch.context() as patched:
+            stop_after(count, patched)
+            assert simkit_command("run", file, "--no-plot", "--resume").exit_code == 75
+    done = simkit_command("run", file, "--no-plot", "--resume")
+    assert done.exit_code == 0, done.output
+    assert {each.name: content(each) for each in Path.cwd().glob("[fe][rn][ad]*")} == whole
+    assert not {hidden for hidden in files_in(Path.cwd()) if hidden.startswith(".")}
+
+
+def content(path: Path) -> bytes:
+    """All bytes of a file, or of the files in a folder."""
+    files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
+    return b"".join(each.read_bytes() for each in files)
+
+
+def test_frames_that_are_gone_are_not_made_up(fluid, monkeypatch):
+    file = fluid(save=FLUID["save"] | {"trajectory": {"file": "frames.xyz", "every": 3}}, stages={})
+    with monkeypatch.context() as patched:
+        stop_after(4, patched)
+        assert simkit_command("run", file, "--no-plot").exit_code == 75
+    Path(".frames.xyz.partial").write_text("")
+    refused = simkit_command("run", file, "--no-plot", "--resume")
+    assert refused.exit_code == 4
+    assert ".frames.xyz.partial: has fewer frames than were recorded" in refused.stderr
+    assert simkit_command("run", file, "--no-plot", "--overwrite").exit_code == 0
