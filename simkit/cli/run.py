@@ -146,7 +146,7 @@ class Execution:
 
     def run_part(self, loaded: "Loaded", text: str) -> None:
         """Run a part of the paths, and write what it gives beside the dataset."""
-        from simkit.cluster.parts import PART, EnsemblePart, write_part
+        from simkit.cluster.parts import PART, EnsemblePart, is_part, write_part
         from simkit.results.claims import claimed
 
         part = EnsemblePart.of(text)
@@ -158,10 +158,14 @@ class Execution:
             )
         if self.dry_run:
             raise InputError("--dry-run: is for the whole run; leave --part out")
-        warn(() if self.quiet else loaded.remarks)
+        warn(() if self.quiet else loaded.remarks_here)
         file = part.file_of(target)
         resuming = Resuming(file, self.resume, self.overwrite, self.max_time, self.quiet)
-        if file.exists() and not resuming.may_replace():
+        replace = resuming.may_replace()
+        if file.exists() and not replace:
+            if self.resume and is_part(file, identity, part):  # as when an array is submitted again
+                warn([f"{file}: is complete already"])
+                return
             raise OutputError(f"{file}: exists already; to replace it use --overwrite")
         with claimed([file], lambda line: warn([line])), resuming.recorded({**identity, PART: str(part)}):
             with progress_bar(not (self.quiet or self.as_json), loaded.engine.counted) as progress:

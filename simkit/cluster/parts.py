@@ -87,6 +87,12 @@ def write_part(file: Path, identity: Mapping[str, str], part: EnsemblePart, stat
         raise OutputError(f"{file}: cannot be written ({error.strerror or error})") from error
 
 
+def is_part(file: Path, identity: Mapping[str, str], part: EnsemblePart) -> bool:
+    """Whether a file has this part of a run of this identity."""
+    record, _ = record_file.read(file)
+    return record is not None and record.identity == {**identity, PART: str(part)}
+
+
 def parts_beside(target: Path) -> list[Path]:
     """The files of parts of a dataset."""
     found = target.parent.glob(f"{target.name}.part-*-of-*")

@@ -48,7 +48,7 @@ class Loaded:
     def remarks_here(self) -> list[str]:
         """The remarks for a task that no cluster serves."""
         clusters = (getattr(self.engine.experiment(one), "cluster", None) for one in self.each.values())
-        unused = "cluster: is for `simkit run` and `simkit sweep`; all paths are simulated here"
+        unused = "cluster: is for whole runs by `simkit run` and `simkit sweep`; all paths are simulated here"
         return [*self.remarks, *([unused] if any(clusters) else [])]
 
     @property

@@ -65,7 +65,7 @@ class RecordedReplicas:
         self._replicas = replicas
         self._waiting: dict[int, ReplicaSnapshot] = {}
         self._complete: list[ReplicaSnapshot] = []
-        self._loop = RecordedLoop(self, replicas * steps, seldom=True)
+        self._loop = RecordedLoop(self, replicas * steps)
 
     @property
     def done(self) -> int:

@@ -122,14 +122,14 @@ def recording(record: Recording) -> Iterator[None]:
 class RecordedLoop:
     """A loop over `total` paths, or steps, that is recorded where a recording is at work.
 
-    What is kept `seldom`, since its state takes time to make, is kept when that is due.
+    It is advanced after each unit, or where a state takes time to make, when that `is_due`.
     """
 
-    def __init__(self, kept: Kept | None, total: int, seldom: bool = False):
+    def __init__(self, kept: Kept | None, total: int):
         self._record = _current.get() if kept is not None else None
         self._kept, self._total, self._start = kept, total, time.perf_counter()
         self.done, self._seconds = 0, 0.0
-        self._seldom, self._next = seldom, time.monotonic() + (self._record.every if self._record else 0.0)
+        self._next = time.monotonic() + (self._record.every if self._record else 0.0)
         if self._record is not None and kept is not None:
             self._place, known = self._record.begin(total)
             if known is not None and known.done:
@@ -142,7 +142,7 @@ class RecordedLoop:
         return self._seconds + time.perf_counter() - self._start
 
     def is_due(self, last: bool = False) -> bool:
-        """Whether what is kept seldom should be kept now, as it always is at the `last` unit."""
+        """Whether it is time to keep a state, as it always is at the `last` unit."""
         return self._record is not None and (last or time.monotonic() >= self._next)
 
     def advance(self, count: int) -> None:

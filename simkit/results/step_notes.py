@@ -35,9 +35,9 @@ def step_notes(dataset: "xr.Dataset") -> list[str]:
 
 
 def _same_variants(dataset: "xr.Dataset") -> Iterable[str]:
-    """Variants that differ on none of their paths, while an event has happened on none.
+    """Variants that differ on no path, while an event has happened on none, or all have one value.
 
-    So their difference of 0 has no error. Without such an event most variants that agree do so on every path.
+    So their difference of 0 has no error. Other variants that agree mostly do so on every path.
     """
     paths = int(dataset.attrs.get("paths", 1))
     if not variant_names(dataset) or dataset.attrs.get("kind") == "ode" or paths == 1:
@@ -48,8 +48,9 @@ def _same_variants(dataset: "xr.Dataset") -> Iterable[str]:
     for other in others:
         sizes = {name: dataset[f"{name}_difference"].sel(variant=other) for name in names}
         errors = {name: dataset[f"{name}_difference_stderr"].sel(variant=other) for name in names}
-        same = [name for name in names if sizes[name] == 0 and errors[name] == 0]
-        if same and idle[first] & idle[other]:
+        rarely = idle[first] & idle[other]
+        same = [x for x in names if sizes[x] == 0 and (np.isnan(errors[x]) or (rarely and errors[x] == 0))]
+        if same:
             yield (
                 f"{', '.join(same)}: {other} and {first} do not differ on any of {paths:,} paths; "
                 f"{rarer_paths(paths)} may, which no error includes"

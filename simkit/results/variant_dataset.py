@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import xarray as xr
 from simkit.ensemble.coupling import strong_error, strong_order
 from simkit.results.variables import Variables, variable, with_stderr
 from simkit.results.variant_settings import differing_numbers
-from simkit.results.variants import AXES, OF_VARIABLES, VARIANT
+from simkit.results.variants import AXES, LACKS, OF_VARIABLES, VARIANT
 
 NOT_ASYMPTOTIC = "not in the asymptotic regime"
 TOTALS = ("elapsed_s", "compile_s", "bias_s")
@@ -108,7 +108,14 @@ def _own(one: xr.Dataset, shared: xr.Dataset) -> dict[str, Any]:
         str(key): {label: value for label, value in own.attrs.items() if label not in shared[key].attrs}
         for key, own in one.variables.items()
     }
-    return one.attrs | {OF_VARIABLES: {key: labels for key, labels in differing.items() if labels}}
+    of_variables = {OF_VARIABLES: {key: labels for key, labels in differing.items() if labels}}
+    return one.attrs | of_variables | _lacking(one, shared.data_vars)
+
+
+def _lacking(one: xr.Dataset, names: Iterable[Hashable]) -> dict[str, list[str]]:
+    """The attribute with the variables of these names that a variant lacks; none where it has all."""
+    lacking = [str(name) for name in names if name not in one]
+    return {LACKS: lacking} if lacking else {}
 
 
 def _differs(dim: Hashable, datasets: list[xr.Dataset]) -> bool:
@@ -147,7 +154,10 @@ def _differences(
         else:
             count = int(dataset[mean].attrs["n"])
         differences.append(difference)
-        errors.append(pairs.std(ddof=1) / np.sqrt(count) if len(pairs) > 1 else np.nan)
+        spread = pairs.std(ddof=1) if len(pairs) > 1 else np.nan
+        if name != first and not spread and f"{quantity}_upper" in dataset:
+            spread = np.nan  # on all paths both have one value, though rarer ones would have others
+        errors.append(spread / np.sqrt(count))
     unit, what = datasets[first][mean].attrs["units"], f"mean of {quantity} at the end minus that of {first}"
     key = f"{quantity}_difference"
     return with_stderr(key, (VARIANT,), np.asarray(differences), np.asarray(errors), unit, what)
@@ -185,6 +195,7 @@ def _last(values: xr.DataArray) -> float:
 
 
 def _attributes(datasets: Mapping[str, xr.Dataset], configuration: str) -> dict[str, Any]:
+    names = dict.fromkeys(str(name) for dataset in datasets.values() for name in dataset.data_vars)
     each = [dataset.attrs for dataset in datasets.values()]
     same = {
         key: value
@@ -193,6 +204,7 @@ def _attributes(datasets: Mapping[str, xr.Dataset], configuration: str) -> dict[
     }
     own = {
         name: {key: value for key, value in dataset.attrs.items() if key not in same}
+        | _lacking(dataset, names)
         for name, dataset in datasets.items()
     }
     totals = {key: sum(attributes[key] for attributes in each) for key in TOTALS}

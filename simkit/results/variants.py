@@ -3,22 +3,13 @@
 import json
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 if TYPE_CHECKING:
     import xarray as xr
 
 VARIANT = "variant"
 OF_VARIABLES = "of_variables"  # in `variant_attributes`: the attributes of variables that differ
 AXES = "own_axes"  # attribute: the dimensions along which variants have different places
-# Variables that only some runs have.
-SOMETIMES = tuple(
-    f"_{known}"
-    for known in (
-        *("bias", "bias_stderr", "bias_order", "bias_bound"),
-        *("lower", "upper", "censored", "censored_stderr", "exact", "exact_variance", "z", "path_events"),
-    )
-)
+LACKS = "lacks"  # in `variant_attributes`: the variables that only others have
 
 
 def one_variant(dataset: "xr.Dataset", name: str) -> "xr.Dataset":
@@ -40,8 +31,7 @@ def _at(dataset: "xr.Dataset", place: int, attributes: dict[str, Any]) -> "xr.Da
         if of_variables is None and "n" in each.attrs:
             each.attrs["n"] = own.attrs["paths"] - own.attrs["failed_paths"]
         each.attrs |= (of_variables or {}).get(str(key), {})
-    sometimes = [key for key in own.data_vars if str(key).endswith(SOMETIMES)]
-    return own.drop_vars([key for key in sometimes if not np.isfinite(own.variables[key].values).any()])
+    return own.drop_vars(own.attrs.pop(LACKS, []))
 
 
 def variant_names(dataset: "xr.Dataset") -> list[str]:

@@ -7,7 +7,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from simkit.ensemble.reducers.pairwise import Tree, above_least, add_leaves, add_tree, pairwise_sum, root
+from simkit.ensemble.reducers.pairwise import (
+    Tree,
+    above_least,
+    add_leaves,
+    add_tree,
+    joint_mean,
+    pairwise_sum,
+    root,
+)
 from simkit.ensemble.reducers.reducer import AbstractReducer, Rows, as_rows, stacked, statistic
 
 
@@ -68,7 +76,6 @@ def join_products(a: CovarianceNodes, b: CovarianceNodes) -> CovarianceNodes:
     count = a.count + b.count
     fraction = b.count / np.maximum(count, 1)
     with np.errstate(invalid="ignore", over="ignore"):
-        difference = b.mean - a.mean
-        mean = a.mean + difference * fraction[:, None]
-        between = difference[:, :, None] * difference[:, None, :] * (a.count * fraction)[:, None, None]
-        return CovarianceNodes(count, mean, a.products + b.products + between)
+        mean, difference = joint_mean(a, b, fraction[:, None])
+        products = difference[:, :, None] * difference[:, None, :] * (a.count * fraction)[:, None, None]
+        return CovarianceNodes(count, mean, a.products + b.products + products)

@@ -13,6 +13,7 @@ from simkit.ensemble.reducers.pairwise import (
     add_leaves,
     add_tree,
     extremes,
+    joint_mean,
     pairwise_sum,
     root,
 )
@@ -127,8 +128,7 @@ def join_moments(a: MomentNodes, b: MomentNodes) -> MomentNodes:
     part = (b.count / np.maximum(count, 1))[:, None]
     rest = (a.count / np.maximum(count, 1))[:, None]
     with np.errstate(invalid="ignore", over="ignore"):
-        difference = b.mean - a.mean
-        mean = a.mean + difference * part
+        mean, difference = joint_mean(a, b, part)
         joint = a.count[:, None] * part
         m2 = a.m2 + b.m2 + np.square(difference) * joint
         m3 = (

@@ -99,6 +99,16 @@ def _add(tree: Tree, level: int, nodes: Nodes, join: Join) -> Tree:
     return Tree(tree.first, end, tuple(unpaired), tuple(waiting))
 
 
+def joint_mean(a: Nodes, b: Nodes, part: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The mean of both samples `(nodes, rows)`, of which b is a `part`, and how far theirs are apart.
+
+    That is 0 where one is empty: the square of a large number may be infinite, which times 0 is no number.
+    """
+    empty = a.count == 0
+    difference = np.where((empty | (b.count == 0))[:, None], 0.0, b.mean - a.mean)
+    return np.where(empty[:, None], b.mean, a.mean + difference * part), difference
+
+
 def _taken(nodes: Nodes, where: slice) -> Nodes:
     return type(nodes)(*(array[where] for array in nodes))
 

@@ -178,7 +178,10 @@ def test_a_command_that_no_cluster_serves_says_so(tmp_path, monkeypatch):
     small = ["--set", "ensemble.paths=100", "--set", "save.paths=0", "--wrt", "sigma"]
     done = simkit_command("sensitivity", "many.yaml", *small)
     assert done.exit_code == 0, done.output
-    assert "cluster: is for `simkit run` and `simkit sweep`; all paths are simulated here" in done.stderr
+    assert (
+        "cluster: is for whole runs by `simkit run` and `simkit sweep`; all paths are simulated here"
+        in done.stderr
+    )
 
 
 @pytest.mark.parametrize(

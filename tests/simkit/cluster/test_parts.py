@@ -78,8 +78,17 @@ def test_a_part_that_was_stopped_is_resumed(small, monkeypatch):
 
     monkeypatch.setattr(Accumulator, "add_chunk", add)
     assert simkit_command("run", "small.yaml", "--part", "1/2").exit_code == 75
+    for options, code, message in [
+        ([], 4, "an earlier run was stopped before its end; finish it with --resume"),
+        (["--resume", "--overwrite"], 2, "give one; --overwrite starts anew"),
+    ]:
+        refused = simkit_command("run", "small.yaml", "--part", "1/2", *options)
+        assert (refused.exit_code, message in refused.stderr) == (code, True), refused.stderr
     assert simkit_command("run", "small.yaml", "--part", "1/2", "--resume").exit_code == 0
     assert len(added) == 3 + 3  # of five chunks
+    again = simkit_command("run", "small.yaml", "--part", "1/2", "--resume")
+    assert (again.exit_code, len(added)) == (0, 6)
+    assert "small.zarr.part-1-of-2: is complete already" in again.stderr
     datasets = []
     for first in ("small.zarr.part-1-of-2", "whole"):
         parts = first, "small.zarr.part-2-of-2"

@@ -120,6 +120,26 @@ def test_states_of_neighbouring_leaves_join_to_every_bit(data):
     assert_same_bits(result, gather(values, valid, [13]))
 
 
+@pytest.mark.parametrize("empty_first", [False, True])
+def test_leaves_without_paths_change_no_bit_of_numbers_whose_squares_overflow(empty_first):
+    """Chunks that are not full have such leaves, and so have those in which all paths failed."""
+    rng = np.random.default_rng(3)
+    values = {"S": 1e200 * rng.standard_normal((2, 3, 64)), "v": rng.standard_normal((2, 3, 64))}
+    rows = dict.fromkeys(values, 2)
+    alone = gather(values, np.ones((3, 64), bool), [3], rows)
+    nothing = {name: np.zeros((2, 5, 64)) for name in values}
+    parts = (nothing, values) if empty_first else (values, nothing)
+    both = {name: np.concatenate([part[name] for part in parts], 1) for name in values}
+    there = np.repeat([not empty_first, empty_first], [3, 5] if not empty_first else [5, 3])
+    with_empty = gather(both, np.ones((8, 64), bool) & there[:, None], [8], rows)
+    assert np.isinf(alone["S_variance"]).all()
+    np.testing.assert_array_equal(np.isinf(with_empty["S_variance"]), True)
+    np.testing.assert_allclose(with_empty["v_mean"], alone["v_mean"], rtol=1e-14)
+    assert not np.isnan(with_empty["covariance"]).any() or np.isnan(alone["covariance"]).any()
+    if not empty_first:
+        assert_same_bits(with_empty, alone)
+
+
 def test_states_that_are_no_neighbours_are_not_joined():
     moments = Moments(ROWS)
     with pytest.raises(ValueError, match="up to 2 is followed by one from 3"):

@@ -1,5 +1,6 @@
 """What to do where steps leave a figure in doubt."""
 
+import numpy as np
 import pytest
 import xarray as xr
 from simkit_solvers import SOLVERS
@@ -165,3 +166,27 @@ def test_as_many_steps_are_recommended_as_the_dates_of_the_run_divide(steps, tim
     """To make 1 % of 2.4 % takes 2.4 times as many at first order, and thrice as many will do."""
     judged = resolution(StepError(0.24, 0.001, 0.001, "estimate", 1.0), 10.0, 1.0, 0.001, steps)
     assert (judged.kind, judged.steps) == ("noticeable", times * steps)
+
+
+def test_what_no_path_does_is_as_uncertain_in_variants_as_by_itself():
+    """A payoff without a bound has no limit by the rule of three, and a difference of two zeros no error."""
+    experiment = {
+        "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
+        "initial": {"S": 100.0},
+        "solver": "ExactSampling",
+        "time": {"t1": 1.0, "steps": 1},
+        "ensemble": {"paths": 300, "seed": 1},
+        "observe": {"call": "maximum(S - 400, 0)", "crossed": "S > 400"},
+    }
+    (alone,) = step_notes(simkit.run(experiment))
+    assert alone.startswith(
+        "call: 0 on all 300 paths, so no bound on the contribution of rarer paths is known"
+    )
+    variants = {"variants": {"calm": {"model.sigma": 0.1}, "wild": {"model.sigma": 0.2}}}
+    both = simkit.run(experiment | variants)
+    *each, same = step_notes(both)
+    assert [note.partition(":")[0] for note in each] == ["call of variant calm", "call of variant wild"]
+    assert same.startswith("call, crossed: wild and calm do not differ on any of 300 paths; rarer paths")
+    for name in ("call", "crossed"):
+        assert np.isnan(both[f"{name}_difference_stderr"].sel(variant="wild"))
+    assert float(both["S_difference_stderr"].sel(variant="wild")) > 0
