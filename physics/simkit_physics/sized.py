@@ -53,7 +53,21 @@ def of_size(model: Any, size: int) -> type[AbstractODE]:
     if not smallest <= size <= largest:
         reason = "" if size < smallest else ": larger ones take minutes to compile"
         raise ValueError(f"{model.__name__} comes in sizes from {smallest} to {largest}{reason}, got {size}")
-    return model if tuple(model.parts(size).variables) == model.State._fields else _of_size(model, size)
+    if tuple(model.parts(size).variables) == model.State._fields:
+        return model
+    made = _of_size(
+        model, size, _made_by=(_of_pair, (model, size))
+    )  # no parameter has a name with _ in front
+    made.State._made_by = _state_of_pair, (model, size)  # pyright: ignore[reportAttributeAccessIssue]
+    return made
+
+
+def _of_pair(pair: tuple[Any, int]) -> type[AbstractODE]:
+    return of_size(*pair)
+
+
+def _state_of_pair(pair: tuple[Any, int]) -> type:
+    return of_size(*pair).State
 
 
 def with_size(size: int) -> Callable[[type], Any]:

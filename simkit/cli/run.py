@@ -148,6 +148,7 @@ class Execution:
         """Run a part of the paths, and write what it gives beside the dataset."""
         from simkit.cluster.parts import PART, EnsemblePart, is_part, write_part
         from simkit.results.claims import claimed
+        from simkit.results.storage import check_place
 
         part = EnsemblePart.of(text)
         target, identity = self.out or loaded.output, loaded.identity("run") or {}
@@ -159,6 +160,8 @@ class Execution:
         if self.dry_run:
             raise InputError("--dry-run: is for the whole run; leave --part out")
         warn(() if self.quiet else loaded.remarks_here)
+        loaded.check_target(target)
+        check_place(target)
         file = part.file_of(target)
         resuming = Resuming(file, self.resume, self.overwrite, self.max_time, self.quiet)
         replace = resuming.may_replace()

@@ -119,7 +119,7 @@ def opened(settings: Cluster) -> Iterator[DaskCluster]:
                     threads_per_worker=1,
                     memory_limit=None,
                     dashboard_address=":0",
-                    silence_logs=logging.ERROR,
+                    silence_logs=logging.CRITICAL,
                 )
             )
         client = stack.enter_context(_connected(address, settings))

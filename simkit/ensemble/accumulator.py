@@ -9,7 +9,7 @@ from simkit.ensemble.chunks import LEAF, Chunk
 from simkit.ensemble.failures import failed_paths
 from simkit.ensemble.reducers import AbstractReducer
 from simkit.ensemble.simulation import Simulation, StepCounts
-from simkit.ensemble.stepping import IN_LEAPS, happened_names, marked_names, since
+from simkit.ensemble.stepping import IN_LEAPS, happened_names, since
 from simkit.observe.observable import waits
 
 
@@ -74,7 +74,7 @@ class Accumulator:
         self.failed += len(bad)
         for name, partial in partials.items():
             self._states[name] = self._reducers[name].merge(self._states[name], partial)
-        names = map(since, marked_names(self._simulation.problem))
+        names = map(since, self._events)
         marks = {name: counts[name] for name in names if name in counts}
         self._count(chunk, {name: each for name, each in counts.items() if name not in marks}, lost)
         if missing := self._missing(chunk, self._simulation.stored_paths):

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from simkit.ensemble.paths import PathProgram
 from simkit.ensemble.simulation import Run, Simulation
-from simkit.ensemble.stepping import ACCEPTED, IN_LEAPS, REJECTED, happened_names, marked_names, since
+from simkit.ensemble.stepping import ACCEPTED, IN_LEAPS, REJECTED, happened_names, since
 from simkit.observe.observable import waits
 
 
@@ -22,7 +22,7 @@ def quantity_rows(simulation: Simulation) -> dict[str, int]:
 
 def marked_events(simulation: Simulation) -> int:
     """Of how many events the stored paths, if there are any, have to know before which rows they happened."""
-    return len(marked_names(simulation.problem)) if simulation.stored_paths else 0
+    return len(happened_names(simulation.problem)) if simulation.stored_paths else 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +52,7 @@ class ChunkProgram:
 
 def chunk_program(simulation: Simulation, paths: PathProgram, ids: Any) -> ChunkProgram:
     """The program of chunks with ids `(leaves, lanes)`, in which stored paths come first."""
-    rows, marks = tuple(quantity_rows(simulation).items()), tuple(marked_names(simulation.problem))
+    rows, marks = tuple(quantity_rows(simulation).items()), tuple(happened_names(simulation.problem))
     marked = min(-(-simulation.stored_paths // ids.shape[1]), ids.shape[0])
     return ChunkProgram(paths, rows, marked, marks) if marks and marked else ChunkProgram(paths, rows)
 

@@ -39,14 +39,6 @@ def happened_names(problem: Any) -> list[str]:
     return [] if schedule is None else [happened_name(i) for i in range(len(schedule.counted))]
 
 
-def marked_names(problem: Any) -> list[str]:
-    """The names of the counts of events that their conditions alone decide, on each path at other times."""
-    schedule = schedule_of(problem)
-    if schedule is None:
-        return []
-    return [happened_name(schedule.counted.index(i)) for i in schedule.triggered]
-
-
 def since(name: str) -> str:
     """The name of where such a count has grown since the row before."""
     return f"{name} since"

@@ -37,6 +37,8 @@ REMEDIES: dict[Root, dict[KeyPath, str]] = {
     },
     ParticleExperiment: {
         ("time", "t1"): "; write dt and steps, the length and the number of steps",
+        ("cluster",): "; molecular dynamics runs on one machine",
+        ("ensemble", "devices"): "; molecular dynamics runs on one device, in ensemble.threads",
         ("model",): "; in molecular dynamics potential says how particles interact",
         ("dtype",): "; write precision: float32, mixed or float64",
         (

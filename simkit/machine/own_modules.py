@@ -1,6 +1,8 @@
 """The user's own modules: those that are neither simkit's nor of an installed package."""
 
+import functools
 import hashlib
+import importlib.metadata
 import sys
 import sysconfig
 from collections.abc import Collection
@@ -21,13 +23,23 @@ def is_own(package: str, file: str) -> bool:
 
 
 def own_modules() -> dict[str, ModuleType]:
-    """The user's own modules that are imported, by name; the script itself is none."""
+    """The user's own modules that are imported, by name; the script itself is none.
+
+    Packages that are installed are not the user's, wherever they are.
+    """
+    installed = _installed() | sys.stdlib_module_names
     return {
         name: module
         for name, module in [*sys.modules.items()]
         if name != "__main__" and (file := getattr(module, "__file__", None)) and module.__name__ == name
-        if is_own(name.partition(".")[0], file)
+        if (package := name.partition(".")[0]) not in installed and is_own(package, file)
     }
+
+
+@functools.cache
+def _installed() -> frozenset[str]:
+    """The top-level names of all packages that are installed, in any folder where Python looks."""
+    return frozenset(importlib.metadata.packages_distributions())
 
 
 def remember_code(names: Collection[str]) -> None:

@@ -164,8 +164,8 @@ def _exercise(quantity: RunQuantity, fit: ExerciseFit) -> Variables:
 def _events(simulation: Simulation, result: EnsembleResult) -> Variables:
     """The events before each row that set a state variable, of those variables that events set.
 
-    Events that their conditions alone decide happen at other times on each path: of those whether one has,
-    on each stored path.
+    Events with a condition happen on some paths, or at other times on each: of those whether one has, on each
+    stored path.
     """
     schedule, times, counts, marks = schedule_of(simulation.problem), result.times, {}, {}
     if schedule is None:
@@ -173,7 +173,7 @@ def _events(simulation: Simulation, result: EnsembleResult) -> Variables:
     for i, event in enumerate(schedule.events):
         change = event.change
         set_here = dict(change.values) if isinstance(change, SetVariables) else simulation.initial
-        if event.triggered:
+        if event.condition is not None:
             on_paths = result.stored.get(since(happened_name(schedule.counted.index(i))))
             for name in () if on_paths is None else set_here:
                 marks[name] = marks.get(name, False) | on_paths

@@ -1,9 +1,12 @@
 """A cluster gives the bits of one machine, whatever becomes of its workers; its faults have messages."""
 
 import contextlib
+import math
 import operator
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -11,7 +14,6 @@ import pytest
 import yaml
 from command import EXPERIMENT, simkit_command
 from distributed import Client, LocalCluster
-from simkit_physics import MODELS
 
 import simkit
 from simkit.cluster import dask_cluster
@@ -83,26 +85,83 @@ def test_workers_may_end_and_come(scheduler):
     assert result[0].drop_attrs().identical(expected)
 
 
-def test_own_classes_go_with_the_simulation(scheduler, tmp_path, monkeypatch):
-    """Workers know nothing of the module, which is nowhere that they look."""
-    (tmp_path / "own_drift.py").write_text(
-        "import simkit_physics\n\n\ndef slower(mu):\n    return mu / 2\n\n\n"
-        "class SlowGBM(simkit_physics.GBM):\n    def drift(self, t, y):\n"
-        "        return type(y)(slower(self.mu) * y.S)\n\n\n"
-        'simkit_physics.MODELS["SlowGBM"] = SlowGBM\n'
+OWN = """
+from typing import Annotated, NamedTuple
+
+import simkit_physics
+from own_numbers import HALF
+from simkit_solvers import AbstractSDE, Scalar, parameter
+
+
+class LevelState(NamedTuple):
+    S: Scalar
+
+
+class LevelNoise(NamedTuple):
+    W: Scalar
+
+
+class Level(AbstractSDE):
+    State = LevelState
+    Noise = LevelNoise
+    calculus = "any"
+    noise_kind = "additive"
+
+    rate: Scalar = parameter("1/time", "reversion rate", above=0)
+    sigma: Scalar = parameter("1/time^0.5", "volatility", at_least=0)
+
+    def drift(self, t, y):
+        return LevelState(S=-HALF * self.rate * y.S)
+
+    def noise(self, t, y, dW):
+        return LevelState(S=self.sigma * dW.W)
+
+
+def square(state, params, t):
+    return state.S**2
+"""
+SCRIPT = """
+import sys
+
+import simkit
+from own_model import Level, square
+from test_experiment_there import MANY, address
+
+
+class FasterLevel(Level):
+    def drift(self, t, y):
+        return super().drift(t, y)._replace(S=-self.rate * y.S)
+
+
+if __name__ == "__main__":
+    observe = {"square": square, "cube": lambda state, params, t: square(state, params, t) * state.S}
+    for model in (Level(rate=1.0, sigma=0.3), FasterLevel(rate=1.0, sigma=0.3)):
+        experiment = MANY | {"model": model, "initial": {"S": 1.0}, "observe": observe}
+        here = simkit.run(experiment).drop_attrs()
+        there = simkit.run(experiment | {"cluster": address}).drop_attrs()
+        assert here.identical(there)
+        print(float(there["S_mean"][-1]))
+"""
+
+
+def test_own_classes_go_with_the_simulation(scheduler, tmp_path):
+    """Of modules that are nowhere where workers look, and of a script: with fields, helpers and lambdas."""
+    (tmp_path / "own_model.py").write_text(OWN)
+    (tmp_path / "own_numbers.py").write_text("HALF = 0.5\n")
+    (tmp_path / "test_experiment_there.py").write_text(f"MANY = {MANY!r}\naddress = {scheduler!r}\n")
+    (tmp_path / "script.py").write_text(SCRIPT)
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "script.py"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=280,
     )
-    (tmp_path / "own.yaml").write_text(
-        yaml.safe_dump(MANY | {"model": {"type": "SlowGBM", "mu": 0.05, "sigma": 0.2}, "observe": {}})
-    )
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(MODELS, "SlowGBM", None)  # and sys.path: both are put back at the end
-    monkeypatch.syspath_prepend(tmp_path)
-    for options in (["--out", "here.zarr"], ["--out", "there.zarr", "--cluster", scheduler]):
-        done = simkit_command("--import", "own_drift", "run", "own.yaml", *options)
-        assert done.exit_code == 0, done.output
-    here, there = simkit.read_dataset("here.zarr"), simkit.read_dataset("there.zarr")
-    assert here.drop_attrs().identical(there.drop_attrs())
-    assert float(here["S_mean"][-1]) == pytest.approx(102.53, abs=0.2)
+    assert done.returncode == 0, done.stderr
+    means = [float(line) for line in done.stdout.split()]
+    assert means == pytest.approx([math.exp(-0.5), math.exp(-1.0)], abs=0.003)
 
 
 def test_errors_of_paths_are_those_of_one_machine(scheduler):
