@@ -157,7 +157,8 @@ class Fixed:
         """
         residual, jacobian = self.rates(y), self.rates.jacobian(y)
         if not (residual.any() or np.isfinite(jacobian).all()):  # as of sqrt(x) at 0
-            return Root(y, EPS * abs(y), residual, True)
+            alone = not self._rests_beside(y)
+            return Root(y, EPS * abs(y) if alone else np.full_like(y, np.inf), residual, alone)
         if not (np.isfinite(residual).all() and np.isfinite(jacobian).all()):
             return Root(y, np.full_like(y, np.inf), residual, False)
         rounding = self.rates.rounding(y)
@@ -180,6 +181,11 @@ class Fixed:
             allowed += reach * noise * self.scale
         explained = bool(np.all(abs(residual) <= allowed))
         return Root(y, error, residual, explained and self.relative(error, y) <= CONVERGED)
+
+    def _rests_beside(self, y: np.ndarray) -> bool:
+        """Whether nothing changes next to a state either, on one of the sides in some direction."""
+        pushes = 1e-6 * self.scale * np.concatenate([self.free.T, -self.free.T])
+        return not self.rates.each(y + pushes).any(axis=1).all()
 
     def _reach(self, y: np.ndarray, push: np.ndarray, length: float, small: float, noise: float) -> float:
         """How far from a state along a direction the rates stay small, and half of the digits at least.

@@ -113,7 +113,7 @@ def _steep(fixed: Fixed, root: Root) -> str:
     noise = ABOVE_NOISE * np.linalg.norm(
         (fixed.rates.rounding(root.state) + abs(root.residual)) / fixed.scale
     )
-    decays, infinite = [], not np.isfinite(fixed.rates.jacobian(root.state)).all()
+    signs, infinite = [], not np.isfinite(fixed.rates.jacobian(root.state)).all()
     for push in (*fixed.free.T, *-fixed.free.T):
         rates = fixed.rates.each(root.state + distances[:, None] * push) / fixed.scale
         sizes = np.linalg.norm(rates, axis=1)
@@ -121,10 +121,13 @@ def _steep(fixed: Fixed, root: Root) -> str:
             continue
         grows = bool(np.all(sizes[:-1] / distances[:-1] > STEEPER * sizes[1:] / distances[1:]))
         infinite |= grows and bool(np.all(sizes > noise))
-        decays.append(bool(np.all(rates @ (push / fixed.scale) < 0)))
+        growth = rates @ (push / fixed.scale)
+        signs.append(1 if np.all(growth > 0) else -1 if np.all(growth < 0) else 0)
     if not infinite:
         return ""
-    return "undecided" if len(fixed.free.T) > 1 or not decays else "stable" if all(decays) else "unstable"
+    if len(fixed.free.T) > 1 or 0 in signs or not signs:  # 0 where neighbours are at rest too
+        return "undecided"
+    return "stable" if max(signs) < 0 else "unstable"
 
 
 def _has_neighbours(fixed: Fixed, root: Root) -> bool:

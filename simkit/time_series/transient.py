@@ -115,9 +115,9 @@ def _is_shared(batches: Float[np.ndarray, "replicas batches"], fit: _Approach) -
 
 
 def _had_rested(series: Float[np.ndarray, "replicas samples"]) -> bool:
-    """Whether a series left the value at which it ends: by events, which come again, and no approach."""
+    """Whether a series left, from its start, the value at which it ends: by events, and no approach."""
     resting = series == series[:, -1:]
-    return bool(np.any(resting[:, :-1] & ~resting[:, 1:]))
+    return bool(np.any(resting[:, 0] & ~resting.all(1)))
 
 
 def _least_variance(batches: Float[np.ndarray, " batches"]) -> int:

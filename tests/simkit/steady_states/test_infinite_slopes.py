@@ -41,3 +41,9 @@ def test_of_several_variables_stability_is_undecided():
 def test_a_slope_of_zero_is_degenerate_as_before(rate):
     (state,) = states_of(ode({"x": rate}, {"x": 1.0}))
     assert state["kind"] == "degenerate"
+
+
+def test_of_states_at_rest_side_by_side_none_is_named():
+    """All x below 0 are at rest, and the model comes to 0 and stays there."""
+    with pytest.raises(simkit.NumericalError, match="no steady state"):
+        simkit.steady(ode({"x": "-maximum(x, 0)**0.9"}, {"x": 1.0}))

@@ -177,3 +177,14 @@ def test_an_approach_is_seen_beside_means_that_replicas_keep():
         approach = 10 * np.exp(-np.arange(1000) / 100)
         found += transient_of(own + approach + 0.3 * draw.normal(size=(4, 1000)), separate=True) is not None
     assert found >= 30
+
+
+@pytest.mark.parametrize("wave", [lambda t: 1 + np.cos(t / 5), lambda t: np.cos(t / 5)])
+def test_an_approach_in_whole_numbers_may_overshoot_its_end(wave):
+    """The value of the end occurs on the way, but not at the start."""
+    times = np.arange(400)
+    series = np.tile(np.round(100 * np.exp(-times / 25) * wave(times)), (8, 1))
+    found = transient_of(series)
+    assert found is not None
+    assert 100 < found.samples < 200
+    assert found.mean == 0
