@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import simkit
 from simkit.cluster.parts import EVEN, EnsemblePart
 from simkit.ensemble.accumulator import Accumulator
-from simkit.ensemble.chunks import LEAF
+from simkit.ensemble.chunks import LEAF, Chunks
 
 # Some paths fail, in two of the parts; stored paths and those of the step bias end in the second.
 PARTS_OF = yaml.safe_load(EXPERIMENT) | {
@@ -21,6 +21,19 @@ PARTS_OF = yaml.safe_load(EXPERIMENT) | {
     "observe": {"root": "sqrt(S - 52)"},
     "save": {"paths": 5000, "points": 2},
 }
+
+
+@given(st.integers(1, 400), st.integers(1, 40), st.integers(1, 40), st.integers(1, 8))
+def test_chunks_of_a_part_are_full_but_at_the_end_of_all(leaves, chunk, count, workers):
+    """Empty leaves in the middle would move those behind them."""
+    simulation, count = gbm(leaves * LEAF - 7, 1), min(count, leaves)
+    for number in range(1, count + 1):
+        part = EnsemblePart(number, count).paths_of(simulation)
+        plan = Chunks(simulation.paths, chunk, LEAF).of_part(part, workers)
+        chunks = [*plan]
+        assert [c.first for c in chunks] == [*range(part.start, part.stop, plan.paths)]
+        assert all(c.count == plan.paths for c in chunks if c.first + c.count < simulation.paths)
+        assert plan.leaves <= max(1, -(-len(part) // LEAF) // workers)
 
 
 @pytest.fixture
@@ -45,22 +58,32 @@ def test_parts_have_each_path_once_and_are_of_a_size(leaves, count, short):
     assert all(0 < len(part) <= most * LEAF for part in parts)
 
 
-@pytest.mark.parametrize("variants", [False, pytest.param(True, marks=pytest.mark.more)])
-def test_parts_join_to_the_bits_of_one_run(small, variants):
-    if variants:
-        other = {"variants": {"calm": {"model.sigma": 0.15}, "wild": {"model.sigma": 0.3}}}
-        (small / "small.yaml").write_text(yaml.safe_dump(PARTS_OF | other))
+OTHERS = {
+    "one": {},
+    "variants": {"variants": {"calm": {"model.sigma": 0.15}, "wild": {"model.sigma": 0.3}}},
+    "adaptive": {"time": {"t1": 1.0, "rtol": 0.03, "atol": 1e-3}},
+}
+
+
+@pytest.mark.parametrize(
+    "which", ["one", *(pytest.param(name, marks=pytest.mark.more) for name in ("variants", "adaptive"))]
+)
+def test_parts_join_to_the_bits_of_one_run(small, which):
+    (small / "small.yaml").write_text(yaml.safe_dump(PARTS_OF | OTHERS[which]))
     for part in ("2/4", "1/4", "4/4", "3/4"):
         done = simkit_command("run", "small.yaml", "--part", part)
         assert done.exit_code == 0, done.output
     assert files_in(small) == {"small.yaml", *(f"small.zarr.part-{i}-of-4" for i in range(1, 5))}
-    merged = simkit_command("merge", "small.yaml")
+    files = [f"small.zarr.part-{i}-of-4" for i in (3, 1, 4, 2)]
+    merged = simkit_command("merge", "small.yaml", *files)
     assert merged.exit_code == 0, merged.output
     joined = simkit.read_dataset("small.zarr")
     whole = simkit.run("small.yaml", out="whole.zarr")
     assert joined.drop_attrs().identical(whole.drop_attrs())
-    failed = [int(one.attrs["failed_paths"]) for one in (joined, whole) if "failed_paths" in one.attrs]
-    assert variants or failed[0] == failed[1] > 0
+    counted = ("failed_paths", "accepted_steps_mean", "accepted_steps_max", "rejected_steps_max")
+    here, there = ({key: one.attrs.get(key) for key in counted} for one in (whole, joined))
+    assert here == there
+    assert which == "variants" or here["failed_paths"] > 0
 
 
 def test_a_part_that_was_stopped_is_resumed(small, monkeypatch):
