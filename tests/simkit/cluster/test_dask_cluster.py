@@ -85,6 +85,42 @@ def test_workers_may_end_and_come(scheduler):
     assert result[0].drop_attrs().identical(expected)
 
 
+IN_FILE = {
+    "equations": {
+        "model": {
+            "sde": {"x": {"drift": "-k*x", "noise": {"W": "s"}}},
+            "parameters": {"k": 1.0, "s": 0.3},
+        },
+        "initial": {"x": 1.0},
+        "events": {"push": {"when": "x < 0.5", "set": {"x": "x + 1"}}},
+    },
+    "reactions": {
+        "model": {
+            "reactions": {
+                "birth": {"equation": "0 -> A", "rate": "k"},
+                "death": {"equation": "A -> 0", "rate": "g"},
+            },
+            "parameters": {"k": 5.0, "g": 1.0},
+        },
+        "initial": {"A": 3},
+        "time": {"t1": 1.0},
+    },
+    "of a size": {
+        "model": {"type": "Kuramoto", "size": 5, "omega": 1.0, "K": 2.0, "gamma": 0.5, "D": 0.1},
+        "initial": {"theta": [0.1, 0.2, 0.3, 0.4, 0.5]},
+    },
+}
+
+
+def test_models_in_the_file_and_of_a_size_go_too(scheduler):
+    """Their classes have no name in a module: workers make them again."""
+    shared = {"time": {"t1": 1.0, "steps": 20}, "ensemble": {"paths": 3 * LEAF, "seed": 1}}
+    for experiment in IN_FILE.values():
+        here = simkit.run(shared | experiment)
+        there = simkit.run(shared | experiment | {"cluster": scheduler})
+        assert here.drop_attrs().identical(there.drop_attrs())
+
+
 OWN = """
 from typing import Annotated, NamedTuple
 

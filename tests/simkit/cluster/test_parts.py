@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import simkit
 from simkit.cluster.parts import EVEN, EnsemblePart
-from simkit.ensemble.accumulator import Accumulator
+from simkit.ensemble.accumulator import Accumulator, Total
 from simkit.ensemble.chunks import LEAF, Chunks
 
 # Some paths fail, in two of the parts; stored paths and those of the step bias end in the second.
@@ -160,3 +160,7 @@ def test_merge_says_what_there_is_to_merge(small):
     refused = simkit_command("merge", "small.yaml")
     assert refused.exit_code == 2
     assert "no parts are beside small.zarr; `simkit run small.yaml --part 1/4` makes one" in refused.stderr
+
+
+def test_totals_join_by_sums_and_the_larger_of_both():
+    assert Total(1, 2, 5).joined(Total(3, 7, 4)) == Total(4, 9, 5)
