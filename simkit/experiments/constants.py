@@ -166,6 +166,11 @@ def remark_unused(document: Document) -> None:
             diagnostics.remark(("model", "parameters", name), message, at_key=True)
 
 
+def uses(document: Document, name: str) -> bool:
+    """Whether any expression of a document may use a constant of this name."""
+    return bool(document.functions) or name in _words(document.data)
+
+
 def _words(value: Any) -> set[str]:
     """The words in all texts of a document, but for its keys."""
     if isinstance(value, str):

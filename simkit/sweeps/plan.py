@@ -14,11 +14,11 @@ from simkit.config.python_data import PythonData
 from simkit.config.settings.sweep import MOST, RANGE, Sweep, swept_values
 from simkit.engines.loaded import Loaded, engine_of
 from simkit.errors import InputError
-from simkit.experiments.constants import remark_unused
+from simkit.experiments.constants import remark_unused, uses
 from simkit.experiments.experiment import SWEEP, VARIANTS
 from simkit.experiments.variants import OF_THE_FILE, build_changed
 from simkit.results.swept import Axes, folded
-from simkit.suggestions import shown
+from simkit.suggestions import did_you_mean, shown
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -71,8 +71,23 @@ def load_sweep(
         raise
     axes = _axes(settings, place)
     remark_unused(document)
+    _refuse_idle(document, axes, place)
     each = build_changed(document, _changes(document, axes), engine.build, engine.root())
     return LoadedSweep(Loaded(engine, engine.fitted(each)), axes)
+
+
+def _refuse_idle(document: Document, axes: Axes, place: str) -> None:
+    """Raise `InputError` for constants that no expression uses: all points would be the same."""
+    constants = document.data.get("constants") or {}
+    problems = [
+        f"{place}sweep.over: {key}: no expression uses it, so that all points would be the same"
+        f"{did_you_mean(name, [other for other in constants if other != name])}"
+        for key in axes.over
+        for section, name, *rest in [(*key.split("."), "")]
+        if section == "constants" and not any(rest) and not uses(document, name)
+    ]
+    if problems:
+        raise InputError(problems)
 
 
 def read_over(texts: Iterable[str]) -> dict[str, Any]:

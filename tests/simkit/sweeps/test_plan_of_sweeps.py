@@ -2,6 +2,7 @@
 
 import pytest
 
+import simkit
 from simkit import InputError
 from simkit.sweeps.plan import load_sweep
 
@@ -47,6 +48,22 @@ def test_keys_and_values_that_cannot_be_swept_are_the_only_message(over, message
     with pytest.raises(InputError, match=message) as caught:
         load_sweep(ODE, over=over)
     assert len(caught.value.problems) == 1
+
+
+def test_a_swept_constant_that_no_expression_uses_is_refused():
+    experiment = {
+        "constants": {"vol": 0.2, "two": 2},
+        "model": {"type": "GBM", "mu": 0.0, "sigma": "vol"},
+        "initial": {"S": 1.0},
+        "time": {"t1": 1.0, "steps": 2},
+        "ensemble": {"paths": 10},
+    }
+    message = "sweep.over: constants.vl: no expression uses it, so that all points would be the same"
+    with pytest.raises(simkit.InputError, match=message) as refused:
+        simkit.sweep(experiment, {"constants.vl": [0.1, 0.2], "constants.two": [1, 2]})
+    assert "did you mean 'vol'?" in refused.value.problems[0]
+    assert len(refused.value.problems) == 2
+    assert simkit.sweep(experiment, {"constants.vol": [0.1, 0.2]}).sizes["constants.vol"] == 2
 
 
 def test_a_constant_that_no_point_uses_is_remarked():
