@@ -107,7 +107,8 @@ def _panels(
 
     if "simkit_kind" in dataset.attrs:
         raise InputError(
-            "names, kind and ax are for runs of a model; leave them out for the picture of others"
+            "names, kind and ax are for runs of a model by themselves, and not for sweeps, studies and "
+            "molecular dynamics; leave them out for the picture of these, or draw the dataset's arrays"
         )
     chosen = dataset.attrs["state_variables"].split()[:1] if names is None else names
     shown = [chosen] if isinstance(chosen, str) else [*chosen]

@@ -36,7 +36,9 @@ class EnsemblePart:
         """The part that a text such as 3/16 names. Raises `InputError`."""
         parts = re.fullmatch(r"\s*(\d+)\s*/\s*(\d+)\s*", text)
         if parts is None or not 1 <= int(parts[1]) <= int(parts[2]):
-            raise InputError(f"--part: must be a number of how many, such as 3/16, got {shown(text)}")
+            raise InputError(
+                f"--part: must be a part and how many there are, such as 3/16 or 16/16, got {shown(text)}"
+            )
         return cls(int(parts[1]), int(parts[2]))
 
     def paths_of(self, simulation: Simulation) -> range:

@@ -91,6 +91,7 @@ class ParticleEngine(AbstractEngine[ParticleSimulation]):
             workers_on(local_devices(1), simulation.threads),
         )
         experiment.pop("output", None)
+        experiment["ensemble"] = {k: x for k, x in experiment["ensemble"].items() if k != "threads"}
         start = simulation.experiment.system.file
         folder = simulation.experiment.document.folder
         digest = {"start": digest_of(folder / start)} if start else {}

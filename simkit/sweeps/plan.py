@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from simkit.config.diagnostics import key_text
 from simkit.config.documents import Document, KeyPath, parse_value
 from simkit.config.overrides import Overrides, opened, replace_key
 from simkit.config.python_data import PythonData
-from simkit.config.settings.sweep import MOST, RANGE, Sweep, swept_values
+from simkit.config.settings.sweep import MOST, Sweep, swept_values
 from simkit.engines.loaded import Loaded, engine_of
 from simkit.errors import InputError
 from simkit.experiments.constants import remark_unused, uses
@@ -102,7 +103,7 @@ def read_over(texts: Iterable[str]) -> dict[str, Any]:
             )
         if key in over:
             raise InputError(f"--over {key}: is given twice; give all of its values at once")
-        if RANGE.fullmatch(values):
+        if re.fullmatch(r"[-+.\w\s]+(:[-+.\w\s]+)+", values):  # a range, or what was meant for one
             over[key] = values
             continue
         listed = parse_value(f"[{values}]", f"--over {key}").data

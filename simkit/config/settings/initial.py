@@ -43,7 +43,7 @@ class PerPath(Section):
         list[float], *list_of("numbers such as [99.0, 101.0]", plain_number, {"type": "number"})
     ] = Field(
         description="The values of the paths. Their number must divide the number of paths, and is its "
-        "default.",
+        "default. Standard errors are those of a random sample of such values.",
         examples=[[99.0, 100.0, 101.0]],
     )
 

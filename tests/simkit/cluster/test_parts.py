@@ -144,8 +144,8 @@ def test_what_does_not_belong_together_is_refused(small):
         assert message in " ".join(refused.stderr.split()), arguments
     for arguments, code, message in [
         (["--part", "1/3"], 4, "small.zarr.part-1-of-3: exists already; to replace it use --overwrite"),
-        (["--part", "4/3"], 2, "must be a number of how many, such as 3/16, got '4/3'"),
-        (["--part", "one"], 2, "must be a number of how many, such as 3/16, got 'one'"),
+        (["--part", "4/3"], 2, "must be a part and how many there are, such as 3/16 or 16/16, got '4/3'"),
+        (["--part", "one"], 2, "must be a part and how many there are, such as 3/16 or 16/16, got 'one'"),
         (["--part", "1/11"], 2, "are simulated in 10 blocks of 2048, and a part has one at least"),
         (["--part", "1/5", "--set", "output=null"], 2, "give --out FILE.zarr, or output: in the file"),
         (["--part", "1/5", "--dry-run"], 2, "is for the whole run; leave --part out"),
