@@ -88,7 +88,7 @@ class DaskCluster:
 
 
 def units_of(plan: Chunks, workers: int) -> Chunks:
-    """The units of a plan for so many workers: of a power of two chunks' leaves, and at its multiples."""
+    """The units of a plan for so many workers: of a power of two leaves, at multiples of which they begin."""
     leaves = -(-plan.total // plan.lanes)
     most = max(1, min(CHUNKS_OF_UNIT * plan.leaves, leaves // (UNITS_OF_WORKER * max(workers, 1))))
     return dataclasses.replace(plan, leaves=1 << most.bit_length() - 1)
