@@ -112,13 +112,16 @@ def progress_bar(
 @contextlib.contextmanager
 def compiling() -> Iterator[None]:
     """Within it a run waits for its programs."""
+    global _compiled_s
     with _counted:
-        _at_work.append(True)
+        _at_work.append(time.monotonic())
     try:
         yield
     finally:
         with _counted:
-            _at_work.pop()
+            latest = _at_work.pop()
+            if not _at_work:  # so that what others do meanwhile is not counted again
+                _compiled_s += time.monotonic() - latest
 
 
 @contextlib.contextmanager
@@ -132,7 +135,8 @@ def working_on(place: Callable[[], str]) -> Iterator[None]:
 
 
 _places: list[Callable[[], str]] = []
-_at_work: list[bool] = []
+_at_work: list[float] = []  # when each began that waits for its programs
+_compiled_s = 0.0
 _counted = threading.Lock()
 
 
@@ -140,25 +144,32 @@ class _Impatience:
     """Says, until it is cancelled, what nothing is done of in `PATIENCE` seconds, compiling not counted."""
 
     def __init__(self, what: str, shorter: str):
-        self._what, self._shorter, self._said = what, shorter, False
-        self._start()
+        self._what, self._shorter, self._said, self._cancelled = what, shorter, False, False
+        self._known_s = _compiled_s
+        self._start(PATIENCE)
 
-    def _start(self) -> None:
-        self._timer = threading.Timer(PATIENCE, self._complain)
+    def _start(self, seconds: float) -> None:
+        if self._cancelled:
+            return
+        self._timer = threading.Timer(seconds, self._complain)
         self._timer.daemon = True
         self._timer.start()
 
     def cancel(self) -> None:
+        self._cancelled = True
         self._timer.cancel()
 
     def _complain(self) -> None:
-        if not _at_work:
+        more, self._known_s = _compiled_s - self._known_s, _compiled_s
+        if _at_work:
+            if not self._said:
+                print(f"note: compiling takes more than {PATIENCE:.0f} seconds", file=sys.stderr)
+                self._said = True
+            self._start(PATIENCE)
+        elif more > PATIENCE / 10:
+            self._start(min(more, PATIENCE))  # so long it has not been at work on paths
+        else:
             _say_nothing_done(self._what, self._shorter)
-            return
-        if not self._said:
-            print(f"note: compiling takes more than {PATIENCE:.0f} seconds", file=sys.stderr)
-            self._said = True
-        self._start()
 
 
 def _say_nothing_done(what: str, shorter: str) -> None:

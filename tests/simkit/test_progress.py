@@ -123,3 +123,14 @@ def test_a_run_that_compiles_is_not_told_to_be_shorter(monkeypatch, capsys):
     assert said.count("note: compiling takes more than 0 seconds") == 1
     assert "fewer paths" not in said
     assert "fewer paths" in capsys.readouterr().err
+
+
+def test_the_time_of_compiling_is_none_of_the_patience(monkeypatch, capsys):
+    monkeypatch.setattr(simkit.progress, "PATIENCE", 0.6)
+    with simkit.progress.progress_bar(True, shorter="fewer paths"):
+        with simkit.progress.compiling():
+            time.sleep(0.5)
+        time.sleep(0.3)
+        assert capsys.readouterr().err == ""
+        time.sleep(0.6)
+    assert "fewer paths" in capsys.readouterr().err
