@@ -111,7 +111,7 @@ def test_a_dataset_of_variants_comes_back_from_its_file_and_has_a_picture(togeth
     over_time, *_, structure = figure.axes
     legend = [text.get_text() for text in over_time.get_legend().get_texts()]
     assert [text.split(":")[0] for text in legend] == list(VARIANTS)
-    assert [line.get_label() for line in structure.get_lines()] == list(VARIANTS)
+    assert structure.get_legend_handles_labels()[1] == list(VARIANTS)
     assert np.isfinite(structure.get_lines()[3].get_ydata()).all()
     assert "4 variants × 108 particles, 40 steps" in figure.get_suptitle()
 
