@@ -159,6 +159,10 @@ class Execution:
             )
         if self.dry_run:
             raise InputError("--dry-run: is for the whole run; leave --part out")
+
+        def say(line: str) -> None:
+            warn(() if self.quiet else [line])
+
         warn(() if self.quiet else loaded.remarks_here)
         loaded.check_target(target)
         check_place(target)
@@ -167,10 +171,10 @@ class Execution:
         replace = resuming.may_replace()
         if file.exists() and not replace:
             if self.resume and is_part(file, identity, part):  # as when an array is submitted again
-                warn([f"{file}: is complete already"])
+                say(f"{file}: is complete already")
                 return
             raise OutputError(f"{file}: exists already; to replace it use --overwrite")
-        with claimed([file], lambda line: warn([line])), resuming.recorded({**identity, PART: str(part)}):
+        with claimed([file], say), resuming.recorded({**identity, PART: str(part)}):
             with progress_bar(not (self.quiet or self.as_json), loaded.engine.counted) as progress:
                 states = loaded.run_part(part, progress)
             write_part(file, identity, part, states)

@@ -83,16 +83,13 @@ class AbstractEngine(ABC, Generic[Built]):
         Raises `NumericalError`, which names the variant, and `InputError` where there is too little memory.
         """
 
-    def run_part(self, each: Mapping[str, Built], part: Any, progress: Progress | None = None) -> list[Any]:
-        """What a part of all paths gives of each simulation, in plain data.
-
-        Raises `InputError`, as `check_parts` does.
-        """
-        raise NotImplementedError
-
+    @abstractmethod
     def check_parts(self) -> None:
         """Raise `InputError` unless there are parts of what is simulated."""
-        raise InputError("--part: molecular dynamics cannot be run in parts")
+
+    @abstractmethod
+    def run_part(self, each: Mapping[str, Built], part: Any, progress: Progress | None = None) -> list[Any]:
+        """What a part of all paths gives of each simulation, in plain data. Raises what `run` raises."""
 
     @abstractmethod
     def differentiate(

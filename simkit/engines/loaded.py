@@ -74,11 +74,9 @@ class Loaded:
         """What a record of a `task`, such as a run, must agree in; `None` if there is no resuming it."""
         texts = {name: self.engine.identity(one) for name, one in self.each.items()}
         known = {f"variant {name}" if name else "experiment": x for name, x in texts.items() if x is not None}
-        return (
-            None
-            if len(known) < len(texts)
-            else {"task": task} | known | of_this_machine() | remembered_code()
-        )
+        if len(known) < len(texts):
+            return None
+        return {"task": task} | known | of_this_machine() | remembered_code()
 
     def check_files(self, target: Target, overwrite: bool) -> None:
         """Raise `OutputError` where files that a run writes beside its dataset may not be replaced."""

@@ -11,6 +11,7 @@ from simkit.config.documents import Document
 from simkit.config.settings import ParticleExperiment, ParticleSensitivity
 from simkit.engines.engine import AbstractEngine, Progress, Target
 from simkit.ensemble.work import workers_on
+from simkit.errors import InputError
 from simkit.experiments.start_files import digest_of
 from simkit.experiments.variants import together
 from simkit.machine.on_each_device import local_devices
@@ -86,10 +87,8 @@ class ParticleEngine(AbstractEngine[ParticleSimulation]):
         DCD file, to which nothing can be appended."""
         if simulation.trajectory is not None and simulation.trajectory.file.suffix == ".dcd":
             return None
-        experiment, threads = (
-            simulation.experiment.resolved(),
-            workers_on(local_devices(1), simulation.threads),
-        )
+        experiment = simulation.experiment.resolved()
+        threads = workers_on(local_devices(1), simulation.threads)
         experiment.pop("output", None)
         experiment["ensemble"] = {k: x for k, x in experiment["ensemble"].items() if k != "threads"}
         start = simulation.experiment.system.file
@@ -126,6 +125,16 @@ class ParticleEngine(AbstractEngine[ParticleSimulation]):
 
         experiments = {name: simulation.experiment for name, simulation in each.items()}
         return of_variants(datasets, as_yaml(together(experiments)))
+
+    def check_parts(self) -> None:
+        raise InputError("--part: molecular dynamics cannot be run in parts")
+
+    def run_part(
+        self, each: Mapping[str, ParticleSimulation], part: Any, progress: Progress | None = None
+    ) -> list[Any]:
+        """There are none of a trajectory, each step of which needs the one before."""
+        self.check_parts()
+        return []
 
     def differentiate(
         self, simulation: ParticleSimulation, section: ParticleSensitivity, progress: Progress | None = None

@@ -133,7 +133,7 @@ class Accumulator:
     def stored(self) -> dict[str, np.ndarray]:
         """The rows of the first paths, `(paths, rows)`, as many as are stored.
 
-        Among them, by `since(name)`, whether an event that its condition decides came since the row before.
+        Among them, by `since(name)`, whether an event with a condition came since the row before.
         """
         return self._stored
 

@@ -164,3 +164,14 @@ def test_merge_says_what_there_is_to_merge(small):
 
 def test_totals_join_by_sums_and_the_larger_of_both():
     assert Total(1, 2, 5).joined(Total(3, 7, 4)) == Total(4, 9, 5)
+
+
+def test_of_molecular_dynamics_there_are_no_parts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert simkit_command("new", "lj_fluid").exit_code == 0
+    before = files_in(tmp_path)
+    for command in (["run", "lj_fluid.yaml", "--part", "1/2"], ["merge", "lj_fluid.yaml"]):
+        refused = simkit_command(*command, "--out", "fluid.zarr")
+        assert refused.exit_code == 2
+        assert "molecular dynamics cannot be run in parts" in refused.stderr
+    assert files_in(tmp_path) == before
