@@ -22,7 +22,7 @@ def checked_search(search: int, ranges: Ranges, names: Sequence[str]) -> None:
     if not 0 <= search <= MOST:
         raise InputError(f"search: must be a number of starts from 0 to {MOST:,}, got {search}")
     for name, ends in ranges.items():
-        place = f"range of {name}"
+        place = f"--from {name} (in Python ranges)"
         if name not in names:
             raise InputError(f"{place}: there is no variable {shown(name)}{did_you_mean(name, names)}")
         if not _is_range(ends):
@@ -30,8 +30,8 @@ def checked_search(search: int, ranges: Ranges, names: Sequence[str]) -> None:
             raise InputError(f"{place}: must be two numbers, the lesser first, as in {name}=0:2, got {got}")
     if ranges and not search:
         raise InputError(
-            f"range of {next(iter(ranges))}: is for a search; give the number of starts too, as in --search "
-            "100 (in Python search=100)"
+            f"--from {next(iter(ranges))} (in Python ranges): is for a search; give how many starts, too, "
+            "as in --search 100 (in Python search=100)"
         )
 
 

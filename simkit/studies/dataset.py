@@ -57,6 +57,10 @@ def to_dataset(
     notes = np.asarray([study.notes[name] for name in names], object)
     variables["note"] = variable(("observable", "parameter"), notes, None, "what to know of its measures")
     variables |= _step_biases(names, step_errors or {})
+    if any(study.waiting.values()):
+        what = "paths of all runs that had not met the condition of a first time before the end"
+        waiting = [study.waiting.get(name, np.nan) for name in names]
+        variables["censored"] = variable(("observable",), np.asarray(waiting, float), "1", what)
     attributes = _attributes(method, plan, study, units or {}) | dict(provenance or {})
     return xr.Dataset(variables, coordinates, attributes)
 

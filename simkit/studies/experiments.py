@@ -103,7 +103,9 @@ def study_experiment(
     states = simulation.problem.State._fields
     units = {name: info.unit for name, info in simulation.observables.items() if name not in states}
     steps = step_errors_at_the_centre(simulation, names)
-    size = {"paths": paths, "elapsed_s": time.perf_counter() - start}
+    times = {o.name: o.first_time.functional.unmet for o in simulation.observed if o.first_time is not None}
+    counts_as = "; ".join(f"{name}: {value}" for name, value in times.items() if name in names)
+    size = {"paths": paths, "elapsed_s": time.perf_counter() - start, "counts_as": counts_as}
     known = provenance(loaded.resolved(), experiment_of(simulation).document.name) | size
     return to_dataset(method, plan, study, units, known, steps)
 

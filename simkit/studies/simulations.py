@@ -17,6 +17,7 @@ from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.simulation import Run, Simulation
 from simkit.ensemble.work import devices_of, workers_of
 from simkit.errors import NumericalError
+from simkit.observe.observable import waits
 from simkit.studies.designs import Design
 from simkit.studies.limits import check_ranges, check_streams
 from simkit.studies.values import Values
@@ -38,13 +39,15 @@ class DesignProgram:
     """A function of (inputs, lanes) that gives the last values `(1, leaves, lanes)` of quantities by name.
 
     `varying` are the places of the numbers among the inputs' leaves that parameters change. With `directions`
-    derivatives `(d, leaves, lanes)` come too.
+    derivatives `(d, leaves, lanes)` come too. For each of the `first_times` among the names, which have no
+    such derivatives, there is also, as `waits(name)`, whether the path has not met the condition.
     """
 
     paths: PathProgram
     names: tuple[str, ...]
     varying: tuple[int, ...]
     directions: int
+    first_times: tuple[str, ...]
 
     def __call__(self, inputs: Run, lanes: Lanes):
         return self.paths.each(self._one_run)(inputs, lanes)
@@ -52,7 +55,7 @@ class DesignProgram:
     @property
     def values_of_path(self) -> int:
         """How many numbers a path gives."""
-        return len(self.names) * (1 + self.directions)
+        return len(self.names) * (1 + self.directions) + len(self.first_times)
 
     def _one_run(self, inputs: Run, lane: Lanes):
         leaves, structure = jax.tree.flatten(inputs)
@@ -62,7 +65,8 @@ class DesignProgram:
             for place, number in zip(self.varying, numbers, strict=True):
                 own[place] = number
             rows = self.paths.one_path(jax.tree.unflatten(structure, own), lane.ids)
-            return {name: rows[name][-1:] for name in self.names}
+            waiting = {waits(name): jnp.reshape(rows[waits(name)], -1)[-1:] for name in self.first_times}
+            return {name: rows[name][-1:] for name in self.names} | waiting
 
         if not self.directions:
             return values(lane.numbers), None
@@ -160,6 +164,8 @@ class SimulatedDesign:
                 noise = np.moveaxis(each.var(-1, ddof=1), 0, -1) / paths if random else None
                 mean = np.moveaxis(each.mean(-1), 0, -1)
                 own = dataclasses.replace(own, gradient=mean, gradient_noise=noise)
+            if name in self.jobs.first_times:
+                own = dataclasses.replace(own, waiting=values[waits(name)].reshape(shape).sum(-1))
             results[name] = own
         return results
 
@@ -223,5 +229,7 @@ def simulated_design(
     with jax.enable_x64(True):
         program, inputs = path_program(simulation, simulation.grid)
         binding = bindings(simulation, inputs, parameters)
-    jobs = DesignProgram(program, names, binding.varying, len(parameters) if gradient else 0)
+    first_times = tuple(o.name for o in simulation.observed if o.first_time is not None and o.name in names)
+    directions = len(parameters) if gradient else 0
+    jobs = DesignProgram(program, names, binding.varying, directions, first_times)
     return SimulatedDesign(simulation, parameters, paths, replicates, keep, progress, jobs, inputs, binding)

@@ -45,7 +45,8 @@ class IntervalEstimate(NamedTuple):
 class Study:
     """What came of a study: estimates by observable and name, notes by observable, one for each group.
 
-    `samples` are the values of the first paths of all runs, by observable, where the method keeps them.
+    `samples` are the values of the first paths of all runs, by observable, where the method keeps them, and
+    `waiting` by first time how many paths of all runs had not met the condition before the end.
     """
 
     estimates: dict[str, dict[str, IntervalEstimate]]
@@ -55,6 +56,7 @@ class Study:
     widest: float
     stopped: Stopped
     samples: dict[str, np.ndarray]
+    waiting: dict[str, int]
 
 
 def check_budget(method: AbstractMethod, plan: StudyPlan, paths: int = 1, key: str = "budget") -> None:
@@ -90,7 +92,8 @@ def run_study(method: AbstractMethod, plan: StudyPlan, evaluate: Evaluate, paths
         stopped = _stopped(plan, widest, 2 * points * per_point)
         if stopped is not None:
             samples = {name: x.each for name, x in values.items() if x.each is not None}
-            return Study(estimates, notes, points, points * per_point, widest, stopped, samples)
+            waiting = {name: int(x.waiting.sum()) for name, x in values.items() if x.waiting is not None}
+            return Study(estimates, notes, points, points * per_point, widest, stopped, samples, waiting)
         points, have = 2 * points, points
 
 

@@ -53,6 +53,8 @@ def _of(one: "xr.Dataset") -> dict[str, Any]:
         keys = {"value": "step_bias", "stderr": "step_bias_stderr", "at_least": "step_bias_at_least"}
         figures = {key: float(one[name]) for key, name in keys.items()}
         result["step_bias"] = {key: x if math.isfinite(x) else None for key, x in figures.items()}
+    if float(one.get("censored", 0)) > 0:
+        result["censored"] = int(one["censored"])
     if "quantiles" in one:
         result["quantiles"] = {f"{q:g}": _figure(one, "quantiles", (i,)) for i, q in enumerate(QUANTILES)}
     keys = [key for key in PER_PARAMETER if key in one]
@@ -130,9 +132,15 @@ def closing_lines(dataset: "xr.Dataset") -> list[str]:
         wanted = f", not {float(a['width']):g}" if content["stopped"] == "budget" else ""
         widest = f"the widest interval is {content['widest_interval']:.3g}{unit}{wanted}"
         lines.append(f"stopped by {content['stopped']}: {widest}")
+    counts_as = dict(text.split(": ") for text in a.get("counts_as", "").split("; ") if text)
     for name, figures in content["observables"].items():
         lines += _impossible(name, figures.get("parameters", {}))
         lines += _step_bias(name, figures.get("step_bias"))
+        if waiting := figures.get("censored"):
+            lines.append(
+                f"{name}: {waiting:,} of the {content['runs']:,} paths of all runs had not met the condition "
+                f"before the end, and count with {counts_as[name]}"
+            )
         variance = figures.get("parameter_variance")
         if variance and figures["noise_fraction"]["value"]:
             percent, half = (100 * figures["noise_fraction"][k] for k in ("value", "halfwidth"))

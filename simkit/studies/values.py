@@ -13,7 +13,8 @@ class Values:
     is the variance of that mean and `difference_noise` that of its difference from the first member of the
     row; both are unbiased, and None where nothing is random. `each` are the values of the single paths,
     `(replicates, rows, members, paths)`, `gradient` and `gradient_noise` `(replicates, rows, d)` the mean
-    pathwise derivatives and their variances, where a method uses them.
+    pathwise derivatives and their variances, where a method uses them. Of a first time `waiting`
+    `(replicates, rows, members)` are how many paths had not met the condition before the end.
     """
 
     mean: np.ndarray
@@ -22,6 +23,7 @@ class Values:
     each: np.ndarray | None = None
     gradient: np.ndarray | None = None
     gradient_noise: np.ndarray | None = None
+    waiting: np.ndarray | None = None
     paths: int = 1
 
     @staticmethod

@@ -103,6 +103,11 @@ def read_over(texts: Iterable[str]) -> dict[str, Any]:
             )
         if key in over:
             raise InputError(f"--over {key}: is given twice; give all of its values at once")
+        if re.fullmatch(r"[.\d]+\s*-\s*[.\d]+", values):
+            raise InputError(
+                f"--over {key}: a range is first:last:count, as in "
+                f"--over {key}={values.replace('-', ':')}:9, got {values}"
+            )
         if re.fullmatch(r"[-+.\w\s]+(:[-+.\w\s]+)+", values):  # a range, or what was meant for one
             over[key] = values
             continue

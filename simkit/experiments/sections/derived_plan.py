@@ -19,10 +19,11 @@ def plan_derived(
     observables: Collection[str],
     constants: Constants,
 ) -> tuple[Derived, ...]:
-    """The figures that are right."""
+    """The figures that are right, of means that are; `observables` are those without a mistake."""
     if plan is None:
         return ()
-    means = [*plan.variables, *observables]
+    faulty = constants.diagnostics.written("observe").keys() - {*observables}
+    means = [*plan.variables, *observables, *faulty]
     numbers = {**constants.values, **plan.values}
     numbers = {name: x for name, x in numbers.items() if name not in {*means, *plan.changing}}
     result, diagnostics = [], constants.diagnostics
@@ -38,7 +39,7 @@ def plan_derived(
         exact = None
         if settings.exact is not None:
             exact = compiled((*path, "exact"), settings.exact, list(numbers))
-        if value is None:
+        if value is None or faulty.intersection(value.names):
             continue
         used = [mean for mean in means if mean in value.names]
         if not used:

@@ -5,6 +5,7 @@ from typing import Any
 
 from jaxtyping import PyTree
 from simkit_physics import MODELS
+from simkit_solvers.loops.step import DiffraxStep, stepper_for
 from simkit_solvers.methods.registry import REFUSED, SOLVERS, in_calculus_of, make_solver, solver_elsewhere
 from simkit_solvers.methods.solver_check import check_solver
 from simkit_solvers.problems.langevin import AbstractUnderdampedLangevin
@@ -100,7 +101,8 @@ def plan_solver(
     state = _state(plan.problem, initial, constants)
     if state is not None:
         _check_state(plan.problem, state)
-    if not (adaptive and plan.problem.stochastic):
+    equations_are_wrong = constants.diagnostics.at_or_below(("model", "sde"))  # and may lack their noise
+    if not equations_are_wrong and not (adaptive and plan.problem.stochastic):
         with constants.diagnostics.collecting():
             _check_fit(solver, section, plan.problem, state)
     return solver
@@ -121,10 +123,18 @@ def _check_state(problem: AbstractODE, state: PyTree) -> None:
         raise SettingError(("model", "type"), str(error)) from error
 
 
+def _is_own(solver: Any) -> bool:
+    """Whether the class of a solver is the user's, so that nobody has tried it before."""
+    return type(solver).__module__.partition(".")[0] not in ("simkit_solvers", "diffrax")
+
+
 def _check_fit(solver: Any, section: Solver, problem: AbstractODE, state: PyTree) -> None:
     try:
         if section.convert:
             problem = in_calculus_of(solver, problem)
         check_solver(solver, problem, state)
+        stepper = stepper_for(solver)
+        if isinstance(stepper, DiffraxStep) and _is_own(solver):
+            stepper.check(problem, state)
     except ValueError as error:
         raise SettingError(("solver", "type"), str(error)) from error

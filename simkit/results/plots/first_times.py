@@ -42,12 +42,12 @@ def unmet_note(dataset: "xr.Dataset", name: str) -> str:
     unmet = _unmet(dataset, name)
     if not unmet.any():
         return ""
-    low, high = (_percentage(float(end)) for end in (unmet.min(), unmet.max()))
+    low, high = (percentage(float(end)) for end in (unmet.min(), unmet.max()))
     part = low if low == high else f"{low} to {high}"
     return f"{part} % had not met it by t = {float(dataset['time'].values[-1]):g}"
 
 
-def _percentage(part: float) -> str:
+def percentage(part: float) -> str:
     """With two digits of what is smaller, the part or the rest: 99.97, as 100 would be all."""
     smaller = 100 * min(part, 1 - part)
     return f"{100 * part:.{max(1 - math.floor(math.log10(smaller)), 0) if smaller > 0 else 0}f}"

@@ -1,4 +1,4 @@
-"""Lines through saved rows: broken at an event and dotted up to it, points where chords would mislead."""
+"""Lines through saved rows: dotted up to an event, steps for counts, points where chords would mislead."""
 
 import re
 from collections.abc import Iterable
@@ -19,19 +19,21 @@ NOTE = "points at the saved times: a larger save.points gives lines"
 
 
 class SavedRows(NamedTuple):
-    """The times of the rows, and before which of them an event lies.
+    """The times of the rows, before which of them an event lies, and whether values stay until the next row.
 
     A row at the time of an event has the values after it; those just before it are not saved.
     """
 
     times: np.ndarray
     gaps: np.ndarray
+    stepped: bool = False
 
     @classmethod
     def of(cls, dataset: "xr.Dataset", *names: str, path: int | None = None) -> "SavedRows":
         """The rows of quantities drawn together: state variables, or expressions of them.
 
-        Of one stored `path`, as of the only one, also with the events that a condition decides.
+        Of one stored `path`, as of the only one, also with the events that a condition decides. One path of
+        a reaction network is drawn in steps, as its counts are constant between reactions.
         """
         times = dataset["time"].values
         changed = np.zeros(len(times), bool)
@@ -42,7 +44,8 @@ class SavedRows(NamedTuple):
                 changed |= dataset[f"{state}_events"].values > 0
             if f"{state}_path_events" in dataset and path is not None:
                 changed |= dataset[f"{state}_path_events"].values[path] > 0
-        return cls(times, np.flatnonzero(changed[1:]) + 1)
+        stepped = path is not None and dataset.attrs["kind"] == "jump"
+        return cls(times, np.flatnonzero(changed[1:]) + 1, stepped)
 
     def broken(self, values: np.ndarray) -> np.ndarray:
         """Values with a NaN before each event, by row."""
@@ -79,7 +82,8 @@ def draw_rows(axes: "Axes", rows: SavedRows, values: np.ndarray, few: int, size:
 
     The values just before it are not saved, and a gap would look like a time without any.
     """
-    lines = axes.plot(rows.broken_times, rows.broken(values), **style, **rows.marker(few, size))
+    steps = {"drawstyle": "steps-post"} if rows.stepped else {}
+    lines = axes.plot(rows.broken_times, rows.broken(values), **style, **steps, **rows.marker(few, size))
     for line in lines[1:]:
         line.set_label(None)
     if rows.gaps.size:
@@ -91,7 +95,7 @@ def draw_paths(
 ) -> None:
     """Lines through the rows of the first stored paths `(paths, rows)`, each broken at its own events."""
     if not any(f"{state}_path_events" in dataset for state in _states_in(dataset, (name,))):
-        draw_rows(axes, SavedRows.of(dataset, name), paths.T, few, size, **style)
+        draw_rows(axes, SavedRows.of(dataset, name, path=0), paths.T, few, size, **style)
         return
     for i, values in enumerate(paths):
         draw_rows(axes, SavedRows.of(dataset, name, path=i), values, few, size, **style)

@@ -52,8 +52,7 @@ class DiffraxStep(AbstractStepper):
         return isinstance(self.solver, AbstractModelSolver) and self.solver.variates
 
     def init(self, problem: AbstractODE, t: jax.Array, dt: jax.Array, y: PyTree) -> PyTree:
-        zero = Draw(*(tuple(jnp.zeros_like(dt) for _ in range(n)) for n in self._counts(problem)))
-        terms, state = self._terms(problem, t, dt, y, zero), self._enter(y)
+        terms, state = self._terms(problem, t, dt, y, self._zero(problem, dt)), self._enter(y)
         return self.solver.init(terms, jnp.zeros_like(dt), dt, state, None)
 
     def restarted(
@@ -69,12 +68,29 @@ class DiffraxStep(AbstractStepper):
             self._terms(problem, t, dt, y, draw),
             with_tolerances(self.solver, scale_of(problem, y), dt),
         )
-        y1, _, _, new, result = solver.step(terms, jnp.zeros_like(dt), dt, self._enter(y), None, state, False)
+        y0 = self._enter(y)
+        y1, _, _, new, result = solver.step(terms, jnp.zeros_like(dt), dt, y0, None, state, False)
+        if jax.tree.structure(y1) != jax.tree.structure(y0):
+            raise ValueError(
+                f"{type(solver).__name__}: a step must return a state like y0, a {type(y0).__name__}, got a "
+                f"{type(y1).__name__}; write jax.tree.map(lambda a, b: a + b, y0, change) for y0 + change"
+            )
         y1 = jax.tree.map(_like, self._leave(problem, y1), y)
         if isinstance(solver, diffrax.AbstractImplicitSolver):
             ok = result == diffrax.RESULTS.successful
             y1 = jax.tree.map(lambda u: jnp.where(ok, u, jnp.nan), y1)
         return y1, jax.tree.map(_like, new, state)
+
+    def check(self, problem: AbstractODE, y0: PyTree) -> None:
+        """Raise `ValueError` when a step does not return a state like `y0`. Nothing is computed."""
+
+        def one_step(t, dt, y):
+            return self.step(problem, t, dt, y, self._zero(problem, dt), self.init(problem, t, dt, y))
+
+        jax.eval_shape(one_step, *jax.tree.map(jnp.asarray, (0.0, 1.0, y0)))
+
+    def _zero(self, problem, dt):
+        return Draw(*(tuple(jnp.zeros_like(dt) for _ in range(n)) for n in self._counts(problem)))
 
     def _counts(self, problem):
         n = len(problem.Noise._fields)

@@ -271,8 +271,11 @@ def check_parameters(model: AbstractODE) -> None:
             raise ValueError(f"{type(model).__name__}.{name}: must be {wanted}, got {float(value):g}")
 
 
+MOMENTS = ("exact_mean", "exact_variance")  # a field may be None
+
+
 def check_shapes(model: AbstractODE, y0: PyTree) -> None:
-    """Raise `ValueError` when drift or noise do not return a state like `y0`, a `State` of numbers.
+    """Raise `ValueError` when a function of a model does not return a state like `y0`, a `State` of numbers.
 
     Nothing is computed. A model that fails by itself does so here, and the error says how to write it.
     """
@@ -280,6 +283,8 @@ def check_shapes(model: AbstractODE, y0: PyTree) -> None:
     if isinstance(model, AbstractSDE):
         dW = model.Noise(*[0.0] * len(model.Noise._fields))
         calls["noise"] = lambda t, y: model.noise(t, y, dW)
+    if isinstance(model, AbstractExactMoments):
+        calls |= {name: getattr(model, name) for name in MOMENTS}
     shapes = jax.tree.map(jax.numpy.shape, y0)
     for name, call in calls.items():
         try:
@@ -287,6 +292,8 @@ def check_shapes(model: AbstractODE, y0: PyTree) -> None:
         except (TypeError, AttributeError, NameError, jax.errors.JAXTypeError) as error:
             raise ValueError(f"{type(model).__name__}.{name}: {_in_own_words(error, model, name)}") from error
         returned = jax.tree.map(lambda x: x.shape, shaped)
+        if name in MOMENTS and isinstance(returned, type(y0)):
+            returned = type(y0)(*[() if each is None else each for each in returned])  # not known
         if returned != shapes or type(returned) is not type(y0):
             wanted = f"a {type(y0).__name__} with a number for each of {', '.join(y0._fields)}"
             raise ValueError(

@@ -159,7 +159,10 @@ def test_no_steady_state_is_exit_code_3():
     ("arguments", "message"),
     [
         (("none.yaml", "--from", "x=a:2"), "--from 'x=a:2': expected NAME=LOW:HIGH, as in --from x=0:2"),
-        (("none.yaml", "--from", "x=0:2"), "range of x: is for a search; give the number of starts too"),
+        (
+            ("none.yaml", "--from", "x=0:2"),
+            "--from x (in Python ranges): is for a search; give how many starts, too",
+        ),
         (("none.yaml", "--search", "0"), "must be at least 1, got 0"),
         (("none.yaml", "--at", "now"), "must be a number, got 'now'"),
         (("none.yaml", "--search", "5", "--wrt", "q"), "wrt: unknown name 'q'"),

@@ -57,3 +57,20 @@ def test_a_dictionary_gives_keys_without_places():
         "time: is missing; the grid of times, such as {t1: 1.0, steps: 252}",
         "initial.S: unknown name 'x' (column 1 of the expression); known: pi, e",
     }
+
+
+def test_a_mistake_brings_no_second_message_about_what_uses_it():
+    """A faulty observable is defined, and an SDE without its faulty noise is still no ordinary equation."""
+    with pytest.raises(InputError) as caught:
+        load(
+            {
+                "model": {"sde": {"S": {"drift": "S", "noise": "S"}}},
+                "initial": {"S": 1},
+                "solver": "Milstein",
+                "time": {"t1": 1, "steps": 5},
+                "observe": {"call": "max(S, 0)", "put": "maximum(1 - S, 0)"},
+                "derived": {"parity": "call - put", "other": "put + cal"},
+            }
+        )
+    wrong = {problem.split(":")[0] for problem in caught.value.problems}
+    assert wrong == {"model.sde.S.noise", "derived.other", "observe.call"}

@@ -125,3 +125,23 @@ def test_few_rows_over_time_are_marked():
     few.attrs = dataset.attrs
     assert plot_dataset(few).axes[0].get_lines()[0].get_marker() == "o"
     assert plot_dataset(dataset).axes[0].get_lines()[0].get_marker() == "None"
+
+
+@pytest.mark.parametrize("paths", [1, 4])
+def test_a_path_of_counts_is_drawn_in_steps_and_a_mean_is_not(paths):
+    """Counts stay between reactions, so a slope would show values that never were."""
+    dataset = simkit.run(
+        {
+            "model": {"reactions": {"decay": {"equation": "A -> 0", "rate": 0.1}}},
+            "initial": {"A": 9},
+            "time": {"t1": 8.0},
+            "ensemble": {"paths": paths, "seed": 1},
+            "save": {"points": 8, "paths": paths},
+            "observe": {"half": {"value": "A/2", "at": "each"}},
+        }
+    )
+    drawn = [line.get_drawstyle() for axes in plot_dataset(dataset).axes for line in axes.get_lines()]
+    assert drawn.count("steps-post") == 2 * paths
+    assert ("default" in drawn) == (paths > 1)
+    axes = plot_dataset(dataset, "A", kind="paths").axes[0]
+    assert [line.get_drawstyle() for line in axes.get_lines()] == ["steps-post"] * paths

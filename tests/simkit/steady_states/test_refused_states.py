@@ -16,7 +16,7 @@ WHEN = {
 CHANGES = "events: they change the state, so that it may never rest"
 PARTICLES = {"system": {"particles": 4, "density": 0.5}, "potential": "LennardJones"}
 NO_DRIFT = {"sde": {"x": {"drift": 0.0, "noise": {"W": 1.0}}}}
-RANGE = "range of x: must be two numbers, the lesser first, as in x=0:2"
+RANGE = "--from x (in Python ranges): must be two numbers, the lesser first, as in x=0:2"
 
 REFUSED = {
     "time": (ode({"x": "cos(t) - x"}, {"x": 0.0}), {}, "model: its equations depend on the time t"),
@@ -34,11 +34,19 @@ REFUSED = {
     ),
     "start of the run": (LORENZ, {"wrt": "time.t0"}, "wrt: a steady state does not depend on time.t0; name"),
     "search": (LORENZ, {"search": -1}, "search: must be a number of starts from 0 to 1,000,000, got -1"),
-    "range": (LORENZ, {"search": 3, "ranges": {"q": (0, 1)}}, "range of q: there is no variable 'q'"),
-    "order": (LORENZ, {"search": 3, "ranges": {"x": (1, 0)}}, "range of x: must be two numbers"),
+    "range": (
+        LORENZ,
+        {"search": 3, "ranges": {"q": (0, 1)}},
+        "--from q (in Python ranges): there is no variable 'q'",
+    ),
+    "order": (
+        LORENZ,
+        {"search": 3, "ranges": {"x": (1, 0)}},
+        "--from x (in Python ranges): must be two numbers",
+    ),
     "one end": (LORENZ, {"search": 3, "ranges": {"x": 3}}, f"{RANGE}, got 3"),
     "text as an end": (LORENZ, {"search": 3, "ranges": {"x": (1, "b")}}, f"{RANGE}, got 1:b"),
-    "no search": (LORENZ, {"ranges": {"x": (0, 1)}}, "range of x: is for a search"),
+    "no search": (LORENZ, {"ranges": {"x": (0, 1)}}, "--from x (in Python ranges): is for a search"),
     "at": (LORENZ, {"at": float("nan")}, "at: must be a time, got nan"),
     "beyond": (
         ode({"x": "k - x"}, {"x": 0.0}) | CURVES,

@@ -223,3 +223,28 @@ def test_indices_that_no_true_one_can_be_are_named_with_the_remedy(sobol, first,
     lines = [line for line in closing_lines(changed) if "not between 0 and 1" in line]
     assert len(lines) == bool(named)
     assert all(f"({named}): points are too few; use more of them" in line for line in lines)
+
+
+@pytest.mark.parametrize("method", ["propagate", "sobol"])
+def test_how_many_paths_never_met_the_condition_of_a_first_time_is_said(method):
+    """x(t) = exp(-k t) falls below 1/2 by t = 1 where k > log 2, of k from 0 to 1 in 30.7 %."""
+    dataset = uncertainty(
+        {
+            "constants": {"k": {"uniform": [0, 1]}},
+            "model": {"ode": {"x": "-k*x"}},
+            "initial": {"x": 1},
+            "solver": "Tsit5",
+            "time": {"t1": 1, "steps": 50},
+            "observe": {"half": "hitting_time(x < 0.5)", "gain": "first(x, x < 0.5)", "last": "x"},
+            "uncertainty": {"method": method, "points": 256},
+        }
+    )
+    count = dataset["censored"].sel(observable="half")
+    assert abs(float(count) / dataset.attrs["runs"] - math.log(2)) < 0.02
+    assert dataset["censored"].sel(observable="gain") == count
+    assert np.isnan(dataset["censored"].sel(observable="last"))
+    text = "\n".join(closing_lines(dataset))
+    said = f"{int(count):,} of the {dataset.attrs['runs']:,} paths of all runs had not met the condition"
+    assert f"half: {said} before the end, and count with the time of the end" in text
+    assert f"gain: {said} before the end, and count with 0" in text
+    assert text.count("had not met") == 2

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import pytest
-from simkit_solvers import AbstractSDE
+from simkit_solvers import AbstractExactMoments, AbstractSDE
 from simkit_solvers.problems.problem import check_shapes
 from solver_problems import PairNoise, PairState
 
@@ -51,3 +51,20 @@ def test_what_is_no_state_is_described(where, how):
         check_shapes(Mistaken(where, how), PairState(1.0, 2.0))
     assert str(caught.value).endswith(how)
     check_shapes(Mistaken("nowhere", how), PairState(1.0, 2.0))
+
+
+class MistakenMoments(Mistaken, AbstractExactMoments):
+    def exact_mean(self, t, y0):
+        return RETURNED[self.how](y0) if self.where == "exact_mean" else PairState(y0[0] * t, None)
+
+    def exact_variance(self, t, y0):
+        return RETURNED[self.how](y0) if self.where == "exact_variance" else PairState(t, t)
+
+
+@pytest.mark.parametrize("where", ["exact_mean", "exact_variance"])
+@pytest.mark.parametrize("how", RETURNED)
+def test_moments_that_are_no_state_are_described_and_none_is_not_known(where, how):
+    with pytest.raises(ValueError, match=rf"MistakenMoments\.{where}: must return a PairState") as caught:
+        check_shapes(MistakenMoments(where, how), PairState(1.0, 2.0))
+    assert str(caught.value).endswith(how)
+    check_shapes(MistakenMoments("nowhere", how), PairState(1.0, 2.0))
