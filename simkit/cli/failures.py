@@ -8,19 +8,21 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 from typing import NoReturn
 
 import typer
 
-from simkit.errors import INTERRUPTED, InputError, NumericalError, SimkitError
+from simkit.errors import INTERRUPTED, InputError, NumericalError, PausedError, SimkitError
 from simkit.machine.memory import failures_named
 from simkit.records.incomplete import remove_incomplete
 
 TERMINATED = 143  # the shell's convention: 128 + SIGTERM
 GRACE = 5.0  # seconds between a signal and the end at the latest
 BROKEN_PIPE = 141  # and 128 + SIGPIPE
+
+_recorded: list[Callable[[], str]] = []
 
 
 class Terminated(KeyboardInterrupt):
@@ -160,8 +162,22 @@ def _leave_by(number: int, as_json: bool) -> NoReturn:
     """Say that a signal ended the process, and end it."""
     terminated = number == signal.SIGTERM
     kind, message = ("Terminated", "terminated") if terminated else ("Interrupted", "interrupted")
+    code = TERMINATED if terminated else INTERRUPTED
+    for recorded in _recorded:
+        if continuation := recorded():
+            kind, message, code = "PausedError", f"{message}; {continuation}", PausedError.exit_code
     _say(kind, message, [], as_json)
-    leave_at_once(TERMINATED if terminated else INTERRUPTED)
+    leave_at_once(code)
+
+
+@contextlib.contextmanager
+def recorded_as(continuation: Callable[[], str]) -> Iterator[None]:
+    """Within it a process that ends at once exits as a paused run, where there is a `continuation` to say."""
+    _recorded.append(continuation)
+    try:
+        yield
+    finally:
+        _recorded.remove(continuation)
 
 
 def _importing(frame: FrameType | None) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simkit.cli.failures import Terminated
+from simkit.cli.failures import Terminated, recorded_as
 from simkit.errors import InputError, NumericalError, OutOfMemoryError, OutputError, PausedError
 
 if TYPE_CHECKING:
@@ -100,16 +100,18 @@ class Resuming:
             remove(path)
         record = Recording(path, identity, self._before(path, identity) if self.resume else None)
         try:
-            with _alarm(self.max_time), recording(record):
+            with (
+                _alarm(self.max_time),
+                recorded_as(lambda: _continuation() if exists(path) else ""),
+                recording(record),
+            ):
                 yield
         except KeyboardInterrupt as stopped:
             with contextlib.suppress(OSError):  # then there may be an earlier one
                 record.write()
             if not exists(path):
                 raise
-            raise PausedError(
-                f"{_why(stopped)}; what is done is recorded; to finish it: {_command()}"
-            ) from stopped
+            raise PausedError(f"{_why(stopped)}; {_continuation()}") from stopped
         except (OutputError, OutOfMemoryError):  # nothing needs to be computed again
             with contextlib.suppress(OSError):
                 record.write()
@@ -134,8 +136,8 @@ class Resuming:
         if other:
             raise InputError(
                 [
-                    f"{self.target}: its record is of another run, which --resume cannot finish; to start "
-                    "anew use --overwrite",
+                    f"{self.target}: its record is of another run, which --resume cannot finish unless "
+                    "what differs is as it was; to start anew use --overwrite",
                     *other,
                 ]
             )
@@ -178,7 +180,7 @@ def _alarm(seconds: float | None) -> Iterator[None]:
         signal.signal(signal.SIGALRM, previous)
 
 
-def _command() -> str:
-    """The command that goes on with this one."""
+def _continuation() -> str:
+    """That there is a record, and the command that goes on with it."""
     given = [word for word in sys.argv[1:] if word not in ("--overwrite", "--resume")]
-    return shlex.join(["simkit", *given, "--resume"])
+    return f"what is done is recorded; to finish it: {shlex.join(['simkit', *given, '--resume'])}"

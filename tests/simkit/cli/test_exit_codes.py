@@ -313,13 +313,17 @@ def test_too_little_memory_ends_a_run_with_a_remedy(folder, gigabytes, code):
     assert files_in(folder) == {"small.yaml"}
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_ends_what_python_cannot_interrupt(number, code):
+@pytest.mark.parametrize(
+    ("number", "recorded", "code"),
+    [(signal.SIGTERM, "", 143), (signal.SIGINT, "", 130), (signal.SIGTERM, "so", 75)],
+)
+def test_a_signal_ends_what_python_cannot_interrupt(number, recorded, code):
+    """As a paused run where a record of it exists, with what to say of it."""
     script = (
         f"{DEFAULT}\n"
         "import hashlib, simkit.cli.failures as failures\n"
         "failures.GRACE = 0.2\n"
-        "with failures.reported():\n"
+        f"with failures.reported(), failures.recorded_as(lambda: {recorded!r}):\n"
         "    print('busy', flush=True); hashlib.pbkdf2_hmac('sha256', b'', b'', 2**31 - 1)"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:

@@ -164,7 +164,7 @@ def test_the_record_of_another_experiment_is_refused_and_stays(folder, change, d
     small_record(load_each("small.yaml").identity("run"))
     result = simkit_command("run", "small.yaml", "--resume", "--set", change)
     assert result.exit_code == 2
-    assert "its record is of another run, which --resume cannot finish; to start anew use" in result.stderr
+    assert "which --resume cannot finish unless what differs is as it was; to start anew" in result.stderr
     assert difference in result.stderr
     assert files_in(folder) == {"small.yaml", RECORD}
 
