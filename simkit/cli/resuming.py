@@ -74,6 +74,11 @@ class Resuming:
                 f"{self.target}: an earlier run was stopped before its end; finish it with --resume, or "
                 "start anew with --overwrite"
             )
+        if self.resume and not there and self.target.exists():
+            raise OutputError(
+                f"{self.target}: exists and has no record, so its run is finished; to start anew use "
+                "--overwrite"
+            )
         return self.overwrite or (there and self.resume)
 
     @contextlib.contextmanager

@@ -12,6 +12,7 @@ from simkit.results.plots.plot_layout import (
     columns_for,
     figure_legend,
     label,
+    plain_ticks,
     run_name,
     titled_figure,
 )
@@ -94,6 +95,7 @@ def _draw_lines(panel: "Panel", dataset: "xr.Dataset", axes: Axes, name: str, al
         panel.set_title(f"the first {MOST_LINES} of {len(combinations)} lines", fontsize=10, color=GREY)
     if numbers and _equal_ratios(x):
         panel.set_xscale("log")
+        plain_ticks(panel.xaxis, x.min(), x.max())
     panel.set_xlabel(along)
     panel.set_ylabel(_label(dataset, name))
 
@@ -105,9 +107,10 @@ def _draw_map(figure: "Figure", panel: "Panel", dataset: "xr.Dataset", name: str
     by_x, by_y = np.argsort(x), np.argsort(y)
     image = panel.pcolormesh(x[by_x], y[by_y], mean[np.ix_(by_y, by_x)], shading="nearest", cmap="viridis")
     panel.grid(visible=False)
-    for values, scale in ((x, panel.set_xscale), (y, panel.set_yscale)):
+    for values, scale, axis in ((x, panel.set_xscale, panel.xaxis), (y, panel.set_yscale, panel.yaxis)):
         if _equal_ratios(values):
             scale("log")
+            plain_ticks(axis, values.min(), values.max())
     panel.set_xlabel(dims[0])
     panel.set_ylabel(dims[1])
     known = error[np.isfinite(error) & (error > 0)]

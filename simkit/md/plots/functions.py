@@ -8,12 +8,11 @@ import numpy as np
 
 from simkit.md.number_notes import note_of
 from simkit.md.plots.time_rows import figure_text, in_print, labelled, log_where_peaked, noted
-from simkit.results.plots.plot_layout import COLOURS, GREY
+from simkit.results.plots.plot_layout import COLOURS, GREY, plain_ticks
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
 
 Panel = Callable[["Axes"], None]
 NEAR = 1.7  # times the distance of the highest peak: as far as the coordination number fills its axis
@@ -144,17 +143,6 @@ def _displacement(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
         if line.get_label() in captions:
             line.set_label(f"{line.get_label()}: {captions[str(line.get_label())]}")
     _legend(axes)
-
-
-def plain_ticks(axis: "Axis", low: float, high: float) -> None:
-    """Ticks of a logarithmic axis at 1, 2 and 5 over less than two decades, else at powers of ten."""
-    from matplotlib.ticker import LogLocator, NullFormatter
-
-    short = high < 100 * low
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if short else (1,)))
-    if short:
-        axis.set_major_formatter("{x:g}")
-    axis.set_minor_formatter(NullFormatter())
 
 
 def _correlation(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:

@@ -11,6 +11,7 @@ from simkit.results.titles import EQUATIONS, model_title
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 # Okabe & Ito's palette: distinct with any kind of colour vision.
@@ -251,3 +252,15 @@ def figure_legend(figure: "Figure") -> None:
             handlelength=1.8,
             columnspacing=1.8,
         )
+
+
+def plain_ticks(axis: "Axis", low: float, high: float) -> None:
+    """Few ticks of a logarithmic axis, in plain numbers over less than two decades, else powers of ten."""
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+
+    short = high < 100 * low
+    few = MaxNLocator(5) if high < 5 * low else LogLocator(subs=(1, 2, 5) if short else (1,))
+    axis.set_major_locator(few)
+    if short:
+        axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(NullFormatter())

@@ -130,6 +130,8 @@ def test_fifty_kills_at_random_moments_change_no_bit(long_run):
                 process.kill()
                 kills += 1
         code, error = ended(process)
+        if "its run is finished" in error:  # killed between its last file and the end of the process
+            code = 0
         assert code in (0, -signal.SIGKILL), error
         if code == 0:
             assert same(simkit.read_dataset("small.zarr"), whole)

@@ -67,6 +67,13 @@ def test_a_resume_replaces_files_that_belong_to_its_record_only(tmp_path, resume
             rules.may_replace()
 
 
+def test_there_is_nothing_to_finish_where_the_output_has_no_record(tmp_path):
+    """As after a kill between the last file and the end of the process."""
+    (tmp_path / "a.zarr").mkdir()
+    with pytest.raises(OutputError, match=r"a.zarr: exists and has no record, so its run is finished"):
+        resuming(tmp_path / "a.zarr", resume=True).may_replace()
+
+
 def test_the_clock_and_the_handler_are_as_before_after_a_run_in_time():
     """An alarm that was left would end what comes later."""
     before = signal.getsignal(signal.SIGALRM)

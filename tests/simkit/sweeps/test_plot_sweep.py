@@ -1,5 +1,7 @@
 """The picture of a sweep shows the means that the dataset has, with two standard errors."""
 
+import itertools
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -140,3 +142,22 @@ def test_the_title_says_the_time_of_means_at_an_end():
     """Means of particles are over the whole run, and have none."""
     assert "at t = 2.5" in drawn({"a": [1, 2]}, "").get_suptitle()
     assert "at t" not in drawn({"a": [1, 2]}).get_suptitle()
+
+
+@pytest.mark.parametrize(
+    ("first", "last"), [(0.25, 4.0), (0.3, 3.0), (1.1, 1.9), (0.01, 100.0), (2e-9, 5e-7)]
+)
+def test_ticks_of_values_at_equal_ratios_do_not_overlap(first, last):
+    """Beside each other in narrow panels, in a line and in a map."""
+    over = {"k": np.geomspace(first, last, 5).tolist()}
+    for more in ({}, {"other": np.geomspace(first, last, 4).tolist()}):
+        figure = drawn(over | more)
+        figure.set_size_inches(4.2, 3.2)
+        assert figure.axes[0].get_xscale() == "log"
+        figure.canvas.draw()
+        low, high = figure.axes[0].get_xlim()
+        assert sum(low <= tick <= high for tick in figure.axes[0].get_xticks()) >= 2
+        axis = figure.axes[0].xaxis
+        ticks = [tick for tick in axis.get_major_ticks() + axis.get_minor_ticks() if tick.label1.get_text()]
+        boxes = sorted((tick.label1.get_window_extent() for tick in ticks), key=lambda box: box.x0)
+        assert all(one.x1 < other.x0 for one, other in itertools.pairwise(boxes))
