@@ -23,6 +23,8 @@ from simkit.ensemble.reducers.reducer import (
 
 PICTURE_BINS = 100
 PICTURE_TAIL = 0.001
+FEWEST_OF_LATTICE = 20  # values; few others would lie on some lattice by chance
+CLOSE = 1.5
 
 
 class Binned(NamedTuple):
@@ -68,8 +70,8 @@ class Histogram(AbstractReducer):
     `finish` returns for each quantity `<name>_quantile`, `<name>_quantile_stderr` and
     `<name>_quantile_bin_error`, `(rows, levels)`, and `<name>_histogram`, `(100,)`, with
     `<name>_histogram_edge`, `(101,)`: the last row on equal bins over all but its outermost thousandths. A
-    fine bin that lies across an edge is split in proportion. Bins of whole numbers are of whole width, with
-    these in the middle, and the last of them may be empty.
+    fine bin that lies across an edge is split in proportion. Bins of whole numbers, or of others on a lattice
+    that shows, such as times on fixed steps, hold as many of these each, and the last of them may be empty.
     """
 
     name = "histogram"
@@ -230,6 +232,27 @@ def whole_edges(row: Counts) -> np.ndarray:
     return np.clip(np.copysign(np.ceil(np.abs(edges)) - 0.5, edges), row.low - 0.5, row.high + 0.5)
 
 
+def lattice_of(row: Counts) -> float:
+    """The distance of values that lie on a lattice, such as times on fixed steps; 0 where none shows.
+
+    The lattice goes through both extremes. Each bin that occurs must hold a point of it, and be at most half
+    as wide as the points are apart; bins of other values lie side by side, or wherever values happen to be.
+    """
+    there = np.flatnonzero(row.counts)
+    if len(there) < FEWEST_OF_LATTICE:
+        return 0.0
+    edges, length = fine_edges(row), row.high - row.low
+    widths, middles = np.diff(edges)[there], (edges[there] + edges[there + 1]) / 2
+    near = np.median(np.diff(middles))  # up to the width of a bin
+    fewest, most = length / near / CLOSE, min(CLOSE * length / near, length / (2 * widths.max()))
+    for number in range(max(int(fewest), 1), int(most) + 1):
+        places = (middles - row.low) * number / length
+        off = np.abs(places - np.rint(places)) * length / number
+        if (off <= widths / 2 + ROUNDING * np.abs(middles)).all():
+            return length / number
+    return 0.0
+
+
 def coarsened(row: Counts) -> tuple[np.ndarray, np.ndarray]:
     """Counts on equal bins for a picture, and their edges; NaN edges where there is no sample."""
     total = int(row.counts.sum())
@@ -246,8 +269,12 @@ def coarsened(row: Counts) -> tuple[np.ndarray, np.ndarray]:
         margin = 0.005 * abs(low) or 0.5
         edges = np.linspace(low - margin, low + margin, PICTURE_BINS + 1)
         return np.histogram([low], edges)[0] * (up_to[-1] - up_to[0]), edges
-    if whole:
-        edges = low + np.arange(PICTURE_BINS + 1) * np.ceil((high - low) / PICTURE_BINS)
+    apart = 1.0 if whole else lattice_of(row)
+    if apart:
+        if not whole:
+            places = np.rint((np.array([low, high]) - row.low) / apart) + [-0.5, 0.5]
+            low, high = row.low + apart * places
+        edges = low + np.arange(PICTURE_BINS + 1) * apart * np.ceil((high - low) / apart / PICTURE_BINS)
     else:
         edges = np.linspace(low, high, PICTURE_BINS + 1)
     passed = np.rint(np.interp(edges, fine, up_to)).astype(np.int64)

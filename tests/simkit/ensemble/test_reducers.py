@@ -15,7 +15,7 @@ from user_code import user_jit
 
 from simkit.ensemble.reducers import Covariance, Histogram, Moments
 from simkit.ensemble.reducers.float_bins import LAST_BIN, NO_BIN, bin_of, lower_edges
-from simkit.ensemble.reducers.histogram import PICTURE_BINS, Counts, order_statistic
+from simkit.ensemble.reducers.histogram import Counts, order_statistic
 from simkit.ensemble.reducers.pairwise import pairwise_sum
 
 ROWS = {"S": 3, "v": 3, "call": 1}
@@ -330,54 +330,6 @@ def test_bins_are_monotone_and_hold_their_values():
     width = (lower_edges(bins + 1) - lower_edges(bins))[normal]
     assert np.all(width <= 2.0**-9 * np.abs(x[normal]) * (1 + 2.0**-8))
     assert np.all(np.asarray(bin_of(jnp.array([1.0, np.nan]), jnp.array([False, False]))) == NO_BIN)
-
-
-def test_the_picture_keeps_atoms_and_shape():
-    rng = np.random.default_rng(6)
-    x = np.maximum(rng.standard_normal((1, 40, 500)), 0)  # half of the paths end at exactly zero
-    result = gather({"x": x}, np.ones((40, 500), bool), [20], {"x": 1})
-    counts, edges = result["x_histogram"], result["x_histogram_edge"]
-    assert counts.shape == (PICTURE_BINS,)
-    assert edges[0] == 0.0
-    assert counts[0] >= np.sum(x == 0)
-    assert counts.sum() >= 0.998 * x.size
-    direct = np.histogram(x, edges)[0]
-    assert np.abs(np.cumsum(counts) - np.cumsum(direct)).max() <= 0.003 * x.size
-
-
-@pytest.mark.parametrize(
-    ("least", "most"),
-    [(0, 2), (3, 90), (-20, 150), (-400, 300), (0, 900), (600, 690), (-5_040, -4_960), (70_000, 73_000)],
-)
-def test_bins_of_whole_numbers_are_of_whole_width_around_them(least, most):
-    x = np.random.default_rng(7).integers(least, most + 1, (1, 25, 400)).astype(float)
-    result = gather({"x": x}, np.ones((25, 400), bool), [25], {"x": 1})
-    counts, edges = result["x_histogram"], result["x_histogram_edge"]
-    assert np.all(edges % 1 == 0.5)
-    width = np.diff(edges)
-    assert np.all((width == width[0]) & (width % 1 == 0))
-    assert width[0] <= np.ceil((most - least + 1) / PICTURE_BINS)
-    assert edges[0] <= least + 0.002 * (most - least)
-    assert most <= edges[-1] + 0.002 * (most - least)
-    direct = np.histogram(x, edges)[0]
-    if max(-least, most) < 2 * 512:  # from there on a fine bin holds several of them
-        assert np.abs(counts - direct).sum() <= 0.002 * x.size
-    assert np.abs(np.cumsum(counts) - np.cumsum(direct)).max() <= 0.02 * x.size
-
-
-def test_one_number_that_is_not_whole_makes_bins_that_are_not():
-    x = np.random.default_rng(8).integers(3, 600, (1, 25, 400)).astype(float)
-    x[0, 3, 7] += 0.25
-    edges = gather({"x": x}, np.ones((25, 400), bool), [20, 5], {"x": 1})["x_histogram_edge"]
-    assert np.any(edges % 1 != 0.5)
-
-
-@pytest.mark.more
-def test_the_picture_keeps_an_atom_at_a_value_that_float32_moves_across_an_edge():
-    # The least value rounds to -1, into the bin below it: drawn in to the sample, that bin has no width.
-    x = np.where(np.arange(2500).reshape(1, 25, 100) % 5, -(1 - 2.0**-30), 5.0)
-    result = gather({"x": x}, np.ones((25, 100), bool), [25], {"x": 1})
-    assert result["x_histogram"].tolist() == [2000] + [0] * (PICTURE_BINS - 2) + [500]
 
 
 def test_zero_has_no_sign():

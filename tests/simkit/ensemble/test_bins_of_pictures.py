@@ -1,0 +1,106 @@
+"""The bins of a picture: equal, whole for whole numbers, and with as many times of a grid in each."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from user_code import user_jit
+
+from simkit.ensemble.reducers import Histogram
+from simkit.ensemble.reducers.histogram import PICTURE_BINS
+
+
+@pytest.fixture(autouse=True)
+def _x64():
+    with jax.enable_x64(True):
+        yield
+
+
+HISTOGRAM = Histogram({"x": 1}, (0.5,))
+UPDATE = user_jit(HISTOGRAM.update)
+
+
+def pictured(x, leaves=1):
+    """The counts and the edges of numbers, in so many leaves."""
+    values = jnp.asarray(x, float).reshape(1, leaves, -1)
+    state = HISTOGRAM.merge(HISTOGRAM.init(), UPDATE({"x": values}, jnp.ones(values.shape[1:], bool)))
+    result = HISTOGRAM.finish(state)
+    return result["x_histogram"], result["x_histogram_edge"]
+
+
+def test_the_picture_keeps_atoms_and_shape():
+    rng = np.random.default_rng(6)
+    x = np.maximum(rng.standard_normal((1, 40, 500)), 0)  # half of the paths end at exactly zero
+    counts, edges = pictured(x, 40)
+    assert counts.shape == (PICTURE_BINS,)
+    assert edges[0] == 0.0
+    assert counts[0] >= np.sum(x == 0)
+    assert counts.sum() >= 0.998 * x.size
+    direct = np.histogram(x, edges)[0]
+    assert np.abs(np.cumsum(counts) - np.cumsum(direct)).max() <= 0.003 * x.size
+
+
+@pytest.mark.parametrize(
+    ("least", "most"),
+    [(0, 2), (3, 90), (-20, 150), (-400, 300), (0, 900), (600, 690), (-5_040, -4_960), (70_000, 73_000)],
+)
+def test_bins_of_whole_numbers_are_of_whole_width_around_them(least, most):
+    x = np.random.default_rng(7).integers(least, most + 1, (1, 25, 400)).astype(float)
+    counts, edges = pictured(x, 25)
+    assert np.all(edges % 1 == 0.5)
+    width = np.diff(edges)
+    assert np.all((width == width[0]) & (width % 1 == 0))
+    assert width[0] <= np.ceil((most - least + 1) / PICTURE_BINS)
+    assert edges[0] <= least + 0.002 * (most - least)
+    assert most <= edges[-1] + 0.002 * (most - least)
+    direct = np.histogram(x, edges)[0]
+    if max(-least, most) < 2 * 512:  # from there on a fine bin holds several of them
+        assert np.abs(counts - direct).sum() <= 0.002 * x.size
+    assert np.abs(np.cumsum(counts) - np.cumsum(direct)).max() <= 0.02 * x.size
+
+
+def test_one_number_that_is_not_whole_makes_bins_that_are_not():
+    x = np.random.default_rng(8).integers(3, 600, (1, 25, 400)).astype(float)
+    x[0, 3, 7] += 0.25
+    _, edges = pictured(x, 25)
+    assert np.any(edges % 1 != 0.5)
+
+
+@pytest.mark.more
+def test_the_picture_keeps_an_atom_at_a_value_that_float32_moves_across_an_edge():
+    # The least value rounds to -1, into the bin below it: drawn in to the sample, that bin has no width.
+    x = np.where(np.arange(2500).reshape(1, 25, 100) % 5, -(1 - 2.0**-30), 5.0)
+    counts, _ = pictured(x, 25)
+    assert counts.tolist() == [2000] + [0] * (PICTURE_BINS - 2) + [500]
+
+
+GRIDS = [
+    *itertools.product([30, 100, 240, 252, 400], [0], [1 / 252, 0.07]),
+    *itertools.product([30, 50], [2, -1], [1 / 30, 0.01]),
+]
+
+
+@pytest.mark.parametrize(("steps", "start", "length"), GRIDS)
+def test_bins_hold_as_many_times_of_a_grid_each(steps, start, length):
+    """Otherwise a smooth distribution of first times is a comb: bins of two steps beside bins of three."""
+    each = np.repeat(np.arange(1, steps + 1), 40)
+    counts, edges = pictured(start + length * each)
+    full = counts[counts > 0][:-1]  # the last may be cut off by the end of the run
+    assert np.all(full == full[0])
+    assert full[0] % 40 == 0
+    assert counts.sum() == len(each)
+    inside = (edges - start) / length - 0.5  # edges lie midway between times
+    np.testing.assert_allclose(inside, np.rint(inside), atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_few_numbers_lie_on_no_lattice_by_chance(seed):
+    """Bins of continuous numbers end where these do, a bin of the statistics at most away."""
+    for count in (15, 60, 3000):
+        x = np.sort(np.random.default_rng(seed).exponential(size=count))
+        _, edges = pictured(x)
+        kept = x[int(0.002 * count)], x[-1 - int(0.002 * count)]
+        assert edges[-1] <= x[-1]
+        assert edges[-1] >= 0.99 * kept[1]
