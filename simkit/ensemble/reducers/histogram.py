@@ -272,7 +272,7 @@ def coarsened(row: Counts) -> tuple[np.ndarray, np.ndarray]:
     apart = 1.0 if whole else lattice_of(row)
     if apart:
         if not whole:
-            places = np.rint((np.array([low, high]) - row.low) / apart) + [-0.5, 0.5]
+            places = np.rint((np.array([low, high]) - row.low) / apart) + np.array([-0.5, 0.5])
             low, high = row.low + apart * places
         edges = low + np.arange(PICTURE_BINS + 1) * apart * np.ceil((high - low) / apart / PICTURE_BINS)
     else:
