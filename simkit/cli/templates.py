@@ -39,5 +39,6 @@ def new(
             raise OutputError(f"{target}: exists already; rename or remove it first") from None
         except OSError as error:
             raise OutputError(f"{target}: {error.strerror}") from error
-        command = "uncertainty" if re.search(r"^uncertainty:", text, re.MULTILINE) else "run"
+        section = re.search(r"^(uncertainty|sweep):", text, re.MULTILINE)
+        command = section[1] if section else "run"
         print(f"wrote {target}; next: simkit {command} {target}")

@@ -71,6 +71,21 @@ def test_an_example_of_molecular_dynamics_runs(path, tmp_path, monkeypatch):
 
 
 @pytest.mark.more
+def test_the_sweep_agrees_with_exact_values_at_each_point(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    few = [str(EXAMPLES / "outbreak.yaml"), "--json", "--set", "ensemble.paths=1000"]
+    result = CliRunner().invoke(app, ["sweep", *few])
+    assert result.exit_code == 0, result.output
+    content = json.loads(result.stdout)
+    assert Path(content["output"]).exists()
+    assert Path(content["picture"]).exists()
+    dataset = simkit.read_dataset(content["output"])
+    for name in ("infectious", "died_out"):
+        assert dataset[f"{name}_z"].shape == (7, 5)
+        assert abs(dataset[f"{name}_z"]).max() < 5, name
+
+
+@pytest.mark.more
 def test_the_study_runs_and_agrees_with_a_law(tmp_path, monkeypatch):
     """Who escapes an epidemic depends on R0 alone."""
     monkeypatch.chdir(tmp_path)

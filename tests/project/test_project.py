@@ -29,6 +29,7 @@ TEMPLATES = {
     "uncertainty": "uncertainty.yaml",
     "greeks": "greeks.yaml",
     "epidemic_peak": "epidemic_peak.yaml",
+    "outbreak": "outbreak.yaml",
     **{
         name: f"particles/{name}.yaml"
         for name in ("lj_fluid", "lj_melt", "argon", "kob_andersen", "replicas")
