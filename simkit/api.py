@@ -56,7 +56,7 @@ def run(
 
 def sweep(
     source: str | os.PathLike | Mapping[str, Any],
-    over: Mapping[str, Any] | None = None,
+    over: str | Mapping[str, Any] | None = None,
     *,
     zip: bool = False,
     overrides: Overrides = (),
@@ -66,11 +66,11 @@ def sweep(
 ) -> "xr.Dataset":
     """Run an experiment at each combination of the values of some of its keys, as `simkit sweep` does.
 
-    `over` has for each key, dotted as in `overrides`, a list of values or a range such as `"0.1:0.5:9"`; it
-    stands in place of the experiment's `sweep.over`. With `zip` the lists are gone through side by side. The
-    dataset is that of `simkit.run` with a dimension for each key, whose values are its coordinate;
-    `S_difference` is from the first point. Paths have the same noise at all points. Raises and warns as
-    `simkit.run` does.
+    `over` has for each key, dotted as in `overrides`, a list of values or a range such as `"0.1:0.5:9"`, or
+    is a text such as `"model.sigma=0.1:0.5:9"`; it stands in place of the experiment's `sweep.over`. With
+    `zip` the lists are gone through side by side. The dataset is that of `simkit.run` with a dimension for
+    each key, whose values are its coordinate; `S_difference` is from the first point. Paths have the same
+    noise at all points. Raises and warns as `simkit.run` does.
 
     >>> import simkit
     >>> experiment = {

@@ -103,6 +103,15 @@ class _Reading:
     def __init__(self, diagnostics: Diagnostics, root: Root = Experiment):
         self.diagnostics, self.document, self.root = diagnostics, diagnostics.document, root
 
+    def elsewhere(self, key: str) -> str:
+        """The section that has a key which stands outside of all, or where to find those that there are."""
+        sections = [(name,) for name in self.document.data] + [("model", "parameters")]
+        inside = (
+            ".".join(map(str, (*path, key))) for path in sections if key in self.diagnostics.written(*path)
+        )
+        found = next(inside, None)
+        return f"; did you mean {found}?" if found else "; `simkit list keys` shows all"
+
     def explain(self, entry: dict[str, Any]) -> KeyPath:
         """Add a message for one of pydantic's complaints; gives the path of the value at fault."""
         path: KeyPath = tuple(part for part in entry["loc"] if part not in TAGS)
@@ -119,7 +128,7 @@ class _Reading:
                 self.diagnostics.add_missing(path, f"is missing{self.what(path)}")
             case "extra_forbidden":
                 given = self.diagnostics.written(*path[:-1])
-                more = "; `simkit list keys` shows all" if len(path) == 1 else ""
+                more = self.elsewhere(str(path[0])) if len(path) == 1 else ""
                 hint = _near_key(str(path[-1]), self.known_keys(path[:-1]), given) or more
                 if path[:-1] == ("model",) and path[-1] in self.diagnostics.written("model", "parameters"):
                     hint = f"; did you mean model.parameters.{path[-1]}?"

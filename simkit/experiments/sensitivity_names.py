@@ -11,10 +11,12 @@ PREFIXES = ("model.", "initial.", "time.")
 
 
 def full_name(label: str, targets: Collection[str], prefixes: tuple[str, ...] = PREFIXES) -> str | None:
-    """What a name means: a constant, else a parameter, an initial value, t0 or t1; None for nothing."""
-    return next(
-        (name for name in (label, *(f"{prefix}{label}" for prefix in prefixes)) if name in targets), None
-    )
+    """What a name means: a constant, else a parameter, an initial value, t0 or t1; None for nothing.
+
+    A constant may be named as elsewhere, too: `constants.r` is `r`.
+    """
+    names = (label, *(f"{prefix}{label}" for prefix in prefixes), label.removeprefix("constants."))
+    return next((name for name in names if name in targets), None)
 
 
 def named_pairs(section: Sensitivity) -> list[tuple[str, str]]:

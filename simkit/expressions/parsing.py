@@ -190,7 +190,8 @@ class _Translation:
         if not is_function(name):
             self.unknown_function(node, name)
         if node.keywords:
-            fail(node.keywords[0].col_offset, f"the arguments of {name} are given without names, not as here")
+            wanted = f"the arguments of {name} are given without names, not as here; equality is =="
+            fail(node.keywords[0].col_offset, wanted)
         if name in FUNCTIONALS:
             return self.functional(node, name)
         if name == "where":

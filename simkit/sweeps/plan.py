@@ -40,7 +40,7 @@ class LoadedSweep:
 def load_sweep(
     source: Any,
     overrides: Overrides = (),
-    over: Mapping[str, Any] | None = None,
+    over: str | Mapping[str, Any] | None = None,
     side_by_side: bool = False,
     label: str = "over",
 ) -> LoadedSweep:
@@ -49,6 +49,12 @@ def load_sweep(
     `over`, which messages call `label`, stands in place of `sweep.over`. Raises one `InputError` with every
     error at every point; what is wrong at all of them is reported once.
     """
+    if isinstance(over, str):
+        over = read_over([over], label)
+    elif over is not None and not isinstance(over, Mapping):
+        raise InputError(
+            f"{label}: must be keys with their values, as in {{'model.sigma': [0.1, 0.2]}}, got {shown(over)}"
+        )
     document = opened(source, overrides)
     if over is not None:
         _replace_over(document, over, label)
@@ -91,27 +97,30 @@ def _refuse_idle(document: Document, axes: Axes, place: str) -> None:
         raise InputError(problems)
 
 
-def read_over(texts: Iterable[str]) -> dict[str, Any]:
-    """The keys and values of options such as `model.sigma=0.1:0.5:9` or `solver=EulerMaruyama,Milstein`."""
+def read_over(texts: Iterable[str], label: str = "--over") -> dict[str, Any]:
+    """The keys and values of texts such as `model.sigma=0.1:0.5:9` or `solver=EulerMaruyama,Milstein`.
+
+    Messages call them `label`.
+    """
     over: dict[str, Any] = {}
     for text in texts:
         key, sign, values = map(str.strip, text.partition("="))
         if not sign or not key or not values:
             raise InputError(
-                f"--over {shown(text)}: expected KEY=VALUES, as in --over model.sigma=0.1:0.5:9 or "
-                "--over solver=EulerMaruyama,Milstein"
+                f"{label} {shown(text)}: expected KEY=VALUES, as in model.sigma=0.1:0.5:9 or "
+                "solver=EulerMaruyama,Milstein"
             )
         if key in over:
-            raise InputError(f"--over {key}: is given twice; give all of its values at once")
+            raise InputError(f"{label} {key}: is given twice; give all of its values at once")
         if re.fullmatch(r"[.\d]+\s*-\s*[.\d]+", values):
             raise InputError(
-                f"--over {key}: a range is first:last:count, as in "
-                f"--over {key}={values.replace('-', ':')}:9, got {values}"
+                f"{label} {key}: a range is first:last:count, as in {values.replace('-', ':')}:9, got "
+                f"{values}"
             )
         if re.fullmatch(r"[-+.\w\s]+(:[-+.\w\s]+)+", values):  # a range, or what was meant for one
             over[key] = values
             continue
-        listed = parse_value(f"[{values}]", f"--over {key}").data
+        listed = parse_value(f"[{values}]", f"{label} {key}").data
         over[key] = listed[0] if len(listed) == 1 and isinstance(listed[0], list) else listed
     return over
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from simkit.errors import InputError
 from simkit.results.plots.final_histograms import (
+    are_whole,
     bars_label,
     comparable_label,
     comparable_percentages,
@@ -100,7 +101,11 @@ def _ecdf(axes: "Axes", dataset: "xr.Dataset", name: str, color: str, text: str)
     low, high = (float(np.atleast_1d(dataset[f"{name}_{key}"].values)[-1]) for key in ("min", "max"))
     below, above = low < edges[0], high > edges[-1]
     outside = (n - int(counts.sum())) * (below / 2 if above else float(below))
-    axes.plot(edges, (outside + np.cumsum([0, *met])) / n, color=color, label=text)
+    whole = are_whole(edges)  # then it rises at whole numbers, not in the middle between them
+    x, up_to = edges - 0.5 * whole, (outside + np.cumsum([0, *met])) / n
+    there = slice(int(np.searchsorted(x, high)) + 1)
+    steps = {"drawstyle": "steps-post"} if whole else {}
+    axes.plot(x[there], up_to[there], color=color, label=text, **steps)
     axes.set_ylim(0, 1.02)
     axes.set_ylabel("fraction of paths up to this value")
 

@@ -243,15 +243,23 @@ def figure_legend(figure: "Figure") -> None:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
     if entries:
-        figure.legend(
-            entries.values(),
-            entries.keys(),
-            loc="outside lower center",
-            ncols=len(entries),
-            frameon=False,
-            handlelength=1.8,
-            columnspacing=1.8,
-        )
+        style = {"handlelength": 1.8, "columnspacing": 1.8}
+        columns = _legend_columns([*entries], figure.get_figwidth(), sum(style.values()))
+        style |= {"loc": "outside lower center", "ncols": columns, "frameon": False}
+        figure.legend(entries.values(), entries.keys(), **style)
+
+
+def _legend_columns(texts: list[str], inches: float, ems: float) -> int:
+    """How many columns of a legend fit side by side: all, or as many as the widest entry allows.
+
+    An entry is wider than its text by the handle, the space behind it and that between columns, `ems` in all.
+    """
+    from matplotlib.textpath import TextPath
+
+    size = STYLE["font.size"]
+    widths = [TextPath((0, 0), text, size=size).get_extents().width + (ems + 1) * size for text in texts]
+    fit = int(72 * inches / max(widths))
+    return len(texts) if sum(widths) <= 72 * inches else max(fit, 1)
 
 
 def plain_ticks(axis: "Axis", low: float, high: float) -> None:

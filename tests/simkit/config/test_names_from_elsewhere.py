@@ -61,6 +61,14 @@ MEANT = {
         PRICE | {"uncertainty": {"method": "morris", "zzz": 1}},
         "uncertainty.zzz: unknown key; known: method, .*, seed",
     ),
+    "a key of a section at the root": (
+        PRICE | {"sigma": 3},
+        "sigma: unknown key; did you mean model.sigma[?]$",
+    ),
+    "= for ==": (
+        PRICE | {"observe": {"x": "hitting_time(S = 5)"}},
+        "observe.x: the arguments of hitting_time are given without names, not as here; equality is ==",
+    ),
     "a key like none at the root": (PRICE | {"foo": 3}, "foo: unknown key; `simkit list keys` shows all$"),
     "a key nearly like one at the root": (
         PRICE | {"solvr": "Milstein"},

@@ -236,3 +236,14 @@ def test_the_table_says_how_many_paths_wait_at_the_end():
     assert file.getvalue().startswith("Stochastic equations of biomass, EulerMaruyama: derivatives of means")
     other = simkit.sensitivity(WASHOUT | {"sensitivity": {"wrt": ["r"], "of": ["last"]}})
     assert "washout_censored" not in other
+
+
+def test_a_constant_may_be_named_as_in_overrides():
+    """`constants.r` is `r`, also where a parameter of another name has its value."""
+    experiment = WASHOUT | {"constants": {"r": 0.05}, "sensitivity": {"of": ["last"]}}
+    experiment["model"] = {"sde": WASHOUT["model"]["sde"]}
+    dotted, bare = (simkit.sensitivity(experiment, wrt=name) for name in ("constants.r", "r"))
+    assert dotted["last_derivative"].values == bare["last_derivative"].values
+    assert dotted["parameter"].values.tolist() == ["constants.r"]
+    with pytest.raises(simkit.InputError, match=r"r is constants\.r, which is there already"):
+        simkit.sensitivity(experiment, wrt=["constants.r", "r"])

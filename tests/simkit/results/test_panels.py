@@ -101,6 +101,20 @@ def test_the_ecdf_passes_through_the_quantiles():
     assert 1 - line.get_ydata()[-1] <= 1.1e-3
 
 
+def test_the_ecdf_of_counts_rises_at_whole_numbers():
+    """Of 1, 1, 2, 4 it is 1/2 from 1 on, 3/4 from 2 on and 1 from 4 on, where it ends."""
+    dataset = gbm_dataset().copy(deep=True)
+    counts = np.zeros(100, int)
+    counts[[0, 1, 3]] = 2, 1, 1
+    dataset["S_histogram"] = ("S_bin", counts, {"n": 4})
+    dataset["S_histogram_edge"] = ("S_edge", 0.5 + np.arange(101))
+    dataset["S_min"][-1], dataset["S_max"][-1] = 1, 4
+    (line,) = panel(dataset, "S", kind="ecdf").get_lines()
+    assert line.get_drawstyle() == "steps-post"
+    np.testing.assert_array_equal(line.get_xdata(), [0, 1, 2, 3, 4])
+    np.testing.assert_array_equal(line.get_ydata(), [0, 0.5, 0.75, 0.75, 1])
+
+
 def test_the_autocorrelation_is_that_of_the_process():
     """A stationary process with the correlation 0.8 from row to row, of 400 paths."""
     rows, paths, rho = 53, 400, 0.8

@@ -6,6 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import xarray as xr
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import FillBetweenPolyCollection, QuadMesh
 
 import simkit
@@ -154,10 +155,23 @@ def test_ticks_of_values_at_equal_ratios_do_not_overlap(first, last):
         figure = drawn(over | more)
         figure.set_size_inches(4.2, 3.2)
         assert figure.axes[0].get_xscale() == "log"
-        figure.canvas.draw()
+        FigureCanvasAgg(figure).draw()
         low, high = figure.axes[0].get_xlim()
         assert sum(low <= tick <= high for tick in figure.axes[0].get_xticks()) >= 2
         axis = figure.axes[0].xaxis
         ticks = [tick for tick in axis.get_major_ticks() + axis.get_minor_ticks() if tick.label1.get_text()]
         boxes = sorted((tick.label1.get_window_extent() for tick in ticks), key=lambda box: box.x0)
         assert all(one.x1 < other.x0 for one, other in itertools.pairwise(boxes))
+
+
+def test_a_legend_of_many_entries_has_several_rows():
+    """None of them is cut off, and few stand side by side."""
+    names = [f"a long name of a value, number {i}" for i in range(8)]
+    for over, rows in ({"k": [1, 2, 3], "name": names}, 2), ({"k": [1, 2, 3], "s": ["a", "b"]}, 1):
+        figure = drawn(over)
+        FigureCanvasAgg(figure).draw()
+        (legend,) = figure.legends
+        box = legend.get_window_extent()
+        assert 0 <= box.x0 < box.x1 <= figure.bbox.x1
+        heights = {round(text.get_window_extent().y0) for text in legend.get_texts()}
+        assert (len(heights) > 1) == (rows > 1)

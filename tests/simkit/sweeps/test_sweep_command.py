@@ -91,7 +91,7 @@ MISTAKES = {
     "no sign": (("--over", "model.sigma"), "--over 'model.sigma': expected KEY=VALUES"),
     "difference": (
         ("--over", "model.sigma=0.1-0.5"),
-        "--over model.sigma: a range is first:last:count, as in --over model.sigma=0.1:0.5:9, got 0.1-0.5",
+        "--over model.sigma: a range is first:last:count, as in 0.1:0.5:9, got 0.1-0.5",
     ),
     "twice": (
         ("--over", "model.sigma=1,2", "--over", "model.sigma=3,4"),

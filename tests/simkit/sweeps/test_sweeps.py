@@ -196,3 +196,10 @@ def test_truth_values_are_text():
         "true",
         "false",
     ]
+
+
+def test_one_key_with_its_values_may_be_a_text():
+    one, other = simkit.sweep(GBM, "model.sigma=0.1,0.3"), simkit.sweep(GBM, {"model.sigma": [0.1, 0.3]})
+    assert one.drop_attrs().identical(other.drop_attrs())
+    with pytest.raises(simkit.InputError, match=r"^over: must be keys with their values, as in .*, got 3$"):
+        simkit.sweep(GBM, 3)  # pyright: ignore[reportArgumentType]
