@@ -70,7 +70,7 @@ def in_visible_bins(
 
     `shown` are the first of the fine bins and the one after the last, by default all that are needed.
     """
-    first, end = shown or (0, count_of_bins(percentages, edges))
+    first, end = shown or (0, count_of_bins(percentages))
     most = 2 * n ** (1 / 3)
     if extent > 0 and np.all(np.isfinite(edges)):
         most = min(most, BARS * (edges[end] - edges[first]) / extent)
@@ -104,9 +104,10 @@ def comparable_label(each: "Iterable[xr.Dataset]", name: str) -> str:
     return "% of paths per unit"
 
 
-def count_of_bins(counts: np.ndarray, edges: np.ndarray) -> int:
-    """How many bins to show: of whole numbers the last ones may be empty."""
-    return int(np.flatnonzero(counts).max(initial=0)) + 1 if are_whole(edges) else counts.size
+def count_of_bins(counts: np.ndarray) -> int:
+    """How many bins to show: of numbers on a lattice, such as counts or times of steps, the last may be empty."""
+    there = np.flatnonzero(counts)
+    return int(there[-1]) + 1 if there.size else counts.size
 
 
 def are_whole(edges: np.ndarray) -> bool:

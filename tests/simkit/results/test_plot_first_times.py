@@ -132,3 +132,20 @@ def test_variants_leave_them_out_and_say_the_range():
 def test_a_percentage_is_all_only_if_no_path_met_it(part, text):
     dataset = xr.Dataset({"T_censored": part}, {"time": [0.0, 2.5]})
     assert unmet_note(dataset, "T") == f"{text} % had not met it by t = 2.5"
+
+
+def test_no_empty_bins_follow_the_last_time():
+    """Bins as wide as a step reach far past the end of a run with few steps."""
+    drifting = {
+        "model": {"sde": {"X": {"drift": 1.0, "noise": {"W": 0.3}}}},
+        "initial": {"X": 0.0},
+        "time": {"t1": 4.0, "steps": 60},
+        "ensemble": {"paths": PATHS, "seed": 3},
+        "save": {"paths": PATHS},
+        "observe": {"soon": "hitting_time(X > 0.8)"},
+    }
+    result = simkit.run(drifting)
+    times = result["soon_path"].values
+    assert times.max() < 3.0  # all paths have met it
+    edges = plot_dataset(result).axes[-1].patches[0].get_data().edges
+    assert edges[-1] <= times.max() + 4.0 / 60
