@@ -105,7 +105,7 @@ def comparable_label(each: "Iterable[xr.Dataset]", name: str) -> str:
 
 
 def count_of_bins(counts: np.ndarray) -> int:
-    """How many bins to show: of numbers on a lattice, such as counts or times of steps, the last may be empty."""
+    """How many bins to show: of numbers on a lattice, such as counts, the last ones may be empty."""
     there = np.flatnonzero(counts)
     return int(there[-1]) + 1 if there.size else counts.size
 
