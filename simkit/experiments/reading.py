@@ -105,7 +105,7 @@ class _Reading:
 
     def elsewhere(self, key: str) -> str:
         """The section that has a key which stands outside of all, or where to find those that there are."""
-        sections = [(name,) for name in self.document.data] + [("model", "parameters")]
+        sections = [(name,) for name in self.root.model_fields] + [("model", "parameters")]
         inside = (
             ".".join(map(str, (*path, key))) for path in sections if key in self.diagnostics.written(*path)
         )

@@ -15,7 +15,8 @@ def full_name(label: str, targets: Collection[str], prefixes: tuple[str, ...] = 
 
     A constant may be named as elsewhere, too: `constants.r` is `r`.
     """
-    names = (label, *(f"{prefix}{label}" for prefix in prefixes), label.removeprefix("constants."))
+    section, _, constant = label.rpartition(".")
+    names = (label, *(f"{prefix}{label}" for prefix in prefixes), *[constant] * (section == "constants"))
     return next((name for name in names if name in targets), None)
 
 

@@ -112,10 +112,10 @@ def read_over(texts: Iterable[str], label: str = "--over") -> dict[str, Any]:
             )
         if key in over:
             raise InputError(f"{label} {key}: is given twice; give all of its values at once")
-        if re.fullmatch(r"[.\d]+\s*-\s*[.\d]+", values):
+        range_ = re.fullmatch(r"(\d*\.?\d+)\s*-\s*(\d*\.?\d+)", values)
+        if range_ and float(range_[1]) < float(range_[2]):
             raise InputError(
-                f"{label} {key}: a range is first:last:count, as in {values.replace('-', ':')}:9, got "
-                f"{values}"
+                f"{label} {key}: a range is first:last:count, as in {range_[1]}:{range_[2]}:9, got {values}"
             )
         if re.fullmatch(r"[-+.\w\s]+(:[-+.\w\s]+)+", values):  # a range, or what was meant for one
             over[key] = values

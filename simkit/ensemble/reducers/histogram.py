@@ -24,7 +24,11 @@ from simkit.ensemble.reducers.reducer import (
 PICTURE_BINS = 100
 PICTURE_TAIL = 0.001
 FEWEST_OF_LATTICE = 20  # values; few others would lie on some lattice by chance
+MOST_OF_LATTICE = 1024  # points between the extremes
 CLOSE = 1.5
+WIDTHS = (
+    2.01  # of bins from point to point at least; at two, bins would hold points on the edges between them
+)
 
 
 class Binned(NamedTuple):
@@ -244,8 +248,8 @@ def lattice_of(row: Counts) -> float:
     edges, length = fine_edges(row), row.high - row.low
     widths, middles = np.diff(edges)[there], (edges[there] + edges[there + 1]) / 2
     near = np.median(np.diff(middles))  # up to the width of a bin
-    fewest, most = length / near / CLOSE, min(CLOSE * length / near, length / (2 * widths.max()))
-    for number in range(max(int(fewest), 1), int(most) + 1):
+    most = min(CLOSE * length / near, length / (WIDTHS * widths[1:-1].max()), MOST_OF_LATTICE)
+    for number in range(max(int(length / near / CLOSE), 1), int(most) + 1):
         places = (middles - row.low) * number / length
         off = np.abs(places - np.rint(places)) * length / number
         if (off <= widths / 2 + ROUNDING * np.abs(middles)).all():
@@ -274,7 +278,9 @@ def coarsened(row: Counts) -> tuple[np.ndarray, np.ndarray]:
         if not whole:
             places = np.rint((np.array([low, high]) - row.low) / apart) + np.array([-0.5, 0.5])
             low, high = row.low + apart * places
-        edges = low + np.arange(PICTURE_BINS + 1) * apart * np.ceil((high - low) / apart / PICTURE_BINS)
+        edges = low + np.arange(PICTURE_BINS + 1) * apart * np.ceil(
+            np.rint((high - low) / apart) / PICTURE_BINS
+        )
     else:
         edges = np.linspace(low, high, PICTURE_BINS + 1)
     passed = np.rint(np.interp(edges, fine, up_to)).astype(np.int64)

@@ -141,7 +141,7 @@ def _check_fit(solver: Any, section: Solver, problem: AbstractODE, state: PyTree
             problem = in_calculus_of(solver, problem)
         check_solver(solver, problem, state)
         stepper = stepper_for(solver)
-        if isinstance(stepper, DiffraxStep) and _is_own(solver):
+        if isinstance(stepper, DiffraxStep) and _is_own(solver) and state is not None:
             stepper.check(problem, state)
     except ValueError as error:
         raise SettingError(("solver", "type"), str(error)) from error

@@ -82,12 +82,20 @@ class DiffraxStep(AbstractStepper):
         return y1, jax.tree.map(_like, new, state)
 
     def check(self, problem: AbstractODE, y0: PyTree) -> None:
-        """Raise `ValueError` when a step does not return a state like `y0`. Nothing is computed."""
+        """Raise `ValueError` when a step fails by itself or returns no state. Nothing is computed."""
 
         def one_step(t, dt, y):
             return self.step(problem, t, dt, y, self._zero(problem, dt), self.init(problem, t, dt, y))
 
-        jax.eval_shape(one_step, *jax.tree.map(jnp.asarray, (0.0, 1.0, y0)))
+        name = type(self.solver).__name__
+        try:
+            y1, _ = jax.eval_shape(one_step, *jax.tree.map(jnp.asarray, (0.0, 1.0, y0)))
+        except (TypeError, AttributeError, NameError, jax.errors.JAXTypeError) as error:
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise ValueError(f"{name}: a step fails with {reason}") from error
+        shapes = jax.tree.map(jnp.shape, y1)
+        if shapes != jax.tree.map(jnp.shape, y0):
+            raise ValueError(f"{name}: a step must return a state like y0, got one of the shapes {shapes}")
 
     def _zero(self, problem, dt):
         return Draw(*(tuple(jnp.zeros_like(dt) for _ in range(n)) for n in self._counts(problem)))

@@ -2,6 +2,7 @@
 
 import itertools
 import shutil
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import simkit
-from simkit.cluster.parts import EVEN, EnsemblePart
+from simkit.cluster.parts import EVEN, EnsemblePart, Joined, write_part
 from simkit.ensemble.accumulator import Accumulator, Total
 from simkit.ensemble.chunks import LEAF, Chunks
 
@@ -175,3 +176,20 @@ def test_of_molecular_dynamics_there_are_no_parts(tmp_path, monkeypatch):
         assert refused.exit_code == 2
         assert "molecular dynamics cannot be run in parts" in refused.stderr
     assert files_in(tmp_path) == before
+
+
+def test_the_time_of_parts_is_the_sum_of_their_times():
+    simulation = gbm(2 * LEAF, 4)
+    parts = [(EnsemblePart(number, 2), ("state", 1.5 * number)) for number in (1, 2)]
+    joined: list[tuple[int, int]] = []
+    accumulator = SimpleNamespace(join=lambda chunk, state: joined.append((chunk.first, chunk.count)))
+    plan = SimpleNamespace(leaves=1, lanes=1)
+    assert Joined(iter([parts]))(simulation, accumulator, plan, None) == 4.5  # pyright: ignore[reportArgumentType]
+    assert joined == [(0, LEAF), (LEAF, LEAF)]
+
+
+def test_of_a_part_that_is_written_again_nothing_of_before_is_left(tmp_path):
+    """A record keeps the one before, and what is complete has no use of it."""
+    for state in (1, 2):
+        write_part(tmp_path / "a.part-1-of-2", {"seed": "1"}, EnsemblePart(1, 2), [state])
+    assert files_in(tmp_path) == {"a.part-1-of-2"}

@@ -2,37 +2,51 @@
 
 import diffrax
 import jax
+import jax.numpy as jnp
 import pytest
 from simkit_solvers import SOLVERS, AbstractOneStep, Orders, SolverInfo
 
 from simkit import InputError, load
 
+RETURNED = {
+    "Joined: a step must return a state like y0, a GBMState, got a tuple": lambda y0, change: y0 + change,
+    "Joined: a step fails with TypeError: can't multiply": lambda y0, change: y0 * 1.5,
+    "Joined: a step fails with AttributeError: .* 'x'": lambda y0, change: y0.x,
+    "Joined: a step fails with TracerBoolConversionError": lambda y0, change: y0 if y0.S > 0 else change,
+    "Joined: a step must return a state like y0, got one of the shapes": lambda y0, change: jax.tree.map(
+        lambda y: jnp.stack([y, y]), y0
+    ),
+}
+
 
 class Joined(AbstractOneStep, diffrax.AbstractItoSolver):
-    """Euler–Maruyama, which takes the state for an array: + joins the fields of two states."""
-
-    mistaken = True
+    """Euler–Maruyama with a mistake at its end."""
 
     def advance(self, terms, t0, t1, y0, args):
         drift, noise = (part.vf_prod(t0, y0, args, part.contr(t0, t1)) for part in terms.terms)
-        if self.mistaken:
-            return y0 + drift + noise
-        return jax.tree.map(lambda y, f, g: y + f + g, y0, drift, noise)
+        return self.sum(y0, jax.tree.map(lambda f, g: f + g, drift, noise))
+
+    @staticmethod
+    def sum(y0, change):
+        return jax.tree.map(lambda y, dy: y + dy, y0, change)
 
 
-class Added(Joined):
-    mistaken = False
-
-
-def loaded(solver, monkeypatch):
-    info = SolverInfo(solver, "x", calculus="ito", strong=Orders(1.0, 0.5, 0.5), weak=Orders(1.0, 1.0, 1.0))
-    monkeypatch.setitem(SOLVERS, solver.__name__, info)
+def loaded(monkeypatch, **changes):
+    info = SolverInfo(Joined, "x", calculus="ito", strong=Orders(1.0, 0.5, 0.5), weak=Orders(1.0, 1.0, 1.0))
+    monkeypatch.setitem(SOLVERS, "Joined", info)
     model = {"type": "GBM", "mu": 0.05, "sigma": 0.2}
     time = {"t1": 1, "steps": 4}
-    return load({"model": model, "initial": {"S": 1}, "solver": solver.__name__, "time": time})
+    return load({"model": model, "initial": {"S": 1}, "solver": "Joined", "time": time} | changes)
 
 
-def test_a_step_must_return_a_state(monkeypatch):
-    with pytest.raises(InputError, match=r"^solver: Joined: a step must return a state like y0, a GBMState"):
-        loaded(Joined, monkeypatch)
-    assert isinstance(loaded(Added, monkeypatch).solver, Added)
+@pytest.mark.parametrize("message", RETURNED)
+def test_a_step_must_return_a_state(message, monkeypatch):
+    assert isinstance(loaded(monkeypatch).solver, Joined)
+    monkeypatch.setattr(Joined, "sum", staticmethod(RETURNED[message]))
+    with pytest.raises(InputError, match=f"^solver: {message}"):
+        loaded(monkeypatch)
+
+
+def test_without_initial_values_nothing_is_tried(monkeypatch):
+    with pytest.raises(InputError, match=r"^initial\.S: is missing"):
+        loaded(monkeypatch, initial={})

@@ -247,3 +247,5 @@ def test_a_constant_may_be_named_as_in_overrides():
     assert dotted["parameter"].values.tolist() == ["constants.r"]
     with pytest.raises(simkit.InputError, match=r"r is constants\.r, which is there already"):
         simkit.sensitivity(experiment, wrt=["constants.r", "r"])
+    with pytest.raises(simkit.InputError, match=r"unknown name 'constants\.time\.t1'"):
+        simkit.sensitivity(experiment, wrt=["constants.time.t1"])

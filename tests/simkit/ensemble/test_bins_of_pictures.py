@@ -79,6 +79,7 @@ def test_the_picture_keeps_an_atom_at_a_value_that_float32_moves_across_an_edge(
 GRIDS = [
     *itertools.product([30, 100, 240, 252, 400], [0], [1 / 252, 0.07]),
     *itertools.product([30, 50], [2, -1], [1 / 30, 0.01]),
+    *itertools.product([100, 200], [0, -0.1], [0.1, 1 / 7]),
 ]
 
 
@@ -89,7 +90,7 @@ def test_bins_hold_as_many_times_of_a_grid_each(steps, start, length):
     counts, edges = pictured(start + length * each)
     full = counts[counts > 0][:-1]  # the last may be cut off by the end of the run
     assert np.all(full == full[0])
-    assert full[0] % 40 == 0
+    assert full[0] == 40 * np.ceil(steps / PICTURE_BINS)
     assert counts.sum() == len(each)
     inside = (edges - start) / length - 0.5  # edges lie midway between times
     np.testing.assert_allclose(inside, np.rint(inside), atol=1e-6)
@@ -104,3 +105,19 @@ def test_few_numbers_lie_on_no_lattice_by_chance(seed):
         kept = x[int(0.002 * count)], x[-1 - int(0.002 * count)]
         assert edges[-1] <= x[-1]
         assert edges[-1] >= 0.99 * kept[1]
+
+
+@pytest.mark.parametrize("far", [1024.0, -1024.0, 2.0**33, 1000.0])
+def test_one_number_far_from_all_others_takes_no_time(far):
+    """On the edge of a bin it has no width of its own, and a lattice would be sought among any number."""
+    x = np.append(1e-3 * np.random.default_rng(3).exponential(size=40), far)
+    counts, _ = pictured(x)
+    assert sorted(counts[counts > 0]) == [1, 40]
+
+
+def test_numbers_between_two_limits_that_are_met_lie_on_no_lattice():
+    """Edges of bins are a lattice through both limits, and each bin touches it."""
+    for seed in range(20):
+        x = np.clip(np.random.default_rng(seed).normal(1.5, 0.4, size=200), 1, 2)
+        _, edges = pictured(x)
+        np.testing.assert_allclose(edges, np.linspace(1, 2, PICTURE_BINS + 1))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import simkit
 from simkit.ensemble.accumulator import Accumulator
+from simkit.md.recorded_replicas import RecordedReplicas
 from simkit.records import record_file
 from simkit.records import recording as recording_module
 from simkit.records.record_file import Record
@@ -272,3 +273,33 @@ def test_a_record_is_written_every_few_seconds_and_takes_little_of_the_time(tmp_
     assert len(written) == 3
     assert written[0] == pytest.approx(5.0, abs=0.11)
     assert min(np.diff(written)) >= 10 - 1e-9
+
+
+def test_a_state_is_due_every_few_seconds_from_the_last_one_on(tmp_path, monkeypatch):
+    """A snapshot of particles takes time to make; the last one is always due, and without a record none."""
+    now = [0.0]
+    monkeypatch.setattr(recording_module.time, "monotonic", lambda: now[0])
+    record = Recording(tmp_path / "record", {})
+    with recording(record):
+        loop = RecordedLoop(Accumulated(), 10)
+    assert not loop.is_due()
+    assert loop.is_due(last=True)
+    now[0] = record.every
+    assert loop.is_due()
+    loop.advance(1)
+    assert not loop.is_due()
+    now[0] = 2 * record.every
+    assert loop.is_due()
+    assert not RecordedLoop(Accumulated(), 10).is_due(last=True)
+
+
+def test_lanes_are_kept_when_each_has_given_a_new_snapshot(tmp_path):
+    """A snapshot of one lane from now beside that of another from before would be no state of the run."""
+    with recording(Recording(tmp_path / "record", {})):
+        replicas = RecordedReplicas(2, 100)
+    for steps in (10, 20):
+        replicas.keep(0, steps, f"first {steps}")
+        assert replicas.done == 2 * (steps - 10)
+        replicas.keep(1, steps, f"second {steps}")
+        assert replicas.done == 2 * steps
+        assert replicas.state() == [f"first {steps}", f"second {steps}"]
