@@ -104,27 +104,24 @@ class Resuming:
         if self.overwrite:
             remove(path)
         record = Recording(path, identity, self._before(path, identity) if self.resume else None)
-        try:
-            with (
-                _alarm(self.max_time),
-                recorded_as(lambda: _continuation() if exists(path) else ""),
-                recording(record),
-            ):
-                yield
-        except KeyboardInterrupt as stopped:
-            with contextlib.suppress(OSError):  # then there may be an earlier one
-                record.write()
-            if not exists(path):
+        with recorded_as(lambda: _continuation() if exists(path) else ""):
+            try:
+                with _alarm(self.max_time), recording(record):
+                    yield
+            except KeyboardInterrupt as stopped:
+                with contextlib.suppress(OSError):  # then there may be an earlier one
+                    record.write()
+                if not exists(path):
+                    raise
+                raise PausedError(f"{_why(stopped)}; {_continuation()}") from stopped
+            except (OutputError, OutOfMemoryError):  # nothing needs to be computed again
+                with contextlib.suppress(OSError):
+                    record.write()
                 raise
-            raise PausedError(f"{_why(stopped)}; {_continuation()}") from stopped
-        except (OutputError, OutOfMemoryError):  # nothing needs to be computed again
-            with contextlib.suppress(OSError):
-                record.write()
-            raise
-        except NumericalError:
+            except NumericalError:
+                record.remove()
+                raise
             record.remove()
-            raise
-        record.remove()
 
     def _before(self, path: Path, identity: dict[str, str]) -> "Record | None":
         """The record to go on from. Raises `InputError` where it is that of another run."""

@@ -164,7 +164,7 @@ def _distribution(axes: "Axes", one: "xr.Dataset", unit: str, runs: int) -> None
         axes.axvspan(quantiles[1], quantiles[3], color="#c3ccd3", label="25–75 %", zorder=0)
     if float(one.get("censored", 0)) > 0:
         note = f"{percentage(float(one['censored']) / runs)} % had not met it by the end"
-        axes.set_title(note, loc="left", fontsize=9, color=GREY)
+        axes.set_title(note, loc="right", fontsize=9, color=GREY)
     axes.stairs(percentages, edges, fill=True, color=BLUE, alpha=0.6, linewidth=0)
     axes.axvline(float(one["mean"]), color=VERMILION, linewidth=2, label="mean")
     log = scale_bars(axes, "y", [percentages], log=False if boolean else None)

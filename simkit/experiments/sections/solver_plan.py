@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
+import numpy as np
 from jaxtyping import PyTree
 from simkit_physics import MODELS
 from simkit_solvers.loops.step import DiffraxStep, stepper_for
@@ -115,15 +116,16 @@ def _state(problem: AbstractODE, initial: Mapping[str, InitialValue], constants:
     return problem.State(*numbers) if len(numbers) == len(problem.State._fields) else None
 
 
-_shapes_are_right: set[Any] = set()  # of problems and states of these structures, as at the points of a sweep
+_shapes_are_right: set[Any] = set()  # of problems and states of these kinds, as at the points of a sweep
 
 
 def _check_state(problem: AbstractODE, state: PyTree) -> None:
-    structure = jax.tree.structure((problem, state))
+    leaves, structure = jax.tree.flatten((problem, state))
+    kind = structure, tuple(map(np.shape, leaves))
     try:
-        if structure not in _shapes_are_right:
+        if kind not in _shapes_are_right:
             check_shapes(problem, state)
-            _shapes_are_right.add(structure)
+            _shapes_are_right.add(kind)
         if isinstance(problem, AbstractSDE):
             check_noise(problem, state)
     except ValueError as error:

@@ -1,7 +1,7 @@
 """Single panels of a run, of which a user chooses the kind; variants are overlaid."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -101,10 +101,10 @@ def _ecdf(axes: "Axes", dataset: "xr.Dataset", name: str, color: str, text: str)
     low, high = (float(np.atleast_1d(dataset[f"{name}_{key}"].values)[-1]) for key in ("min", "max"))
     below, above = low < edges[0], high > edges[-1]
     outside = (n - int(counts.sum())) * (below / 2 if above else float(below))
-    whole = are_whole(edges)  # then it rises at whole numbers, not in the middle between them
+    whole = are_whole(edges) and low % 1 == 0  # then it rises at them, not in the middle between
     x, up_to = edges - 0.5 * whole, (outside + np.cumsum([0, *met])) / n
     there = slice(int(np.searchsorted(x, high)) + 1)
-    steps = {"drawstyle": "steps-post"} if whole else {}
+    steps: Any = {"drawstyle": "steps-post"} if whole else {}
     axes.plot(x[there], up_to[there], color=color, label=text, **steps)
     axes.set_ylim(0, 1.02)
     axes.set_ylabel("fraction of paths up to this value")

@@ -243,7 +243,7 @@ def figure_legend(figure: "Figure") -> None:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
     if entries:
-        style = {"handlelength": 1.8, "columnspacing": 1.8}
+        style: Any = {"handlelength": 1.8, "columnspacing": 1.8}
         columns = _legend_columns([*entries], figure.get_figwidth(), sum(style.values()))
         style |= {"loc": "outside lower center", "ncols": columns, "frameon": False}
         figure.legend(entries.values(), entries.keys(), **style)
@@ -257,7 +257,9 @@ def _legend_columns(texts: list[str], inches: float, ems: float) -> int:
     from matplotlib.textpath import TextPath
 
     size = STYLE["font.size"]
-    widths = [TextPath((0, 0), text, size=size).get_extents().width + (ems + 1) * size for text in texts]
+    widths = [
+        TextPath((0, 0), f"{text}.", size=size).get_extents().width + (ems + 1) * size for text in texts
+    ]
     fit = int(72 * inches / max(widths))
     return len(texts) if sum(widths) <= 72 * inches else max(fit, 1)
 

@@ -323,6 +323,8 @@ def test_a_signal_ends_what_python_cannot_interrupt(number, recorded, code):
         f"{DEFAULT}\n"
         "import hashlib, simkit.cli.failures as failures\n"
         "failures.GRACE = 0.2\n"
+        "with failures.recorded_as(lambda: 'of another run'):\n"
+        "    pass\n"
         f"with failures.reported(), failures.recorded_as(lambda: {recorded!r}):\n"
         "    print('busy', flush=True); hashlib.pbkdf2_hmac('sha256', b'', b'', 2**31 - 1)"
     )

@@ -8,6 +8,7 @@ import pytest
 import typer
 
 from simkit import InputError, OutputError
+from simkit.cli import failures
 from simkit.cli.resuming import Resuming, seconds_of
 from simkit.errors import PausedError
 from simkit.records import record_file
@@ -72,6 +73,15 @@ def test_there_is_nothing_to_finish_where_the_output_has_no_record(tmp_path):
     (tmp_path / "a.zarr").mkdir()
     with pytest.raises(OutputError, match=r"a.zarr: exists and has no record, so its run is finished"):
         resuming(tmp_path / "a.zarr", resume=True).may_replace()
+
+
+def test_a_process_that_ends_at_once_says_how_to_go_on_if_there_is_a_record(tmp_path):
+    with resuming(tmp_path / "a.zarr").recorded({}):
+        (continuation,) = failures._recorded
+        assert continuation() == ""
+        record_file.write(record_of(tmp_path / "a.zarr"), Record({}, []))
+        assert continuation().startswith("what is done is recorded; to finish it: simkit ")
+    assert not failures._recorded
 
 
 def test_the_clock_and_the_handler_are_as_before_after_a_run_in_time():

@@ -4,7 +4,8 @@ import diffrax
 import jax
 import jax.numpy as jnp
 import pytest
-from simkit_solvers import SOLVERS, AbstractOneStep, Orders, SolverInfo
+from simkit_physics import GBM, MODELS
+from simkit_solvers import SOLVERS, AbstractODE, AbstractOneStep, Orders, SolverInfo
 
 from simkit import InputError, load
 
@@ -50,3 +51,24 @@ def test_a_step_must_return_a_state(message, monkeypatch):
 def test_without_initial_values_nothing_is_tried(monkeypatch):
     with pytest.raises(InputError, match=r"^initial\.S: is missing"):
         loaded(monkeypatch, initial={})
+
+
+class Sound(AbstractODE):
+    State = GBM.State
+
+    def drift(self, t, y):
+        return y
+
+
+class Faulty(Sound):
+    def drift(self, t, y):
+        return y.S
+
+
+def test_a_faulty_model_is_refused_after_a_sound_one(monkeypatch):
+    """What is known of one structure is known of no other."""
+    for model in (Sound, Faulty):
+        monkeypatch.setitem(MODELS, model.__name__, model)
+    loaded(monkeypatch, model={"type": "Sound"}, solver="Tsit5")
+    with pytest.raises(InputError, match=r"^model\.type: Faulty\.drift: must return a GBMState"):
+        loaded(monkeypatch, model={"type": "Faulty"}, solver="Tsit5")

@@ -12,6 +12,7 @@ from simkit.ensemble import chunks
 from simkit.studies.experiments import UNUSED
 from simkit.studies.methods import NEVER_CHANGES, NO_INFLUENCE, ONLY_NOISE
 from simkit.studies.plan import load_uncertain
+from simkit.studies.plot import plot_study
 from simkit.studies.simulations import simulated_design
 from simkit.studies.table import closing_lines, print_table, summary
 
@@ -248,3 +249,22 @@ def test_how_many_paths_never_met_the_condition_of_a_first_time_is_said(method):
     assert f"half: {said} before the end, and count with the time of the end" in text
     assert f"gain: {said} before the end, and count with 0" in text
     assert text.count("had not met") == 2
+
+
+def test_each_path_that_never_met_a_condition_counts():
+    """Brownian motion stays below 1 until t = 1 with the probability 2 Φ(1) - 1, seen at steps more often."""
+    dataset = uncertainty(
+        {
+            "constants": {"scale": {"uniform": [0.999, 1.001]}},
+            "model": {"sde": {"x": {"drift": "0*x", "noise": {"W": "scale"}}}},
+            "initial": {"x": 0},
+            "time": {"t1": 1, "steps": 50},
+            "observe": {"up": "hitting_time(x >= 1)"},
+            "uncertainty": {"method": "propagate", "points": 64, "paths": 8},
+        }
+    )
+    part = float(dataset["censored"].sel(observable="up")) / dataset.attrs["runs"]
+    shift = 0.5826 * math.sqrt(1 / 50)  # Broadie, Glasserman & Kou (1997)
+    assert abs(part - math.erf((1 + shift) / math.sqrt(2))) < 5 * 0.5 / math.sqrt(dataset.attrs["runs"])
+    (axes,) = (axes for axes in plot_study(dataset).axes if axes.get_xlabel().startswith("up"))
+    assert axes.get_title(loc="right") == f"{100 * part:.0f} % had not met it by the end"

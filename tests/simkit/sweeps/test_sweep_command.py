@@ -93,7 +93,7 @@ MISTAKES = {
         ("--over", "model.sigma=0.1-0.5"),
         "--over model.sigma: a range is first:last:count, as in 0.1:0.5:9, got 0.1-0.5",
     ),
-    "difference without blanks": (
+    "difference with blanks": (
         ("--over", "model.sigma=.1 - .5"),
         "a range is first:last:count, as in .1:.5:9",
     ),
