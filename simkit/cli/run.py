@@ -147,6 +147,7 @@ class Execution:
     def run_part(self, loaded: "Loaded", text: str) -> None:
         """Run a part of the paths, and write what it gives beside the dataset."""
         from simkit.cluster.parts import PART, EnsemblePart, is_part, write_part
+        from simkit.records.record_file import exists, record_of
         from simkit.results.claims import claimed
         from simkit.results.storage import check_place
 
@@ -168,11 +169,10 @@ class Execution:
         check_place(target)
         file = part.file_of(target)
         resuming = Resuming(file, self.resume, self.overwrite, self.max_time, self.quiet)
-        replace = resuming.may_replace()
-        if file.exists() and not replace:
-            if self.resume and is_part(file, identity, part):  # as when an array is submitted again
-                say(f"{file}: is complete already")
-                return
+        if self.resume and file.exists() and not exists(record_of(file)) and is_part(file, identity, part):
+            say(f"{file}: is complete already")  # as when an array is submitted again
+            return
+        if not resuming.may_replace() and file.exists():
             raise OutputError(f"{file}: exists already; to replace it use --overwrite")
         with claimed([file], say), resuming.recorded({**identity, PART: str(part)}):
             with progress_bar(not (self.quiet or self.as_json), loaded.engine.counted) as progress:

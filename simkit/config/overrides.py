@@ -52,6 +52,9 @@ def apply_overrides(document: Document, overrides: Overrides) -> None:
         if isinstance(override, Option) and not value.strip():
             problems.append(f"{label}: has no value; to remove the key write {key}=null")
             continue
+        if callable(value):
+            problems.append(f"{label}: a function cannot replace a key; give it with the experiment itself")
+            continue
         try:
             inside = parse_value("null" if value is None else str(value), label)
             document.diagnostics += [
@@ -99,7 +102,10 @@ def replace_key(document: Document, path: tuple[str, ...], value: Any, wholly: b
             short = shorthand_at(where, root_of(document.data))
             if short is None and not wholly:
                 place = ".".join(map(str, where))
-                raise ValueError(f"{place} is a single value, so nothing can be set inside it")
+                raise ValueError(
+                    f"{place} is a single value, so nothing can be set inside it; replace it as a whole, as "
+                    f"in '{place}={{{path[depth + 1]}: ...}}'"
+                )
             container[key] = {} if short is None else {short: container[key]}
         container = container[key]
     key = _index(container, path[-1])

@@ -3,7 +3,7 @@
 import functools
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from simkit_solvers import shared_among
 from simkit.ensemble.stored_programs import file_of, store, stored
 from simkit.garbage import seldom_collected
 from simkit.machine.on_each_device import Devices, local_devices, lower, lower_for_all
+from simkit.machine.outside_values import is_of_library, outside_values
 from simkit.progress import compiling
 
 CACHED = 64
@@ -26,6 +27,7 @@ if jax.__version_info__ < (0, 11):
 
 _cache: OrderedDict[Hashable, Callable] = OrderedDict()
 _meanwhile: list[Callable[[], object]] = []
+_read: dict[Hashable, Hashable] = {}
 
 
 class Request(NamedTuple):
@@ -87,6 +89,18 @@ def _compiled(requests: tuple[Request, ...]) -> tuple[list[Callable], float]:
     while len(_cache) > CACHED:
         _cache.popitem(last=False)
     return [result[request.key] for request in requests], time.perf_counter() - start
+
+
+def forget_changed(own: Iterable[Any]) -> None:
+    """Forget all programs where the user's functions or classes read other values than when last seen.
+
+    A program has what was read when it was traced, and the same function would seem to be the same program.
+    """
+    now = {each: outside_values(each) for each in own if not is_of_library(each)}
+    if any(_read.get(each, values) != values for each, values in now.items()):
+        _cache.clear()
+        jax.clear_caches()
+    _read.update(now)
 
 
 def while_compiling(work: Callable[[], object]) -> None:

@@ -4,11 +4,14 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from simkit_solvers.problems.schedule import model_of
+
 from simkit.config.diagnostics import Diagnostics
 from simkit.config.documents import Document
 from simkit.config.overrides import Overrides, opened
 from simkit.config.settings.particles import SYSTEM
 from simkit.config.settings.places import is_particles
+from simkit.ensemble.programs import forget_changed
 from simkit.ensemble.simulation import Simulation
 from simkit.experiments.assembly import assemble
 from simkit.experiments.reading import read_experiment
@@ -77,4 +80,7 @@ def simulation_of(document: Document, *, of_paths: bool = True) -> Simulation:
     diagnostics.raise_if_any()
     if simulation is None:
         raise RuntimeError("an experiment without errors must give a simulation")
+    forget_changed(
+        [type(model_of(simulation.problem)), type(simulation.solver), *document.functions.values()]
+    )
     return simulation

@@ -57,6 +57,7 @@ def load_sweep(
         )
     document = opened(source, overrides)
     if over is not None:
+        over = {key: _as_list(values) for key, values in over.items()}
         _replace_over(document, over, label)
     if side_by_side and isinstance(document.data.get(SWEEP), dict):
         document.data[SWEEP]["zip"] = True
@@ -81,6 +82,11 @@ def load_sweep(
     _refuse_idle(document, axes, place)
     each = build_changed(document, _changes(document, axes), engine.build, engine.root())
     return LoadedSweep(Loaded(engine, engine.fitted(each)), axes)
+
+
+def _as_list(values: Any) -> Any:
+    """The list that an array or a range of Python is; anything else is itself."""
+    return list(values) if isinstance(values, range) else getattr(values, "tolist", lambda: values)()
 
 
 def _refuse_idle(document: Document, axes: Axes, place: str) -> None:

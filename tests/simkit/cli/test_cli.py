@@ -198,7 +198,7 @@ class TestOtherCommands:
     def test_new_writes_a_valid_experiment_once(self, tmp_path, monkeypatch, template):
         monkeypatch.chdir(tmp_path)
         result = simkit_command("new", template)
-        command = "uncertainty" if template == "uncertainty" else "run"
+        command = {"uncertainty": "uncertainty", "outbreak": "sweep"}.get(template, "run")
         assert result.stdout == f"wrote {template}.yaml; next: simkit {command} {template}.yaml\n"
         assert simkit_command("validate", f"{template}.yaml").exit_code == 0
         (tmp_path / f"{template}.yaml").write_text("mine")

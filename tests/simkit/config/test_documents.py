@@ -273,7 +273,8 @@ def test_overrides_that_lead_nowhere_are_all_listed():
         overridden("a: 1\nq: [1]\n", "a", "a.b=2", "q.1=3", "q.x=3", ".=3", "c=[1", "c=!x 1")
     assert str(caught.value).splitlines() == [
         "override a: expected KEY=VALUE, as in model.sigma=0.3",
-        "override a.b: a is a single value, so nothing can be set inside it",
+        "override a.b: a is a single value, so nothing can be set inside it; replace it as a whole, as in "
+        "'a={b: ...}'",
         "override q.1: a list of 1 has no item '1'; count from 0",
         "override q.x: a list of 1 has no item 'x'; count from 0",
         "override .: expected KEY=VALUE, as in model.sigma=0.3",

@@ -1,5 +1,6 @@
 """A function of Python's in the place of an expression gives what the expression gives."""
 
+import functools
 import math
 
 import jax
@@ -8,7 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from simkit_physics import GBM
+from simkit_physics import GBM, MODELS
+from simkit_solvers import AbstractODE
 
 import simkit
 from simkit import InputError
@@ -115,6 +117,67 @@ def test_variants_and_constants_see_it():
 def test_what_is_wrong_is_named_at_its_place(function, message):
     with pytest.raises(InputError, match=rf"^observe\.bad: <lambda> \(Python\) {message}"):
         load_each(experiment(bad=function))
+
+
+LEVEL, TABLE, ARRAY = 1.0, {"level": [1.0]}, np.ones(2)
+
+
+def helper(x):
+    return x * LEVEL
+
+
+class Drifting(AbstractODE):
+    State = GBM.State
+
+    def drift(self, t, y):
+        return GBM.State(S=helper(1.0 + 0 * y.S))
+
+
+READERS = {
+    "a global": lambda s, p, t: s.S * LEVEL,
+    "a helper": lambda s, p, t: helper(s.S),
+    "a function inside": lambda s, p, t: (lambda x: x * LEVEL)(s.S),
+    "a table": lambda s, p, t: s.S * TABLE["level"][0],
+    "an array": lambda s, p, t: s.S * float(ARRAY[0]),
+    "a part": functools.partial(lambda factor, s, p, t: s.S * factor * LEVEL, 1.0),
+}
+
+
+def set_level(monkeypatch, level):
+    monkeypatch.setitem(globals(), "LEVEL", level)
+    monkeypatch.setitem(TABLE, "level", [level])
+    monkeypatch.setitem(globals(), "ARRAY", np.full(2, level))
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_global_that_has_changed_is_read_again(reader, monkeypatch):
+    """What was compiled has the value of its first use, and the function seems to be the same."""
+    means = []
+    for level in (1.0, 3.0, 3.0):
+        set_level(monkeypatch, level)
+        means.append(float(simkit.run(experiment(a=READERS[reader], b="S"))["a_mean"]))
+    assert means[1] == means[2] == pytest.approx(3 * means[0])
+
+
+def test_so_it_is_in_classes_of_models(monkeypatch):
+    monkeypatch.setitem(MODELS, "Drifting", Drifting)  # and it is gone from there afterwards
+    own = {"model": Drifting(), "initial": {"S": 0.0}, "time": {"t1": 1.0, "steps": 4}, "solver": "Euler"}
+    for level in (1.0, 5.0):
+        set_level(monkeypatch, level)
+        assert float(simkit.run(own)["S_mean"][-1]) == pytest.approx(level)
+
+
+def test_programs_stay_where_nothing_has_changed(monkeypatch):
+    set_level(monkeypatch, 2.0)
+    first = simkit.run(experiment(a=READERS["a helper"]))
+    again = simkit.run(experiment(a=READERS["a helper"]))
+    assert first.attrs["compile_s"] > 20 * again.attrs["compile_s"]
+
+
+def test_it_cannot_be_an_override():
+    for overrides in ({"observe.a": call}, {"observe": {"a": call}}):
+        with pytest.raises(InputError, match=r"override observe\.a: a function cannot replace a key"):
+            load_each(experiment(), overrides)
 
 
 def test_a_file_cannot_hold_one():

@@ -3,7 +3,9 @@
 import math
 import re
 
+import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from hypothesis import given
@@ -203,3 +205,17 @@ def test_one_key_with_its_values_may_be_a_text():
     assert one.drop_attrs().identical(other.drop_attrs())
     with pytest.raises(simkit.InputError, match=r"^over: must be keys with their values, as in .*, got 3$"):
         simkit.sweep(GBM, 3)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("values", [np.array([0.1, 0.3]), jnp.array([0.1, 0.3]), pd.Series([0.1, 0.3])])
+def test_values_may_be_arrays(values):
+    result = simkit.sweep(GBM, {"model.sigma": values})
+    np.testing.assert_allclose(result["model.sigma"], [0.1, 0.3], rtol=1e-6)
+
+
+def test_values_may_be_a_range():
+    assert simkit.sweep(GBM, {"constants.K": range(90, 120, 10)})["constants.K"].values.tolist() == [
+        90,
+        100,
+        110,
+    ]
