@@ -1,5 +1,6 @@
 """What functions and classes of the user's read from outside, such as globals."""
 
+import contextlib
 import functools
 import hashlib
 from collections.abc import Hashable, Iterator, Mapping
@@ -31,8 +32,9 @@ def _of(value: Any, seen: set[int]) -> Hashable:
     if value is None or isinstance(value, bool | int | float | complex | str | bytes):
         return repr(value)
     if hasattr(value, "dtype") and hasattr(value, "shape") and not isinstance(value, type):
-        array = np.asarray(value)
-        return array.shape, str(array.dtype), hashlib.sha256(array.tobytes()).hexdigest()
+        with contextlib.suppress(TypeError):  # of keys of random numbers, and of traced values
+            array = np.asarray(value)
+            return array.shape, str(array.dtype), hashlib.sha256(array.tobytes()).hexdigest()
     if is_of_library(value) or id(value) in seen:
         return id(value)
     seen.add(id(value))
