@@ -1,13 +1,16 @@
 """Error messages for paths that become NaN or infinite: when, where, why and what to do."""
 
 import dataclasses
+import re
 from typing import Any
 
+import jax
 import numpy as np
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.methods.jump.jump_method import BAD_COUNT, BAD_EVENT, BAD_PROPENSITY, TOO_MANY_STEPS
+from simkit_solvers.problems.problem import AbstractODE, AbstractSDE
 from simkit_solvers.problems.reaction_network import LANGEVIN
 from simkit_solvers.problems.schedule import schedule_of
 
@@ -35,6 +38,7 @@ UNDEFINED = (
     "The equations have no value there, as the log or the root of a negative number: write them so that they "
     "have one, such as log(maximum(x, 1e-9))"
 )
+UNDEFINED_SOMEWHERE = re.compile(r"\b(acosh|atanh|acos|asin|cbrt|div|log|log1p|lgamma|pow|r?sqrt)\b")
 ENDS = (
     "Change a condition, or what an event sets, so that one of them no longer meets the condition of the next"
 )
@@ -197,11 +201,22 @@ def _without_end(endless: tuple[str, ...]) -> str:
 
 
 def _has_no_value(simulation: Simulation, values: dict[str, np.ndarray], row: int) -> bool:
-    """Whether some of the state is NaN after a step from a state of moderate size."""
+    """Whether some of the state is NaN after a step from a state of moderate size, and equations may be."""
     states = np.stack([values[name] for name in simulation.problem.State._fields])
     before = np.abs(states[:, :row])
     moderate = row > 0 and before[:, -1].max() / MODERATE <= 1 + before[:, 0].max()
-    return bool(moderate and np.isnan(states[:, row]).any() and not np.isinf(states[:, row]).any())
+    undefined = moderate and np.isnan(states[:, row]).any() and not np.isinf(states[:, row]).any()
+    return bool(undefined) and _may_have_no_value(simulation.problem)
+
+
+def _may_have_no_value(problem: AbstractODE) -> bool:
+    """Whether drift or noise have a function that is not defined everywhere, as no polynomial has."""
+    y = problem.State(*[1.0] * len(problem.State._fields))
+    traced = [str(jax.make_jaxpr(problem.drift)(0.0, y))]
+    if isinstance(problem, AbstractSDE):
+        dW = problem.Noise(*[1.0] * len(problem.Noise._fields))
+        traced.append(str(jax.make_jaxpr(problem.noise)(0.0, y, dW)))
+    return any(UNDEFINED_SOMEWHERE.search(text) for text in traced)
 
 
 def _large_starts(simulation: Simulation, values: dict[str, np.ndarray]) -> dict[str, float]:

@@ -65,6 +65,18 @@ CASES = {
         "",
         NO_VALUE + EXCLUDE + DEBUG,
     ),
+    "a polynomial whose stages overflow within a step": (
+        {
+            "model": {"ode": {"X": "1 - 3.5*X + X**2*Y", "Y": "2.5*X - X**2*Y"}},
+            "initial": {"X": 1.2, "Y": 2.0},
+            "solver": "Tsit5",
+            "time": {"t1": 60.0, "steps": 60},
+            "ensemble": {"paths": 5000},
+        },
+        "X = nan, Y = nan at t = 7 (step 7 of 60)",
+        "",
+        ORDINARY + EXCLUDE + DEBUG,
+    ),
     "an observable": (
         WALK | {"observe": {"root": {"value": NO_ROOT, "at": "each"}}},
         "root = nan at t = 0 (step 0 of 8)",
