@@ -158,6 +158,8 @@ def _explained(error: yaml.MarkedYAMLError) -> str:
         return (
             "`- ` begins an item of a list, which cannot stand here; write a minus without the space after it"
         )
+    if "expected <block end>, but found '<block mapping start>'" in problem:
+        return "this key stands under none of those above it; indent it as far as the keys beside it"
     if "block scalar" in (error.context or ""):
         return BLOCK
     if "cannot start any token" in problem:

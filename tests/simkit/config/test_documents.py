@@ -122,6 +122,7 @@ BLOCK = (
     "`>` and `|` at the beginning announce a text on the lines below; put a condition that begins so, or any "
     "other text, in quotes"
 )
+INDENT = "this key stands under none of those above it; indent it as far as the keys beside it"
 MINUS = "`- ` begins an item of a list, which cannot stand here; write a minus without the space after it"
 
 REFUSED = {
@@ -148,6 +149,8 @@ REFUSED = {
     "a:\n  when: > 3\n": f"<text>:2:11: {BLOCK}",
     "a:\n  when: >3\n  then: 4\n": f"<text>:2:9: {BLOCK}",
     "a: |x| > 3\n": f"<text>:1:5: {BLOCK}",
+    "a:\n   b: 1\n  c: 2\n": f"<text>:3:3: {INDENT}",
+    "a:\n  b: {x: 1}\n   c: 2\n": f"<text>:3:4: {INDENT}",
     "a: @b\n": "<text>:1:4: found character '@'; put a text that begins so in quotes",
     "a: \x07\n": "<text>:1:4: the character '\\x07' is not allowed in YAML",
 }
