@@ -36,16 +36,22 @@ SMALL = {  # of molecular dynamics
 }
 
 
-@pytest.mark.more
-@pytest.mark.parametrize("path", [path for path in FILES if path.stem != "uncertainty"], ids=lambda p: p.stem)
-def test_example_runs_and_agrees_with_its_exact_values(path, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    few = ["--set", "ensemble.paths=1000", "--set", "ensemble.devices=1"]
-    result = CliRunner().invoke(app, ["run", str(path), "--json", *few])
+def summary_of(command, path, *overrides):
+    """What a command on an example prints as JSON, once it has written a dataset and a picture."""
+    given = [word for override in overrides for word in ("--set", override)]
+    result = CliRunner().invoke(app, [command, str(path), "--json", *given])
     assert result.exit_code == 0, result.output
     content = json.loads(result.stdout)
     assert Path(content["output"]).exists()
     assert Path(content["picture"]).exists()
+    return content
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("path", [path for path in FILES if path.stem != "uncertainty"], ids=lambda p: p.stem)
+def test_example_runs_and_agrees_with_its_exact_values(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    content = summary_of("run", path, "ensemble.paths=1000", "ensemble.devices=1")
     observe = yaml.safe_load(path.read_text()).get("observe", {})
     stated = [name for name, spec in observe.items() if "exact" in spec]
     for figures in content.get("variants", {"": content}).values():
@@ -59,12 +65,7 @@ def test_example_runs_and_agrees_with_its_exact_values(path, tmp_path, monkeypat
 def test_an_example_of_molecular_dynamics_runs(path, tmp_path, monkeypatch):
     """Of a smaller system: a liquid near the temperature of its bath, or with its energy conserved."""
     monkeypatch.chdir(tmp_path)
-    smaller = [word for override in SMALL[path.stem] for word in ("--set", override)]
-    result = CliRunner().invoke(app, ["run", str(path), "--json", *smaller])
-    assert result.exit_code == 0, result.output
-    content = json.loads(result.stdout)
-    assert Path(content["output"]).exists()
-    assert Path(content["picture"]).exists()
+    content = summary_of("run", path, *SMALL[path.stem])
     bath = {"argon": 94.4, "lj_melt": 0.75}.get(path.stem, 1.0)
     assert content["observables"]["T"]["mean"] == pytest.approx(bath, rel=0.3)
     assert content["observables"]["U"]["mean"] == pytest.approx(ENERGIES[path.stem], rel=0.15)
@@ -73,12 +74,7 @@ def test_an_example_of_molecular_dynamics_runs(path, tmp_path, monkeypatch):
 @pytest.mark.more
 def test_the_sweep_agrees_with_exact_values_at_each_point(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    few = [str(EXAMPLES / "outbreak.yaml"), "--json", "--set", "ensemble.paths=1000"]
-    result = CliRunner().invoke(app, ["sweep", *few])
-    assert result.exit_code == 0, result.output
-    content = json.loads(result.stdout)
-    assert Path(content["output"]).exists()
-    assert Path(content["picture"]).exists()
+    content = summary_of("sweep", EXAMPLES / "outbreak.yaml", "ensemble.paths=1000")
     dataset = simkit.read_dataset(content["output"])
     for name in ("infectious", "died_out"):
         assert dataset[f"{name}_z"].shape == (7, 5)
@@ -89,12 +85,7 @@ def test_the_sweep_agrees_with_exact_values_at_each_point(tmp_path, monkeypatch)
 def test_the_study_runs_and_agrees_with_a_law(tmp_path, monkeypatch):
     """Who escapes an epidemic depends on R0 alone."""
     monkeypatch.chdir(tmp_path)
-    study = [str(EXAMPLES / "uncertainty.yaml"), "--json", "--set", "uncertainty.points=32"]
-    result = CliRunner().invoke(app, ["uncertainty", *study])
-    assert result.exit_code == 0, result.output
-    content = json.loads(result.stdout)
-    assert Path(content["output"]).exists()
-    assert Path(content["picture"]).exists()
+    content = summary_of("uncertainty", EXAMPLES / "uncertainty.yaml", "uncertainty.points=32")
     escaped = content["observables"]["escaped"]["parameters"]
     assert escaped["R0"]["total"]["value"] == pytest.approx(1, abs=0.1)
     assert max(abs(escaped[name]["total"]["value"]) for name in ("infectious", "latent")) < 1e-6
