@@ -1,5 +1,6 @@
 """From the nodes of a YAML text to plain data, and the place of each part in the text."""
 
+import itertools
 import re
 from typing import Any
 
@@ -8,6 +9,7 @@ import yaml
 from simkit.config.strict_yaml import MAX_DEPTH, MAX_NODES, Mark, RefusedError, StrictLoader, mark_of
 from simkit.suggestions import without_commas
 
+NUMBERS = ("int", "float")
 KeyPath = tuple[str | int, ...]
 Diagnostic = tuple[Mark, KeyPath, str]  # what is wrong at a place; line 0 where there is no text
 
@@ -43,19 +45,20 @@ class Construction:
     def _mapping(self, node, path: KeyPath, depth: int) -> dict[str, Any]:
         data: dict[str, Any] = {}
         before: Any = None
-        key = ""
-        for key_node, value_node in node.value:
+        key = apart = ""
+        for i, (key_node, value_node) in enumerate(node.value):
             mark = mark_of(key_node.start_mark)
             if key_node.tag != StrictLoader.DEFAULT_SCALAR_TAG:
-                number = _with_comma(before, key_node)
-                if number:
-                    message = f"{number} is not a number{without_commas(number)}"
-                    self._add(mark_of(before.start_mark), (*path, key), message)
+                if not apart:
+                    apart = _taken_apart(before, node.value[i:])
+                    if apart:
+                        self._add(mark_of(before.start_mark), (*path, key), apart)
+                if apart and value_node.tag == "null":
                     continue
                 text = key_node.value if isinstance(key_node, yaml.ScalarNode) else "a list or mapping"
                 self._add(mark, path, f"a key must be text, got {text or 'nothing'}; put it in quotes")
                 continue
-            key, before = key_node.value, value_node
+            key, before, apart = key_node.value, value_node, ""
             unspaced = re.fullmatch(r"(\w+):(\S+)", key) if value_node.tag == "null" else None
             if unspaced and key_node.style is None:
                 key, text = unspaced.groups()
@@ -95,10 +98,15 @@ class Construction:
         self.diagnostics.append((mark, path, message))
 
 
-def _with_comma(before, key) -> str:
-    """The number such as 0,2 that in `{a: 0,2}` YAML reads as a value and a key; empty if it is none."""
-    if not isinstance(before, yaml.ScalarNode) or not isinstance(key, yaml.ScalarNode):
+def _taken_apart(before, following) -> str:
+    """What to say of `{a: 0,2}` and `{a: 0, 12}`, which YAML reads as a value and keys; empty for others."""
+    alone = itertools.takewhile(lambda pair: pair[1].tag == "null", following)
+    numbers = [key for key, _ in alone if key.tag in NUMBERS]
+    if not numbers or getattr(before, "tag", "") not in NUMBERS:
         return ""
-    touch = (key.start_mark.line, key.start_mark.index) == (before.end_mark.line, before.end_mark.index + 1)
-    text = f"{before.value},{key.value}"
-    return text if touch and before.tag == "int" and without_commas(text) else ""
+    texts = [before.value, *(key.value for key in numbers)]
+    number = ",".join(texts)
+    hint = without_commas(number)
+    if hint and numbers[-1].end_mark.index - before.start_mark.index == len(number):
+        return f"{number} is not a number{hint}"
+    return f"a list is written in brackets: [{', '.join(texts)}]"

@@ -1,6 +1,10 @@
 """Whether a quantity with the same value on all paths of a run could take other values, and which."""
 
+from typing import cast
+
 import numpy as np
+from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
+from simkit_solvers.problems.schedule import model_of
 
 from simkit.ensemble.initial import differs_between_paths
 from simkit.ensemble.simulation import Simulation
@@ -32,10 +36,22 @@ def range_of(name: str, simulation: Simulation) -> tuple[float, float]:
 
 
 def could_differ(name: str, value: float, simulation: Simulation) -> bool:
-    """Whether paths could have other values of an observable than this one, which all have."""
-    observable = observable_of(name, simulation)
-    if observable is None or not is_random(simulation):
+    """Whether paths could have other values of a quantity than this one, which all have.
+
+    Of state variables only those count that a reaction changes: an SDE may have some without noise.
+    """
+    if not is_random(simulation):
         return False
     least, most = range_of(name, simulation)
-    depends = bool(observable.names & {*simulation.problem.State._fields})
+    observable = observable_of(name, simulation)
+    if observable is None:
+        depends = simulation.stepping.whole and any(
+            each.change.get(name) for each in _network(simulation).reactions.values()
+        )
+    else:
+        depends = bool(observable.names & {*simulation.problem.State._fields})
     return depends and least < most and bool(np.isfinite(least) or np.isfinite(most) or value == 0)
+
+
+def _network(simulation: Simulation) -> AbstractReactionNetwork:
+    return cast(AbstractReactionNetwork, model_of(simulation.problem))

@@ -136,7 +136,10 @@ class _Translation:
             case ast.Call():
                 return self.call(node, depth)
             case ast.Tuple():
-                fail(node.col_offset, "a comma outside the arguments of a function")
+                fail(
+                    node.col_offset,
+                    "a comma outside the arguments of a function; a list is written in brackets",
+                )
         fail(node.col_offset, "this is not allowed in an expression")
 
     def literal(self, node: ast.Constant) -> NumberLiteral:

@@ -59,9 +59,9 @@ def plan_jumps(section: Time | None, save: Save | None, diagnostics: Diagnostics
     for key in ("steps", "rtol", "atol", "first_step"):
         if key in keys:
             message = (
-                "the solver simulates each event of a reaction network when it occurs; remove it and give "
-                "save.points, or use EulerMaruyama for the chemical Langevin equation, Tsit5 for the rate "
-                "equation"
+                "events of a reaction network occur at random times, and TauLeaping chooses its leaps by its "
+                "epsilon; remove it and give save.points, or use EulerMaruyama for the chemical Langevin "
+                "equation, Tsit5 for the rate equation"
             )
             diagnostics.add(("time", key), message, at_key=True)
     if save is not None and save.every is not None:

@@ -179,6 +179,17 @@ def test_errors_that_leave_the_rest_readable_are_collected():
     ]
 
 
+def test_lists_without_brackets_and_numbers_with_commas_are_told_how_to_be_written():
+    text = "{at: 0, 12, 24.5, set: 3, paths: 1,000,000, sigma: 0,2, 5: {}, x: 1, 7: 3}\n"
+    assert [message for _, message in diagnostics(text)] == [
+        "a list is written in brackets: [0, 12, 24.5]",
+        "1,000,000 is not a number; write 1000000",
+        "0,2 is not a number; write a decimal point: 0.2",
+        "a key must be text, got 5; put it in quotes",
+        "a key must be text, got 7; put it in quotes",
+    ]
+
+
 def test_a_file_that_is_not_utf_8_is_named_with_the_place(tmp_path):
     path = tmp_path / "latin.yaml"
     path.write_bytes("a: 1\n# größe\n".encode("latin-1"))

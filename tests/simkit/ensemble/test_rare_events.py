@@ -46,7 +46,7 @@ def test_what_no_path_did_has_a_limit_where_there_is_one():
     assert " 1 (above 0.999) " in rows["always"]
     assert " 0 ± 0 " in rows["bonus"]
     assert "%" not in rows["never"]  # the exact value is below the limit
-    assert "bonus: 0 on all 3,000 paths, so no bound on" in text
+    assert "bonus: the same on all 3,000 paths, so no bound on" in text
 
 
 @pytest.mark.slow

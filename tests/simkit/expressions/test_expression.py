@@ -136,6 +136,7 @@ def test_closed_forms_take_named_numbers():
         assert str(caught.value) == message
 
 
+COMMA = "a comma outside the arguments of a function; a list is written in brackets"
 REFUSED = {
     "S.real": "attributes (a.b) are not allowed; a function is called as max(S) (column 2 of the expression)",
     "S.__class__.__mro__": "attributes (a.b) are not allowed; a function is called as max(S)"
@@ -196,8 +197,8 @@ REFUSED = {
     "where(S, 1, 2)": "a condition such as S > 1 is needed, not a number (column 7 of the expression)",
     "S > 1 or 2": "a condition such as S > 1 is needed, not a number (column 10 of the expression)",
     "exp(*S)": "* before an argument is not allowed (column 5 of the expression)",
-    "S, S": "a comma outside the arguments of a function (column 1 of the expression)",
-    "()": "a comma outside the arguments of a function (column 1 of the expression)",
+    "S, S": f"{COMMA} (column 1 of the expression)",
+    "()": f"{COMMA} (column 1 of the expression)",
     "": "an empty expression",
     " \n": "an empty expression",
     "S +": "not an expression: it ends too early, after column 3 of the expression",

@@ -168,6 +168,23 @@ def test_as_many_steps_are_recommended_as_the_dates_of_the_run_divide(steps, tim
     assert (judged.kind, judged.steps) == ("noticeable", times * steps)
 
 
+def test_a_species_that_is_gone_on_all_paths_has_no_error_that_is_known():
+    """5.6e-5 of 100 molecules are left in the mean. E, which no reaction changes, is exactly 0."""
+    experiment = {
+        "model": {"reactions": {"decay": {"equation": "A + E -> E + B", "rate": 1.2}}},
+        "initial": {"A": 100, "E": 1, "B": 0},
+        "time": {"t1": 12.0},
+        "ensemble": {"paths": 300, "seed": 1},
+        "observe": {"left": "A", "most": "maximum(A, 9)"},
+    }
+    dataset = simkit.run(experiment)
+    assert not dataset["A_max"][-1]
+    (note,) = step_notes(dataset)
+    assert note.startswith("left, most, A: the same on all 300 paths, so no bound on the contribution of")
+    (note,) = step_notes(simkit.run(experiment, overrides={"initial.E": 0}))
+    assert note.startswith("most, B: the same on all")
+
+
 def test_what_no_path_does_is_as_uncertain_in_variants_as_by_itself():
     """A payoff without a bound has no limit by the rule of three, and a difference of two zeros no error."""
     experiment = {
@@ -180,7 +197,7 @@ def test_what_no_path_does_is_as_uncertain_in_variants_as_by_itself():
     }
     (alone,) = step_notes(simkit.run(experiment))
     assert alone.startswith(
-        "call: 0 on all 300 paths, so no bound on the contribution of rarer paths is known"
+        "call: the same on all 300 paths, so no bound on the contribution of rarer paths is known"
     )
     variants = {"variants": {"calm": {"model.sigma": 0.1}, "wild": {"model.sigma": 0.2}}}
     both = simkit.run(experiment | variants)
