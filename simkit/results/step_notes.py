@@ -142,8 +142,8 @@ def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
     ]
     if empty:
         yield (
-            f"{', '.join(empty)}{which}: the same on all {int(dataset.attrs['paths']):,} paths, so no bound on "
-            "the contribution of rarer paths is known; use more paths"
+            f"{', '.join(empty)}{which}: the same on all {int(dataset.attrs['paths']):,} paths, so no bound "
+            "on the contribution of rarer paths is known; use more paths"
         )
 
 
