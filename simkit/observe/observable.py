@@ -68,6 +68,11 @@ class Observable:
         return self.every is None and any(functional.kink == "extreme" for functional in self.functionals)
 
     @property
+    def has_first_times_of_steps(self) -> bool:
+        """Whether it waits for a condition at any step, and not at requested dates."""
+        return self.every is None and any(functional.conditional for functional in self.functionals)
+
+    @property
     def first_time(self) -> Monitor | None:
         """The accumulator of the `hitting_time(c)` or `first(x, c)` that it is, if it is nothing else."""
         whole = None if self.exercise else self.expression.whole

@@ -205,8 +205,8 @@ def _why_unknown(dataset: "xr.Dataset", failed: bool) -> str:
     adaptive = "rtol" in dataset.attrs
     if "dt" in dataset.attrs and dataset.attrs["kind"] == "ode" and not failed:
         return (
-            "the largest or smallest value is one at a step, and those between steps are not seen; compare "
-            "with more steps"
+            "the largest or smallest value, or the first time, is one at a step, and what lies between steps "
+            "is not seen; compare with more steps, or give rtol and atol, by which first times are located"
         )
     if "triggered_events" in dataset.attrs and not failed:
         return (

@@ -28,6 +28,7 @@ from simkit.ensemble.step_bias.step_error import StepError, step_error
 from simkit.ensemble.step_bias.step_levels import OtherGrid, approximate, levels
 from simkit.ensemble.work import devices_of, workers_on
 from simkit.machine.on_each_device import local_devices
+from simkit.observe.observable import Observable
 
 BIAS_PATHS = 4096
 MOST_BIAS_PATHS = 2**19  # 4 MB of final values for each quantity
@@ -69,12 +70,23 @@ def extremes_of_steps(simulation: Simulation) -> tuple[str, ...]:
 
     What lies between steps shows on no other grid: the largest value at twice as many is often the same.
     """
-    ordinary = simulation.stepping.kind == "ode" and simulation.grid.steps
-    return tuple(each.name for each in simulation.observed if ordinary and each.has_extremes_of_steps)
+    return tuple(each.name for each in _of_fixed_steps(simulation) if each.has_extremes_of_steps)
+
+
+def first_times_of_steps(simulation: Simulation) -> tuple[str, ...]:
+    """The quantities of an ordinary equation with a first time that is one of its fixed steps.
+
+    It is late by up to a step, and on a grid that keeps these dates by the same.
+    """
+    return tuple(each.name for each in _of_fixed_steps(simulation) if each.has_first_times_of_steps)
+
+
+def _of_fixed_steps(simulation: Simulation) -> Sequence[Observable]:
+    return simulation.observed if simulation.stepping.kind == "ode" and simulation.grid.steps else ()
 
 
 def without_step_bias(simulation: Simulation) -> tuple[str, ...]:
-    """The quantities of which other grids say nothing: extremes of steps, and what monitors dates meanwhile.
+    """The quantities of which other grids say nothing: extremes and first times of steps, and other monitors.
 
     Where a condition triggers events at the ends of steps, those of another grid change the path between the
     dates that a functional monitors: it would miss what the run's own steps see.
@@ -82,7 +94,8 @@ def without_step_bias(simulation: Simulation) -> tuple[str, ...]:
     schedule = schedule_of(simulation.problem)
     triggered = schedule is not None and schedule.triggered and simulation.problem.stochastic
     monitored = [each.name for each in simulation.observed if triggered and each.functionals]
-    return *extremes_of_steps(simulation), *([] if simulation.stepping.whole else monitored)
+    of_steps = *extremes_of_steps(simulation), *first_times_of_steps(simulation)
+    return *dict.fromkeys(of_steps), *([] if simulation.stepping.whole else monitored)
 
 
 def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | None:

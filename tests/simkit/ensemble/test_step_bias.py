@@ -297,6 +297,29 @@ def test_the_dataset_and_the_table_say_how_many_are_left_out():
     ) in table(dataset)
 
 
+def test_the_step_bias_of_a_first_time_at_steps_is_unknown():
+    """It is late by up to a step on any grid that keeps the dates; by tolerances it is located."""
+    experiment = {
+        "model": {"ode": {"x": "-x"}},
+        "initial": {"x": 1.0},
+        "solver": "Tsit5",
+        "time": {"t1": 3.0, "steps": 30},
+        "observe": {"half": "hitting_time(x < 0.5)", "third": {"value": "first(x, x < 1/3)", "every": 10}},
+    }
+    result = simkit.run(experiment)
+    assert "the step bias is unknown (half): the largest or smallest value, or the first time" in table(
+        result
+    )
+    assert summary(result)["observables"]["third"]["bias"] is not None
+    located = {
+        "time": {"t1": 3.0, "rtol": 1e-10, "atol": 1e-10},
+        "observe": {"half": "hitting_time(x < 0.5)"},
+    }
+    half = simkit.run(experiment | located)
+    error, bias = float(half["half_mean"]) - math.log(2), float(half["half_bias"])
+    assert 0 < abs(error - bias) < 4 * float(half["half_bias_stderr"]) < 1e-10
+
+
 @pytest.mark.slow
 def test_the_step_bias_of_a_largest_value_at_steps_is_unknown():
     """That of requested dates is known, and of random paths the steps are the dates."""
@@ -311,7 +334,7 @@ def test_the_step_bias_of_a_largest_value_at_steps_is_unknown():
     result = simkit.run(wave)
     figures = summary(result)["observables"]
     assert [name for name in peaks if figures[name]["bias"] is None] == ["all"]
-    assert "the step bias is unknown (all): the largest or smallest value is one at a step" in table(result)
+    assert "the step bias is unknown (all): the largest or smallest value, or the first time" in table(result)
     noisy = {"sde": {"x": {"drift": "-x", "noise": {"W": 1}}}}
     random = wave | {"model": noisy, "initial": {"x": 0.0}, "solver": "EulerMaruyama"}
     figures = summary(simkit.run(random | {"ensemble": {"paths": 500}}))["observables"]
