@@ -14,7 +14,7 @@ from simkit.cluster.shipping import packed
 from simkit.cluster.worker import Unit, simulate
 from simkit.config.settings.cluster import LOCAL, Cluster
 from simkit.ensemble.accumulator import Accumulator
-from simkit.ensemble.chunks import Chunk, Chunks
+from simkit.ensemble.chunks import LEAF, Chunk, Chunks
 from simkit.ensemble.over_chunks import Progress, over_chunks
 from simkit.ensemble.simulation import Simulation
 from simkit.errors import ClusterError, InputError, SimkitError
@@ -22,6 +22,7 @@ from simkit.machine.compilation_cache import keeps_programs
 from simkit.machine.cores import usable_cores
 from simkit.machine.on_each_device import local_devices
 from simkit.progress import counted, working_on
+from simkit.records.recording import current
 from simkit.records.same_run import of_this_machine
 
 if TYPE_CHECKING:
@@ -51,10 +52,13 @@ class DaskCluster:
         shipped = self.client.submit(bytes, program, pure=False)
         machine = None if self.settings.mixed else of_this_machine()
         workers = len(self._workers())
+        record, stored = current(), min(simulation.stored_paths, simulation.paths)
+        if record is not None and stored > LEAF:
+            accumulator.paths_in = record.path_file(stored)
 
         def work(chunk: Chunk) -> Any:
             unit = Unit(chunk.first, chunk.first + chunk.count, accumulator.wanted_ends)
-            task = simulate, shipped, unit, machine, keeps_programs()
+            task = simulate, shipped, unit, machine, keeps_programs(), accumulator.paths_in
             return self._result(unit, self.client.submit(*task, pure=False))
 
         waiting = local_devices(1) * max(WAITING, 2 * workers)

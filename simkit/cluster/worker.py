@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from simkit.errors import InputError
 from simkit.machine.process import tune_process
+from simkit.records.path_file import PathFile
 
 _at_work = threading.Lock()  # a unit has all threads of the process
 
@@ -17,11 +18,14 @@ class Unit(NamedTuple):
     ends: int
 
 
-def simulate(program: bytes, unit: Unit, machine: dict[str, str] | None, keep: bool) -> Any:
-    """The state of an accumulator that has the paths of a unit.
+def simulate(
+    program: bytes, unit: Unit, machine: dict[str, str] | None, keep: bool, paths_in: PathFile | None
+) -> Any:
+    """The state of an accumulator that has the paths of a unit; those to be stored go into a file if given.
 
-    Compiled programs are stored for later processes on its machine if it is to `keep` them. Raises
-    `InputError` where this process would give other bits than one on `machine`, if that is given.
+    They come with the state where this process does not reach that file. Compiled programs are stored for
+    later processes on its machine if it is to `keep` them. Raises `InputError` where this process would give
+    other bits than one on `machine`, if that is given.
     """
     with _at_work:
         tune_process(keep)  # before jax is imported
@@ -33,7 +37,9 @@ def simulate(program: bytes, unit: Unit, machine: dict[str, str] | None, keep: b
         from simkit.ensemble.run import accumulated
 
         with jax.enable_x64(True):
-            state, _ = accumulated(unpacked(program), range(unit.first, unit.stop), unit.ends)
+            paths_in = paths_in if paths_in is not None and paths_in.is_here else None
+            part = range(unit.first, unit.stop)
+            state, _ = accumulated(unpacked(program), part, unit.ends, paths_in=paths_in)
             return state
 
 

@@ -20,6 +20,7 @@ from simkit.experiments.experiment import simulation_of
 from simkit.experiments.variant_fit import fitted
 from simkit.experiments.variants import refuse_paths, together
 from simkit.progress import counted
+from simkit.records.recording import current
 from simkit.results.provenance import as_yaml, provenance
 
 if TYPE_CHECKING:
@@ -138,7 +139,8 @@ class PathEngine(AbstractEngine[Simulation]):
         for simulation in each.values():
             with placed(experiment_of(simulation).document):
                 devices_of(simulation)
-        check_memory(each)
+        at_work = experiment_of(next(iter(each.values()))).cluster is not None and current() is not None
+        check_memory(each, in_file=at_work and "" in each)
 
     def differentiate(
         self, simulation: Simulation, section: Sensitivity, progress: Progress | None = None

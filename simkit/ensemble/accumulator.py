@@ -10,7 +10,9 @@ from simkit.ensemble.failures import failed_paths
 from simkit.ensemble.reducers import AbstractReducer
 from simkit.ensemble.simulation import Simulation, StepCounts
 from simkit.ensemble.stepping import IN_LEAPS, happened_names, since
+from simkit.errors import OutputError
 from simkit.observe.observable import waits
+from simkit.records.path_file import PathFile
 
 
 class Total(NamedTuple):
@@ -36,7 +38,8 @@ class Accumulator:
 
     `rows` says how many rows each quantity has, `reducers` which statistics there are. Final values of the
     first `ends` paths are recorded, NaN where one failed. `part` are the paths that will be added, all of
-    them unless given. Raises `NumericalError` on a failed path where `failures` is `stop`.
+    them unless given. Stored paths go into `paths_in` if that is given, and `join` takes such as are there
+    already. Raises `NumericalError` on a failed path where `failures` is `stop`.
     """
 
     failed: int
@@ -49,6 +52,7 @@ class Accumulator:
         reducers: Mapping[str, AbstractReducer],
         ends: int,
         part: range | None = None,
+        paths_in: PathFile | None = None,
     ):
         self._simulation = simulation
         self._rows = rows
@@ -59,6 +63,7 @@ class Accumulator:
         first_leaf = self._part.start // LEAF
         self._states = {name: reducer.init(first_leaf) for name, reducer in reducers.items()}
         self._stored: dict[str, np.ndarray] = {}
+        self.paths_in = paths_in
         self._ends: dict[str, list[np.ndarray]] = {}
         self._totals: dict[str, Total] = {}
         self.failed = 0
@@ -93,7 +98,8 @@ class Accumulator:
             self._states[name] = self._reducers[name].join(self._states[name], later)
         for name, total in totals.items():
             self._totals[name] = self._totals.get(name, Total()).joined(total)
-        self._store(chunk.first, stored)
+        if not isinstance(stored, PathFile):
+            self._store(chunk.first, stored)
         for name, parts in ends.items():
             self._ends.setdefault(name, []).extend(parts)
 
@@ -109,6 +115,10 @@ class Accumulator:
             self._totals[name] = self._totals.get(name, Total()).with_more(each)
 
     def _store(self, first: int, rows: Mapping[str, np.ndarray]) -> None:
+        if self.paths_in is not None:
+            if rows:
+                self.paths_in.write(first, rows)
+            return
         wanted = min(self._simulation.stored_paths, self._part.stop) - self._part.start
         place = first - self._part.start
         for name, kept in rows.items():
@@ -119,12 +129,27 @@ class Accumulator:
     def state(self) -> tuple:
         """What it has so far, for a record."""
         ends = {name: [*parts] for name, parts in self._ends.items()}
-        return dict(self._states), dict(self._stored), ends, dict(self._totals), self.failed
+        stored = dict(self._stored) if self.paths_in is None else self.paths_in
+        return dict(self._states), stored, ends, dict(self._totals), self.failed
 
     def restore(self, state: tuple) -> None:
-        """Go on from what another accumulator of this run had."""
+        """Go on from what another accumulator of this run had.
+
+        Raises `OutputError` where its stored paths are in a file that is gone.
+        """
         states, stored, self._ends, self._totals, self.failed = state
-        self._states, self._stored = dict(states), {name: np.array(x) for name, x in stored.items()}
+        self._states = dict(states)
+        if isinstance(stored, PathFile):
+            if not stored.is_here:
+                raise OutputError(
+                    f"{stored.path}: the paths that the stopped run has stored are gone; start anew with "
+                    "--overwrite"
+                )
+            self.paths_in = stored
+        elif self.paths_in is None:
+            self._stored = {name: np.array(x) for name, x in stored.items()}
+        else:
+            self._store(0, stored)
 
     def statistics(self) -> dict[str, dict[str, np.ndarray]]:
         """The finished statistics."""
@@ -135,7 +160,7 @@ class Accumulator:
 
         Among them, by `since(name)`, whether an event with a condition came since the row before.
         """
-        return self._stored
+        return self._stored if self.paths_in is None else self.paths_in.read()
 
     def ends(self) -> dict[str, np.ndarray]:
         """The final values of the first paths."""

@@ -31,6 +31,7 @@ from simkit.ensemble.work import devices_of, workers_of
 from simkit.errors import NumericalError
 from simkit.observe.observable import waits
 from simkit.progress import counted
+from simkit.records.path_file import PathFile
 
 COUNTED_PATHS = 256  # for the mean number of adaptive steps
 
@@ -164,13 +165,20 @@ def chunk_requests(simulation: Simulation, plan: Chunks) -> tuple[Request, Reque
     return simulated, Request(reduction, (values, np.int64(0)), devices)
 
 
-def accumulated(simulation: Simulation, part: range, ends: int, progress: Progress | None = None) -> tuple:
+def accumulated(
+    simulation: Simulation,
+    part: range,
+    ends: int,
+    progress: Progress | None = None,
+    paths_in: PathFile | None = None,
+) -> tuple:
     """The state of an accumulator that has the paths of a part, and the seconds that took.
 
-    Observables with early exercise must have their policies.
+    Stored paths go into the file `paths_in` if it is given. Observables with early exercise must have their
+    policies.
     """
     plan = chunk_plan(simulation).of_part(part, len(workers_of(simulation)))
-    accumulator = _accumulator(simulation, ends, part)
+    accumulator = _accumulator(simulation, ends, part, paths_in)
     seconds = _accumulate(simulation, accumulator, plan, progress)
     return accumulator.state(), seconds
 
@@ -180,9 +188,11 @@ def _ends_of(bias: BiasRun | None, ends: int) -> int:
     return max(ends, BIAS_PATHS, 0 if bias is None else bias.most)
 
 
-def _accumulator(simulation: Simulation, ends: int, part: range | None = None) -> Accumulator:
+def _accumulator(
+    simulation: Simulation, ends: int, part: range | None = None, paths_in: PathFile | None = None
+) -> Accumulator:
     rows = quantity_rows(simulation)
-    return Accumulator(simulation, rows, default_reducers(rows, simulation.quantiles), ends, part)
+    return Accumulator(simulation, rows, default_reducers(rows, simulation.quantiles), ends, part, paths_in)
 
 
 def _run(

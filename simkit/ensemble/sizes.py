@@ -59,14 +59,15 @@ def estimate(simulation: Simulation) -> dict[str, Any]:
     }
 
 
-def check_memory(simulations: Mapping[str, Simulation]) -> None:
+def check_memory(simulations: Mapping[str, Simulation], in_file: bool = False) -> None:
     """Raise `InputError` where the results, of variants all, are more than the memory there is.
 
-    That is what is available, and what the experiment says that it may take.
+    That is what is available, and what the experiment says that it may take. Stored paths that are `in_file`
+    take none.
     """
     sizes = [estimate(simulation) for simulation in simulations.values()]
     stored = sum(each["stored_bytes"] for each in sizes)
-    needed = stored + max(each["memory_bytes"] - each["stored_bytes"] for each in sizes)
+    needed = (0 if in_file else stored) + max(each["memory_bytes"] - each["stored_bytes"] for each in sizes)
     available = available_memory()
     if available is not None and needed > available:
         raise InputError(

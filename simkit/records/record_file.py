@@ -5,6 +5,7 @@ another name, flushed, and renamed; and the one before stays until the next is c
 """
 
 import contextlib
+import glob
 import hashlib
 import io
 import os
@@ -18,6 +19,7 @@ import numpy as np
 from simkit.records.incomplete import incomplete
 
 MAGIC = b"simkit record 1\n"
+PATHS = "-paths-"
 OF_NUMPY = {"_reconstruct", "_frombuffer", "ndarray", "dtype", "scalar"}
 
 
@@ -36,6 +38,11 @@ def record_of(output: Path) -> Path:
 
 def _before(path: Path) -> Path:
     return path.with_name(f"{path.name}-before")
+
+
+def paths_beside(path: Path, loop: int) -> Path:
+    """The name of the file for the stored paths of a loop."""
+    return path.with_name(f"{path.name}{PATHS}{loop}")
 
 
 def exists(path: Path) -> bool:
@@ -84,7 +91,9 @@ def read(path: Path) -> tuple[Record | None, list[str]]:
 
 
 def remove(path: Path) -> None:
-    """Remove the record, and that before it."""
+    """Remove the record, that before it, and the files of stored paths."""
+    for file in path.parent.glob(f"{glob.escape(path.name)}{PATHS}*"):
+        file.unlink(missing_ok=True)
     keep_only(path)
     path.unlink(missing_ok=True)
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 
 from simkit.records import record_file
 from simkit.records.incomplete import remove
+from simkit.records.path_file import PathFile
 from simkit.records.record_file import Record
 
 EVERY = 5.0  # seconds between records; SIMKIT_RECORD_EVERY sets others
@@ -96,6 +97,12 @@ class Recording:
         partial = path.with_name(f".{path.name}.partial")
         self._partial.append(partial)
         return partial
+
+    def path_file(self, paths: int) -> PathFile:
+        """The file for the stored paths of the loop that begins next; that of the run that is continued."""
+        number = len(self._loops)
+        continued = number < len(self._before) and self._before[number].done > 0
+        return PathFile.opened(record_file.paths_beside(self._path, number), paths, not continued)
 
     def remove(self) -> None:
         """Remove the record, and files that are not complete: the run is, or cannot be."""

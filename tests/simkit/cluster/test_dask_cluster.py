@@ -20,7 +20,11 @@ from simkit.cluster import dask_cluster
 from simkit.cluster.dask_cluster import DaskCluster, units_of
 from simkit.cluster.worker import Unit
 from simkit.config.settings import Cluster
+from simkit.ensemble import sizes
 from simkit.ensemble.chunks import LEAF, Chunks
+from simkit.records.path_file import PathFile
+from simkit.records.record_file import record_of
+from simkit.records.recording import Recording, recording
 
 # Workers compile as users do.
 pytestmark = [pytest.mark.more, pytest.mark.user_code, pytest.mark.filterwarnings("ignore::ResourceWarning")]
@@ -245,6 +249,46 @@ def test_a_cluster_that_is_not_there_is_an_error_in_time():
     assert time.monotonic() - start < 30
 
 
+@pytest.mark.parametrize("reached", [True, False])
+def test_workers_write_stored_paths_themselves_where_they_reach_the_file(
+    scheduler, tmp_path, monkeypatch, reached
+):
+    """Each its own region, and the driver none; where they do not reach it, the driver writes all."""
+    writes, submit = [], Client.submit
+
+    def write(self, first, arrays):
+        writes.append(first)
+        return written(self, first, arrays)
+
+    def to_another_disk(self, function, *arguments, **options):
+        if isinstance(arguments[-1], PathFile) and not reached:
+            arguments = *arguments[:-1], arguments[-1]._replace(path=str(tmp_path / "other"))
+        return submit(self, function, *arguments, **options)
+
+    written = PathFile.write
+    monkeypatch.setattr(PathFile, "write", write)
+    monkeypatch.setattr(Client, "submit", to_another_disk)
+    many = {"save": {"paths": 20 * LEAF + 5, "points": 2}}
+    record = Recording(record_of(tmp_path / "many.zarr"), {})
+    with recording(record):
+        there = simkit.run(with_cluster(scheduler) | many)
+    (file,) = tmp_path.glob(".many.zarr.record-paths-0")
+    assert file.stat().st_size > 20 * LEAF * 3 * 4
+    record.remove()
+    assert not [*tmp_path.iterdir()]
+    assert bool(writes) is not reached
+    assert there.drop_attrs().identical(simkit.run(MANY | many).drop_attrs())
+
+
+def test_stored_paths_in_a_file_need_no_memory(monkeypatch):
+    simulation = simkit.load(MANY | {"save": {"paths": "all"}})
+    stored = sizes.estimate(simulation)["stored_bytes"]
+    monkeypatch.setattr(sizes, "available_memory", lambda: stored)
+    sizes.check_memory({"": simulation}, in_file=True)
+    with pytest.raises(simkit.InputError, match="save: takes about"):
+        sizes.check_memory({"": simulation})
+
+
 def test_a_run_on_a_cluster_is_finished_with_the_same_bits(scheduler, tmp_path, monkeypatch):
     """Stopped after some units on the cluster, and finished here."""
     monkeypatch.chdir(tmp_path)
@@ -262,8 +306,16 @@ def test_a_run_on_a_cluster_is_finished_with_the_same_bits(scheduler, tmp_path, 
         patched.setattr(dask_cluster.Accumulator, "join", join)
         stopped = simkit_command("run", "many.yaml", "--out", "many.zarr", "--cluster", scheduler)
     assert stopped.exit_code == 75, stopped.output
+    (paths,) = tmp_path.glob(".many.zarr.record-paths-*")
+    content = paths.read_bytes()
+    paths.write_bytes(content[::-1])
+    refused = simkit_command("run", "many.yaml", "--out", "many.zarr", "--resume")
+    assert refused.exit_code == 4, refused.output
+    assert "the paths that the stopped run has stored are gone; start anew with --overwrite" in refused.stderr
+    paths.write_bytes(content)
     done = simkit_command("run", "many.yaml", "--out", "many.zarr", "--resume")
     assert done.exit_code == 0, done.output
+    assert not [*tmp_path.glob(".many*")]
     assert simkit.read_dataset("many.zarr").drop_attrs().identical(simkit.run(MANY).drop_attrs())
 
 
