@@ -1,6 +1,7 @@
 """Lines below a table that name the numbers made doubtful by steps or too few paths, and the remedy."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -67,6 +68,16 @@ def all_unresolved(dataset: "xr.Dataset") -> list[str]:
     """The quantities that are no result, of each variant."""
     each = each_variant(dataset).items()
     return [note for variant, one in each for note in unresolved_notes(one, of_variant(variant))]
+
+
+def without_result(dataset: "xr.Dataset") -> str:
+    """For the title of a picture, a line that names the quantities that are no result, and of how many."""
+    each = each_variant(dataset).values()
+    counts = Counter(name for one in each for name in by_quantity(one, "unresolved"))
+    parts = [
+        name if count == len(each) else f"{name} ({count} of {len(each)})" for name, count in counts.items()
+    ]
+    return f"\nno result, as the steps are too long: {', '.join(parts)}" if parts else ""
 
 
 def of_variant(variant: str) -> str:

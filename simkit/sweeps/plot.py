@@ -17,7 +17,8 @@ from simkit.results.plots.plot_layout import (
     titled_figure,
 )
 from simkit.results.plots.plot_variants import DASHES
-from simkit.results.swept import SWEPT, Axes, value_text
+from simkit.results.step_notes import without_result
+from simkit.results.swept import SWEPT, Axes, unfolded, value_text
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -47,7 +48,8 @@ def plot_sweep(dataset: "xr.Dataset") -> "Figure":
     rows = -(-len(names) // columns)
     spread = not as_map and any(np.any(_at_end(dataset, name)[1] > 0) for name in names)
     bands = "; bands: two standard errors" if spread else ""
-    with titled_figure(f"{_title(dataset)}{bands}", (max(4.4 * columns, 7.0), 3.4 * rows + 1.0)) as figure:
+    title = f"{_title(dataset)}{bands}{without_result(unfolded(dataset))}"
+    with titled_figure(title, (max(4.4 * columns, 7.0), 3.4 * rows + 1.0)) as figure:
         for place, name in enumerate(names, 1):
             panel = figure.add_subplot(rows, columns, place)
             if as_map:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simkit.results.plots.first_times import unmet_note
+from simkit.results.step_notes import without_result
 from simkit.results.titles import EQUATIONS, model_title
 
 if TYPE_CHECKING:
@@ -95,7 +96,8 @@ def arranged(dataset: "xr.Dataset", title: str, panels: Panels) -> "Figure":
     down = -(-len(rows) // across)
     each = 4.2 if len(rows) == 1 else 3.1 if across == 1 else 2.6
     heights = [max(down * each, 6.0 if pairs else 0), below * 2.7]
-    with titled_figure(title, (12, sum(heights) + 0.9)) as figure:
+    title += without_result(dataset)
+    with titled_figure(title, (12, sum(heights) + 0.9 + 0.2 * title.count("\n"))) as figure:
         blocks = figure.add_gridspec(2 if below else 1, 1, height_ratios=heights[: 2 if below else 1])
         upper = blocks[0].subgridspec(1, 2, width_ratios=(1, 1)) if pairs else [blocks[0]]
         ratios = (1,) if single else (3.4, 1)

@@ -6,7 +6,7 @@ import xarray as xr
 from simkit_solvers import SOLVERS
 
 import simkit
-from simkit import load
+from simkit import load, plot_dataset
 from simkit.ensemble.step_bias.resolution import resolution
 from simkit.ensemble.step_bias.step_error import StepError
 from simkit.results.dataset_errors import resolution_of
@@ -207,3 +207,21 @@ def test_what_no_path_does_is_as_uncertain_in_variants_as_by_itself():
     for name in ("call", "crossed"):
         assert np.isnan(both[f"{name}_difference_stderr"].sel(variant="wild"))
     assert float(both["S_difference_stderr"].sel(variant="wild")) > 0
+
+
+def test_pictures_name_what_is_no_result():
+    """At k = 30 Euler's steps of 1/16 are almost unstable, and at k = 1 they are short enough."""
+    experiment = {
+        "model": {"sde": {"x": {"drift": "-k*x", "noise": {"W": 0.1}}}, "parameters": {"k": 30.0}},
+        "initial": {"x": 1.0},
+        "solver": "EulerMaruyama",
+        "time": {"t1": 1.0, "steps": 16},
+        "ensemble": {"paths": 4000, "seed": 1, "unresolved": "keep"},
+        "observe": {"square": "x*x"},
+    }
+    line = "\nno result, as the steps are too long: "
+    assert plot_dataset(simkit.run(experiment)).get_suptitle().endswith(f"{line}x, square")
+    swept = simkit.sweep(experiment, {"model.parameters.k": [1, 30, 31]})
+    assert plot_dataset(swept).get_suptitle().endswith(f"{line}x (2 of 3), square (2 of 3)")
+    fine = simkit.run(experiment, overrides={"model.parameters.k": 1})
+    assert "no result" not in plot_dataset(fine).get_suptitle()

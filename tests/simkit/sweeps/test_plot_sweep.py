@@ -1,6 +1,7 @@
 """The picture of a sweep shows the means that the dataset has, with two standard errors."""
 
 import itertools
+import json
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -34,6 +35,7 @@ def drawn(over, kind="particles"):
     means = np.arange(float(len(axes.points)))
     variables = {"x_mean": ("variant", means), "x_stderr": ("variant", 0 * means)}
     attributes = {"observables": "x", "state_variables": "", "model": "m", "simkit_kind": kind}
+    attributes["variant_attributes"] = json.dumps(dict.fromkeys(axes.names, {}))
     flat = xr.Dataset(variables, {"variant": axes.names}, attributes)
     if kind != "particles":
         flat = flat.assign_coords(time=[0.0, 2.5])
