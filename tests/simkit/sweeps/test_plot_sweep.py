@@ -35,7 +35,7 @@ def drawn(over, kind="particles"):
     means = np.arange(float(len(axes.points)))
     variables = {"x_mean": ("variant", means), "x_stderr": ("variant", 0 * means)}
     attributes = {"observables": "x", "state_variables": "", "model": "m", "simkit_kind": kind}
-    attributes["variant_attributes"] = json.dumps(dict.fromkeys(axes.names, {}))
+    attributes["variant_attributes"] = json.dumps({name: {} for name in axes.names})
     flat = xr.Dataset(variables, {"variant": axes.names}, attributes)
     if kind != "particles":
         flat = flat.assign_coords(time=[0.0, 2.5])
