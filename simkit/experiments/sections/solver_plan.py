@@ -13,7 +13,7 @@ from simkit_solvers.methods.solver_check import check_solver
 from simkit_solvers.problems.langevin import AbstractUnderdampedLangevin
 from simkit_solvers.problems.noise_check import check_noise
 from simkit_solvers.problems.problem import AbstractODE, AbstractSDE, check_shapes
-from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
+from simkit_solvers.problems.reaction_network import AbstractReactionNetwork, check_rates
 
 from simkit.config.diagnostics import SettingError
 from simkit.config.settings import InlineNetwork, InlineSDE, Model, NamedModel, Solver
@@ -124,6 +124,8 @@ def _check_state(problem: AbstractODE, state: PyTree) -> None:
     kind = structure, tuple(map(np.shape, leaves))
     try:
         if kind not in _shapes_are_right:
+            if isinstance(problem, AbstractReactionNetwork):
+                check_rates(problem, state)
             check_shapes(problem, state)
             _shapes_are_right.add(kind)
         if isinstance(problem, AbstractSDE):
