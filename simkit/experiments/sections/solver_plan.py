@@ -45,7 +45,7 @@ def usual_solver(model: Model, adaptive: bool) -> Solver:
     if isinstance(model, InlineSDE):
         calculus = model.calculus
     elif cls is not None and issubclass(cls, AbstractSDE):
-        calculus = cls.calculus
+        calculus = getattr(cls, "calculus", None)  # a class that lacks it is refused
     else:
         return Solver(type="Tsit5")
     if calculus == "stratonovich":
