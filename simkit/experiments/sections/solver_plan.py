@@ -14,6 +14,7 @@ from simkit_solvers.problems.langevin import AbstractUnderdampedLangevin
 from simkit_solvers.problems.noise_check import check_noise
 from simkit_solvers.problems.problem import AbstractODE, AbstractSDE, check_shapes
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork, check_rates
+from simkit_solvers.problems.schedule import model_of
 
 from simkit.config.diagnostics import SettingError
 from simkit.config.settings import InlineNetwork, InlineSDE, Model, NamedModel, Solver
@@ -124,8 +125,9 @@ def _check_state(problem: AbstractODE, state: PyTree) -> None:
     kind = structure, tuple(map(np.shape, leaves))
     try:
         if kind not in _shapes_are_right:
-            if isinstance(problem, AbstractReactionNetwork):
-                check_rates(problem, state)
+            model = model_of(problem)
+            if isinstance(model, AbstractReactionNetwork):
+                check_rates(model, state)
             check_shapes(problem, state)
             _shapes_are_right.add(kind)
         if isinstance(problem, AbstractSDE):

@@ -62,7 +62,7 @@ def test_a_run_of_forgotten_increments_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("steps", "solver"), [({}, "DirectMethod"), ({"steps": 4}, "Tsit5"), ({"steps": 4}, "TauLeaping")]
+    ("steps", "solver"), [({}, "DirectMethod"), ({"steps": 4}, "Tsit5"), ({"steps": 4}, "EulerMaruyama")]
 )
 def test_a_network_whose_rates_are_wrong_is_refused_before_its_drift(steps, solver):
     """Its drift is made of the rates, and is not the user's to mend."""
@@ -83,6 +83,7 @@ def test_a_network_whose_rates_are_wrong_is_refused_before_its_drift(steps, solv
     few = r"model\.type: Reneging\.rates: must return a tuple with .* of arrival, service; got a tuple of 1"
     with mock.patch.dict(MODELS):
         for model, reason in ((Queue(), wrong), (Reneging(), few)):
-            with pytest.raises(InputError, match=reason) as caught:
-                simkit.run(experiment | {"model": model})
-            assert "drift" not in str(caught.value)
+            for events in ({}, {"events": {"later": {"at": 0.5, "set": {"x": "x + 1"}}}}):
+                with pytest.raises(InputError, match=reason) as caught:
+                    simkit.run(experiment | {"model": model} | events)
+                assert "drift" not in str(caught.value)
