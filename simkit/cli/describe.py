@@ -147,6 +147,10 @@ def _about_model(name: str, model: Any) -> dict:
     from simkit_physics.sized import is_sized
     from simkit_solvers.problems.problem import parameters_of, variables_of
 
+    from simkit.experiments.sections.missing_members import missing_members
+
+    if missing := missing_members(model):
+        raise InputError(missing)
     about: dict[str, Any] = {"name": name, "kind": "model", **documentation(model)}
     if model.stochastic:
         noises = list(model.Noise._fields)

@@ -13,6 +13,7 @@ from simkit.config.documents import Document, KeyPath
 from simkit.config.settings import NamedModel
 from simkit.experiments.constants import Constants
 from simkit.experiments.indexed_names import pair_names, places, turned_pairs, written_out
+from simkit.experiments.sections.missing_members import missing_members
 from simkit.expressions import Expression
 from simkit.suggestions import did_you_mean, of_your_own, shown
 
@@ -125,14 +126,18 @@ def _missing_pairs(given: Mapping[str, Any], specs: Mapping[str, Any]) -> dict[s
 
 
 def plan_named(section: NamedModel, constants: Constants) -> ModelPlan | None:
-    """The plan of a registered model, `None` where its size is missing. Raises `SettingError` for an unknown
-    name or size."""
+    """The plan of a registered model, `None` where its size or a member of its class is missing.
+    Raises `SettingError` for an unknown name or size."""
     diagnostics = constants.diagnostics
     cls: Any = MODELS.get(section.type)
     if cls is None:
         other = model_elsewhere(section.type)
         hint = f"; use {other}" if other else of_your_own(section.type, MODELS, "models")
         raise SettingError(("model", "type"), f"unknown model {shown(section.type)}{hint}")
+    if missing := missing_members(cls):
+        for message in missing:
+            diagnostics.add(("model", "type"), message)
+        return None
     given = dict(section.__pydantic_extra__ or {})
     if "size" in given and is_sized(cls):
         cls = _sized(cls, given.pop("size"))

@@ -13,7 +13,8 @@ from simkit_solvers.methods.solver_check import check_solver
 from simkit_solvers.problems.langevin import AbstractUnderdampedLangevin
 from simkit_solvers.problems.noise_check import check_noise
 from simkit_solvers.problems.problem import AbstractODE, AbstractSDE, check_shapes
-from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
+from simkit_solvers.problems.reaction_network import AbstractReactionNetwork, check_rates
+from simkit_solvers.problems.schedule import model_of
 
 from simkit.config.diagnostics import SettingError
 from simkit.config.settings import InlineNetwork, InlineSDE, Model, NamedModel, Solver
@@ -45,7 +46,7 @@ def usual_solver(model: Model, adaptive: bool) -> Solver:
     if isinstance(model, InlineSDE):
         calculus = model.calculus
     elif cls is not None and issubclass(cls, AbstractSDE):
-        calculus = cls.calculus
+        calculus = getattr(cls, "calculus", None)  # a class that lacks it is refused
     else:
         return Solver(type="Tsit5")
     if calculus == "stratonovich":
@@ -124,6 +125,9 @@ def _check_state(problem: AbstractODE, state: PyTree) -> None:
     kind = structure, tuple(map(np.shape, leaves))
     try:
         if kind not in _shapes_are_right:
+            model = model_of(problem)
+            if isinstance(model, AbstractReactionNetwork):
+                check_rates(model, state)
             check_shapes(problem, state)
             _shapes_are_right.add(kind)
         if isinstance(problem, AbstractSDE):

@@ -8,6 +8,7 @@ vector over paths.
 import abc
 import dataclasses
 import typing
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import equinox as eqx
@@ -287,18 +288,21 @@ def check_shapes(model: AbstractODE, y0: PyTree) -> None:
         calls |= {name: getattr(model, name) for name in MOMENTS}
     shapes = jax.tree.map(jax.numpy.shape, y0)
     for name, call in calls.items():
-        try:
-            shaped = jax.eval_shape(call, 0.0, y0)
-        except (TypeError, AttributeError, NameError, jax.errors.JAXTypeError) as error:
-            raise ValueError(f"{type(model).__name__}.{name}: {_in_own_words(error, model, name)}") from error
-        returned = jax.tree.map(lambda x: x.shape, shaped)
+        returned = shapes_returned(model, name, call, y0)
         if name in MOMENTS and isinstance(returned, type(y0)):
             returned = type(y0)(*[() if each is None else each for each in returned])  # not known
         if returned != shapes or type(returned) is not type(y0):
             wanted = f"a {type(y0).__name__} with a number for each of {', '.join(y0._fields)}"
-            raise ValueError(
-                f"{type(model).__name__}.{name}: must return {wanted}, got {_in_words(returned)}"
-            )
+            raise ValueError(f"{type(model).__name__}.{name}: must return {wanted}, got {in_words(returned)}")
+
+
+def shapes_returned(model: AbstractODE, name: str, call: Callable, y0: PyTree) -> Any:
+    """What a function of a model returns, with shapes in place of arrays; raises `ValueError` if it fails."""
+    try:
+        shaped = jax.eval_shape(call, 0.0, y0)
+    except (TypeError, AttributeError, NameError, jax.errors.JAXTypeError) as error:
+        raise ValueError(f"{type(model).__name__}.{name}: {_in_own_words(error, model, name)}") from error
+    return jax.tree.map(lambda x: x.shape, shaped)
 
 
 def _in_own_words(error: Exception, model: AbstractODE, name: str) -> str:
@@ -317,12 +321,14 @@ def _in_own_words(error: Exception, model: AbstractODE, name: str) -> str:
     )
 
 
-def _in_words(shapes) -> str:
+def in_words(shapes) -> str:
     """What a function returned, given the shapes in place of its arrays."""
     if isinstance(shapes, tuple) and all(isinstance(n, int) for n in shapes):
         return f"an array of shape {shapes}" if shapes else "one number"
+    if shapes is None:
+        return "None"
     fields = getattr(shapes, "_fields", None)
     if fields is None:
         return f"a {type(shapes).__name__}"
-    parts = [f"{name} {_in_words(shape)}" for name, shape in zip(fields, shapes, strict=True)]
+    parts = [f"{name} {in_words(shape)}" for name, shape in zip(fields, shapes, strict=True)]
     return f"a {type(shapes).__name__} with {', '.join(parts)}"

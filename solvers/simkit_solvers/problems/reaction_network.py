@@ -7,7 +7,7 @@ as an ordinary equation.
 
 import abc
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -17,7 +17,7 @@ from jaxtyping import PyTree
 
 from simkit_solvers.numerics.scalar import Scalar, scalars
 from simkit_solvers.numerics.square_root import sqrt_positive
-from simkit_solvers.problems.problem import AbstractODE, AbstractSDE, NoiseKind
+from simkit_solvers.problems.problem import AbstractODE, AbstractSDE, NoiseKind, in_words, shapes_returned
 from simkit_solvers.problems.reaction import Reaction
 
 LANGEVIN = "chemical Langevin equation"
@@ -37,7 +37,7 @@ class AbstractReactionNetwork(AbstractODE):
 
     As an ordinary equation a network is its rate equation, the limit of large counts,
     $dx/dt = \sum_j \nu_j c_j \prod_i x_i^{r_{ij}} / r_{ij}!$. Raises `ValueError` for a reaction of a
-    species that `State` lacks.
+    species that `State` lacks, and for one that is not made by `reaction`.
     Reference: Gillespie (2007), Stochastic simulation of chemical kinetics,
     doi:10.1146/annurev.physchem.58.032806.104637.
 
@@ -52,11 +52,18 @@ class AbstractReactionNetwork(AbstractODE):
     reactions: eqx.AbstractClassVar[dict[str, Reaction]]
 
     def __check_init__(self):
+        who = f"{type(self).__name__}.reactions"
+        if not isinstance(self.reactions, Mapping):
+            kind = type(self.reactions).__name__
+            raise ValueError(f"{who}: must be a dict of names and reactions, got a {kind}")
         for name, each in self.reactions.items():
+            if not isinstance(each, Reaction):
+                equation = each if isinstance(each, str) else "S + I -> 2 I"
+                raise ValueError(f'{who}[{name!r}]: must be made by reaction("{equation}"), got {each!r}')
             unknown = [species for species in each.species if species not in self.State._fields]
             if unknown:
                 raise ValueError(
-                    f"{type(self).__name__}.reactions[{name!r}]: unknown species {unknown[0]!r}; the state "
+                    f"{who}[{name!r}]: unknown species {unknown[0]!r}; the state "
                     f"has {', '.join(self.State._fields)}"
                 )
 
@@ -130,6 +137,25 @@ class ChemicalLangevin(AbstractSDE):
     def noise(self, t: Scalar, y: PyTree, dW: PyTree) -> PyTree:
         sizes = (sqrt_positive(a) for a in self.original.propensities(t, y))
         return self.original.change([size * w for size, w in zip(sizes, dW, strict=True)], y)
+
+
+def check_rates(network: AbstractReactionNetwork, y0: PyTree) -> None:
+    """Raise `ValueError` when the rates of a network are not one number for each reaction.
+
+    Nothing is computed. `rates` that fails by itself does so here, and the error says how to write it.
+    """
+    returned, names = shapes_returned(network, "rates", network.rates, y0), tuple(network.reactions)
+    array = isinstance(returned, tuple) and all(isinstance(n, int) for n in returned)
+    listed = isinstance(returned, (tuple, list)) and not array and not isinstance(returned, type(y0))
+    numbers = [()] * len(names)
+    if returned == (len(names),) or (listed and list(returned) == numbers):
+        return
+    got = in_words(returned)
+    if listed:
+        wrong = [f"{in_words(x)} for {name}" for name, x in zip(names, returned, strict=False) if x != ()]
+        got = wrong[0] if len(returned) == len(names) else f"{got} of {len(returned)}"
+    who = f"{type(network).__name__}.rates"
+    raise ValueError(f"{who}: must return a tuple with one number for each of {', '.join(names)}; got {got}")
 
 
 def _combinations(x, number: int):

@@ -66,6 +66,22 @@ def test_a_module_enters_a_model_of_its_own(folder, monkeypatch):
     assert "--import my_other_models.py: no such module; name it as Python does" in wrong.stderr
 
 
+@pytest.mark.parametrize("arguments", ["validate misspelt.yaml", "run misspelt.yaml", "describe Evaporation"])
+def test_a_model_without_a_member_is_bad_input(folder, monkeypatch, arguments):
+    """Not a bug in simkit, with a traceback and exit code 1."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "misspelt_models", raising=False)
+    (folder / "misspelt_models.py").write_text(OWN.replace("drift", "drfit"))
+    (folder / "misspelt.yaml").write_text(
+        "model: {type: Evaporation, rate: 2}\ninitial: {N: 1}\ntime: {t1: 1, steps: 10}\n"
+    )
+    with mock.patch.dict(MODELS):
+        result = simkit_command("--import", "misspelt_models", *arguments.split())
+    place = "" if "describe" in arguments else "misspelt.yaml:1:15: model.type: "
+    said = f"{place}Evaporation has no drift(self, t, y); did you mean 'drfit'?\n"
+    assert (result.exit_code, result.stderr) == (2, said)
+
+
 ERRORS_IN_MODULES = {  # content of the module: what is said of it, with the user's own line
     "import diffrax\nfrom simkit_solvers import SOLVERS, SolverInfo\n\n"
     "SOLVERS['Mine'] = SolverInfo(diffrax.Heun, 'Mine.')\n": "{name}.py:4: ValueError: ",

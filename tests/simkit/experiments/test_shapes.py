@@ -1,10 +1,11 @@
 """A model whose drift or noise is not what it should be is refused before anything is compiled."""
 
+from typing import ClassVar
 from unittest import mock
 
 import pytest
 from simkit_physics import MODELS
-from simkit_solvers import AbstractODE, AbstractSDE
+from simkit_solvers import AbstractODE, AbstractReactionNetwork, AbstractSDE, reaction
 from solver_problems import PairNoise, PairState
 
 import simkit
@@ -58,3 +59,31 @@ def test_a_run_of_forgotten_increments_is_refused():
     }
     with mock.patch.dict(MODELS, {"Gompertz": Gompertz}), pytest.raises(InputError, match="multiply by one"):
         simkit.run(experiment)
+
+
+@pytest.mark.parametrize(
+    ("steps", "solver"), [({}, "DirectMethod"), ({"steps": 4}, "Tsit5"), ({"steps": 4}, "EulerMaruyama")]
+)
+def test_a_network_whose_rates_are_wrong_is_refused_before_its_drift(steps, solver):
+    """Its drift is made of the rates, and is not the user's to mend."""
+
+    class Queue(AbstractReactionNetwork):
+        State = PairState
+        reactions: ClassVar = {"arrival": reaction("0 -> x"), "service": reaction("x -> v")}
+
+        def rates(self, t, y):
+            return 1.0, y.u
+
+    class Reneging(Queue):
+        def rates(self, t, y):
+            return (1.0,)
+
+    experiment = {"initial": {"x": 1.0, "v": 0.0}, "time": {"t1": 1.0} | steps, "solver": {"type": solver}}
+    wrong = r"model\.type: Queue\.rates: AttributeError: .* 'u'; it is rates\(self, t, y\), with .* y\.v"
+    few = r"model\.type: Reneging\.rates: must return a tuple with .* of arrival, service; got a tuple of 1"
+    with mock.patch.dict(MODELS):
+        for model, reason in ((Queue(), wrong), (Reneging(), few)):
+            for events in ({}, {"events": {"later": {"at": 0.5, "set": {"x": "x + 1"}}}}):
+                with pytest.raises(InputError, match=reason) as caught:
+                    simkit.run(experiment | {"model": model} | events)
+                assert "drift" not in str(caught.value)

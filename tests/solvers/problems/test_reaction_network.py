@@ -15,6 +15,7 @@ from simkit_solvers import (
     make_solver,
     reaction,
 )
+from simkit_solvers.problems.reaction_network import check_rates
 
 
 def test_the_views_on_a_network_differ_as_they_should():
@@ -60,4 +61,79 @@ def test_a_reaction_of_an_unknown_species():
     with pytest.raises(
         ValueError, match=r"^Wrong.reactions\['decay'\]: unknown species 'Y'; the state has X$"
     ):
+        Wrong()
+
+
+RATES = {
+    "got a tuple of 1": lambda model, y: (model.alpha,),
+    "got a list of 3": lambda model, y: [model.alpha, model.mu, model.mu],
+    "got one number": lambda model, y: model.alpha,
+    "got an array of shape (3,)": lambda model, y: jnp.ones(3) * y.X,
+    "got a dict": lambda model, y: {"immigration": model.alpha, "death": model.mu},
+    "got a ImmigrationDeathState with X one number": lambda model, y: model.State(X=model.mu),
+    "got None": lambda model, y: None,
+    "got an array of shape (2,) for death": lambda model, y: (model.alpha, jnp.ones(2)),
+}
+FAILING = {
+    "AttributeError: .* 'x'": lambda model, y: (model.alpha, y.x),
+    "AttributeError: .* 'nu'": lambda model, y: (model.alpha, model.nu),
+    "TypeError: .*": lambda model, y: (model.alpha, y + 1),
+}
+
+
+def with_rates(law) -> AbstractReactionNetwork:
+    class Own(AbstractReactionNetwork):
+        State = ImmigrationDeath.State
+        reactions = ImmigrationDeath.reactions
+        alpha: float = 10.0
+        mu: float = 0.5
+
+        def rates(self, t, y):
+            return law(self, y)
+
+    return Own()
+
+
+@pytest.mark.parametrize("got", RATES)
+def test_rates_that_are_not_one_number_for_each_reaction_are_refused(got):
+    with pytest.raises(ValueError, match=r"^Own.rates: must return a tuple with one ") as caught:
+        check_rates(with_rates(RATES[got]), ImmigrationDeath.State(X=4.0))
+    assert str(caught.value).endswith(f" immigration, death; {got}")
+
+
+@pytest.mark.parametrize("reason", FAILING)
+def test_rates_that_fail_are_told_how_to_be_written(reason):
+    how = r"it is rates\(self, t, y\), with the variables y\.X$"
+    with pytest.raises(ValueError, match=f"^Own.rates: {reason}; {how}"):
+        check_rates(with_rates(FAILING[reason]), ImmigrationDeath.State(X=4.0))
+
+
+@pytest.mark.parametrize("kind", [tuple, list, jnp.stack])
+def test_rates_may_be_a_tuple_a_list_or_an_array(kind):
+    network = with_rates(lambda model, y: kind([model.alpha * y.X, model.mu]))
+    check_rates(network, ImmigrationDeath.State(X=4.0))
+    assert [float(a) for a in network.propensities(0.0, ImmigrationDeath.State(X=4.0))] == [40.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (
+            {"in": reaction("0 -> X"), "out": "X -> 0"},
+            r"\['out'\]: must be made by reaction\(\"X -> 0\"\), got",
+        ),
+        ({"out": None}, r"\['out'\]: must be made by reaction\(\"S \+ I -> 2 I\"\), got None$"),
+        ([reaction("X -> 0")], ": must be a dict of names and reactions, got a list$"),
+        ("X -> 0", ": must be a dict of names and reactions, got a str$"),
+    ],
+)
+def test_what_is_no_reaction_is_refused(given, reason):
+    class Wrong(AbstractReactionNetwork):
+        State = ImmigrationDeath.State
+        reactions = given
+
+        def rates(self, t, y):
+            return (1.0,) * len(given)
+
+    with pytest.raises(ValueError, match=rf"^Wrong\.reactions{reason}"):
         Wrong()
