@@ -1,6 +1,7 @@
 """The section `sweep`."""
 
 import re
+from fractions import Fraction
 from typing import Annotated, Any
 
 import numpy as np
@@ -42,16 +43,16 @@ def swept_values(value: Any) -> list[Any]:
     if first == last:
         raise wrong(f"must end with another number than it begins with, got {shown(value)}")
     if parts[4] is None:
-        numbers = np.linspace(first, last, count)
+        low, high = Fraction(str(first)), Fraction(str(last))  # in floating point -0.9:0.9:7 has no 0
+        numbers = [float(low + (high - low) * i / (count - 1)) for i in range(count)]
     elif first * last > 0:
-        numbers = np.geomspace(first, last, count)
+        numbers = [float(f"{x:.{DIGITS}g}") for x in np.geomspace(first, last, count)]
     else:
         raise wrong(f"must begin and end with numbers of one sign for equal ratios, got {shown(value)}")
-    rounded = [float(f"{x:.{DIGITS}g}") for x in numbers]
     whole = all(part.lstrip("+-").isdigit() for part in parts.group(1, 2)) and all(
-        x == x // 1 for x in rounded
+        x == x // 1 for x in numbers
     )
-    return [int(x) for x in rounded] if whole else rounded
+    return [int(x) for x in numbers] if whole else numbers
 
 
 def _swept(value: Any) -> dict[str, list[Any]]:

@@ -122,8 +122,10 @@ def test_ranges_have_both_ends_and_equal_distances(first, last, count, ratios):
 
 
 def test_ranges_are_the_numbers_that_people_write():
-    """0.3, not 0.30000000000000004; whole numbers stay whole."""
+    """0.3, not 0.30000000000000004, and 0, not -1e-16; whole numbers stay whole."""
     assert swept_values("0.1:0.5:9") == [0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5]
+    assert swept_values("-0.9:0.9:7") == [-0.9, -0.6, -0.3, 0.0, 0.3, 0.6, 0.9]
+    assert swept_values("0:1:4") == [0.0, 1 / 3, 2 / 3, 1.0]
     assert swept_values("1e-3 : 1 : 4 : log") == [0.001, 0.01, 0.1, 1.0]
     assert [type(x) for x in swept_values("10:40:4")] == [int] * 4
     assert swept_values("1:2:3") == [1.0, 1.5, 2.0]
