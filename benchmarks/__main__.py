@@ -34,6 +34,7 @@ ORDER = (
     "global_sensitivity",
     "run_overhead",
     "sweeps",
+    "records",
     "threads",
     "compile_time",
     "first_table",
