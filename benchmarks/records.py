@@ -1,4 +1,4 @@
-"""What it costs to record a run while it is at work, so that it can be resumed: against one without a record."""
+"""What it costs to record a run while it is at work, for `--resume`: against a run without a record."""
 
 import sys
 import tempfile

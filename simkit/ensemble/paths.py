@@ -171,14 +171,18 @@ def path_program(
 
 def inputs_of(simulation: Simulation, run: Run) -> Run:
     """The arguments of a simulation's program for a run like its own."""
-    dtype, numbers = jnp.dtype(simulation.precision), run.split()[1]
+    numbers = run.split()[1]
+
+    def as_type(dtype, x):
+        # Not on a device yet: putting each number there by itself would take longer than the program's call.
+        return (jnp if isinstance(x, jax.Array) else np).asarray(x, dtype)
 
     def converted(x):
-        return x if isinstance(x, np.unsignedinteger) else jnp.asarray(x, dtype)
+        return x if isinstance(x, np.unsignedinteger) else as_type(simulation.precision, x)
 
     arguments = jax.tree.map(converted, numbers)
     if run.stepping.whole:  # which float32 may not hold
-        whole = jax.tree.map(lambda x: jnp.asarray(x, jnp.float64), numbers.initial)
+        whole = jax.tree.map(lambda x: as_type("float64", x), numbers.initial)
         arguments = arguments._replace(initial=whole)
     return arguments._replace(key=seed_key(simulation.seed))
 

@@ -54,7 +54,7 @@ class Request(NamedTuple):
     def key(self) -> Hashable:
         """What distinguishes compiled programs."""
         leaves, structure = jax.tree.flatten(self.arguments)
-        types = tuple((np.shape(x), jax.numpy.result_type(x)) for x in leaves)
+        types = tuple((np.shape(x), getattr(x, "dtype", None) or jax.numpy.result_type(x)) for x in leaves)
         return self.program, self.places, self.quick, self.together, self.donated, structure, types
 
 

@@ -22,6 +22,10 @@ def estimate(simulation: Simulation) -> dict[str, Any]:
     """Counts and bytes. Memory is what the saved rows of the chunks at work, or the dates of the paths that
     find a policy of early exercise, and the stored paths take, without jax itself.
     """
+    return _estimate(simulation) | {"memory_available_bytes": available_memory()}
+
+
+def _estimate(simulation: Simulation) -> dict[str, Any]:
     from simkit.ensemble.chunk_program import marked_events, quantity_rows
     from simkit.ensemble.early_exercise.exercise_sample import option_groups
     from simkit.ensemble.run import chunk_plan
@@ -54,7 +58,6 @@ def estimate(simulation: Simulation) -> dict[str, Any]:
         "paths_per_chunk": plan.paths,
         "memory_bytes": max(copies * in_flight, fitted) + stored,
         "stored_bytes": stored,
-        "memory_available_bytes": available_memory(),
         "output_bytes": statistics + stored,
     }
 
@@ -65,7 +68,7 @@ def check_memory(simulations: Mapping[str, Simulation], in_file: bool = False) -
     That is what is available, and what the experiment says that it may take. Stored paths that are `in_file`
     take none.
     """
-    sizes = [estimate(simulation) for simulation in simulations.values()]
+    sizes = [_estimate(simulation) for simulation in simulations.values()]
     stored = sum(each["stored_bytes"] for each in sizes)
     needed = (0 if in_file else stored) + max(each["memory_bytes"] - each["stored_bytes"] for each in sizes)
     available = available_memory()

@@ -40,4 +40,5 @@ def as_yaml(configuration: dict[str, Any]) -> str:
     """A configuration as YAML, in its own order."""
     import yaml
 
-    return yaml.safe_dump(configuration, sort_keys=False, allow_unicode=True)
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    return yaml.dump(configuration, Dumper=dumper, sort_keys=False, allow_unicode=True)

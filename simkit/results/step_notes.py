@@ -66,7 +66,7 @@ def _never_happened(dataset: "xr.Dataset") -> list[str]:
 
 def all_unresolved(dataset: "xr.Dataset") -> list[str]:
     """The quantities that are no result, of each variant."""
-    each = each_variant(dataset).items()
+    each = each_variant(dataset, having="unresolved").items()
     return [note for variant, one in each for note in unresolved_notes(one, of_variant(variant))]
 
 

@@ -39,10 +39,17 @@ def variant_names(dataset: "xr.Dataset") -> list[str]:
     return [str(name) for name in dataset[VARIANT].values] if VARIANT in dataset.dims else []
 
 
-def each_variant(dataset: "xr.Dataset") -> "dict[str, xr.Dataset]":
-    """The dataset of each variant by name; that of a run by itself has none."""
+def each_variant(dataset: "xr.Dataset", having: str = "") -> "dict[str, xr.Dataset]":
+    """The dataset of each variant by name; that of a run by itself has none.
+
+    Only those with an attribute `having`, if that is given.
+    """
     names = variant_names(dataset)
     if not names:
         return {"": dataset}
     attributes = json.loads(dataset.attrs["variant_attributes"])
-    return {name: _at(dataset, place, attributes[name]) for place, name in enumerate(names)}
+    return {
+        name: _at(dataset, place, attributes[name])
+        for place, name in enumerate(names)
+        if not having or having in attributes[name] or having in dataset.attrs
+    }

@@ -102,7 +102,7 @@ def plan_solver(
     if plan is None or plan.problem is None:
         return solver
     state = _state(plan.problem, initial, constants)
-    if state is not None:
+    if state:
         _check_state(plan.problem, state)
     equations_are_wrong = constants.diagnostics.at_or_below(("model", "sde"))  # and may lack their noise
     if not equations_are_wrong and not (adaptive and plan.problem.stochastic):
@@ -117,21 +117,20 @@ def _state(problem: AbstractODE, initial: Mapping[str, InitialValue], constants:
     return problem.State(*numbers) if len(numbers) == len(problem.State._fields) else None
 
 
-_shapes_are_right: set[Any] = set()  # of problems and states of these kinds, as at the points of a sweep
+_checked: set[Any] = set()  # kinds of problems and states, as at the points of a sweep
 
 
 def _check_state(problem: AbstractODE, state: PyTree) -> None:
     leaves, structure = jax.tree.flatten((problem, state))
     kind = structure, tuple(map(np.shape, leaves))
     try:
-        if kind not in _shapes_are_right:
+        if kind not in _checked:
             model = model_of(problem)
             if isinstance(model, AbstractReactionNetwork):
                 check_rates(model, state)
             check_shapes(problem, state)
-            _shapes_are_right.add(kind)
-        if isinstance(problem, AbstractSDE):
-            check_noise(problem, state)
+            if not isinstance(problem, AbstractSDE) or check_noise(problem, state):
+                _checked.add(kind)
     except ValueError as error:
         raise SettingError(("model", "type"), str(error)) from error
 
@@ -147,7 +146,7 @@ def _check_fit(solver: Any, section: Solver, problem: AbstractODE, state: PyTree
             problem = in_calculus_of(solver, problem)
         check_solver(solver, problem, state)
         stepper = stepper_for(solver)
-        if isinstance(stepper, DiffraxStep) and _is_own(solver) and state is not None:
+        if isinstance(stepper, DiffraxStep) and _is_own(solver) and state:
             stepper.check(problem, state)
     except ValueError as error:
         raise SettingError(("solver", "type"), str(error)) from error

@@ -2,6 +2,7 @@
 
 import math
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.extend.core import Literal
@@ -17,8 +18,10 @@ UNCHANGED = ("neg", "convert_element_type", "broadcast_in_dim", "reshape", "sque
 COMBINATION = (2.0, -3.0)  # of two vectors of increments; none that is even or positive only passes
 
 
-def check_noise(model: AbstractSDE, y0: PyTree) -> None:
+def check_noise(model: AbstractSDE, y0: PyTree) -> bool:
     """Raise `ValueError` where `noise` is not linear in the increments, or is not of its `noise_kind`.
+
+    True where that holds for all values of the parameters.
 
     `y0` is a `State` of concrete numbers. The program of the noise settles most models, and costs nothing;
     only where it reads more than it may, or is not a sum of increments to be seen, is it computed, with its
@@ -27,6 +30,7 @@ def check_noise(model: AbstractSDE, y0: PyTree) -> None:
     >>> from simkit_physics import GBM
     >>> from simkit_solvers import check_noise
     >>> check_noise(GBM(mu=0.05, sigma=0.2), GBM.State(S=100.0))
+    True
     """
     states, increments = model.State._fields, model.Noise._fields
     who, kind = f"{type(model).__name__}.noise", model.noise_kind
@@ -57,6 +61,7 @@ def check_noise(model: AbstractSDE, y0: PyTree) -> None:
                     "or general",
                 }[kind]
                 raise ValueError(f"{who}_kind: the noise of {name} depends {what}, but {allowed}")
+    return linear and not wrong
 
 
 def _may_read(kind: str, i: int, other: str, states, increments) -> bool:
@@ -102,9 +107,15 @@ def _seen(model: AbstractSDE, y0, zero) -> tuple[list[frozenset[str]], bool]:
     The time has no name. And whether the program shows that all noise is linear in the increments.
     """
     names = ("", *y0._fields, *zero._fields)
-    jaxpr = jax.make_jaxpr(lambda t, y, dW: tuple(model.noise(t, y, dW)))(0.0, y0, zero).jaxpr
-    known = {x: frozenset([name]) for x, name in zip(jaxpr.invars, names, strict=True)}
-    kinds = dict.fromkeys(jaxpr.invars[1 + len(y0) :], LINEAR)
+    parameters, others = eqx.partition(model, eqx.is_inexact_array_like)
+
+    def noise(parameters, t, y, dW):
+        return tuple(eqx.combine(parameters, others).noise(t, y, dW))
+
+    jaxpr = jax.make_jaxpr(noise)(parameters, 0.0, y0, zero).jaxpr
+    invars = jaxpr.invars[-len(names) :]
+    known = {x: frozenset([name]) for x, name in zip(invars, names, strict=True)}
+    kinds = dict.fromkeys(invars[1 + len(y0) :], LINEAR)
 
     def read(x) -> frozenset[str]:
         return frozenset() if isinstance(x, Literal) else known.get(x, frozenset())

@@ -5,7 +5,15 @@ from unittest import mock
 
 import pytest
 from simkit_physics import MODELS
-from simkit_solvers import AbstractODE, AbstractReactionNetwork, AbstractSDE, reaction
+from simkit_solvers import (
+    AbstractODE,
+    AbstractReactionNetwork,
+    AbstractSDE,
+    Scalar,
+    check_noise,
+    parameter,
+    reaction,
+)
 from solver_problems import PairNoise, PairState
 
 import simkit
@@ -35,6 +43,36 @@ def test_a_run_is_refused_with_the_reason(base, time):
     assert "Slope.drift: must return a PairState with a number for each of x, v, got one number" in str(
         caught.value
     )
+
+
+def test_noise_that_is_right_for_some_parameters_is_checked_for_others():
+    """With b = 0 the noise is a sum of increments. What is seen for all parameters is not looked at again."""
+
+    class Offset(AbstractSDE):
+        """dx = a dW1 + b, where b belongs into the drift."""
+
+        State = PairState
+        Noise = PairNoise
+        calculus = "any"
+        noise_kind = "general"
+
+        a: Scalar = parameter("1", "noise")
+        b: Scalar = parameter("1", "offset")
+
+        def drift(self, t, y):
+            return y
+
+        def noise(self, t, y, dW):
+            return PairState(self.a * dW.W1 + self.b, dW.W2)
+
+    def loaded(b):
+        model = {"type": "Offset", "a": 1.0, "b": b}
+        return simkit.load({"model": model, "initial": {"x": 1.0, "v": 0.0}, "time": {"t1": 1.0, "steps": 4}})
+
+    with mock.patch.dict(MODELS, {"Offset": Offset}):
+        assert not check_noise(loaded(0.0).problem, PairState(1.0, 0.0))
+        with pytest.raises(InputError, match=r"Offset\.noise: must be a sum of increments"):
+            loaded(1.0)
 
 
 def test_a_run_of_forgotten_increments_is_refused():
