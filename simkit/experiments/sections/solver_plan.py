@@ -102,7 +102,7 @@ def plan_solver(
     if plan is None or plan.problem is None:
         return solver
     state = _state(plan.problem, initial, constants)
-    if state:
+    if state is not None:
         _check_state(plan.problem, state)
     equations_are_wrong = constants.diagnostics.at_or_below(("model", "sde"))  # and may lack their noise
     if not equations_are_wrong and not (adaptive and plan.problem.stochastic):
@@ -146,7 +146,7 @@ def _check_fit(solver: Any, section: Solver, problem: AbstractODE, state: PyTree
             problem = in_calculus_of(solver, problem)
         check_solver(solver, problem, state)
         stepper = stepper_for(solver)
-        if isinstance(stepper, DiffraxStep) and _is_own(solver) and state:
+        if isinstance(stepper, DiffraxStep) and _is_own(solver) and state is not None:
             stepper.check(problem, state)
     except ValueError as error:
         raise SettingError(("solver", "type"), str(error)) from error
