@@ -171,8 +171,8 @@ def test_observables_know_the_parameters_of_a_converted_model():
 
 JUMPS = {**EPIDEMIC, "solver": "DirectMethod"}
 BAD_INPUT = [
-    (["time", "steps"], 100, r"time.steps: the solver simulates each event .* when it occurs; remove it"),
-    (["time", "rtol"], 1e-3, r"time.rtol: the solver simulates each event"),
+    (["time", "steps"], 100, r"time.steps: events of a reaction network occur at random times, .* remove it"),
+    (["time", "rtol"], 1e-3, r"time.rtol: events of a reaction network occur"),
     (["save", "every"], 2, r"save.every: events occur at random times; use save.points"),
     (["initial", "I"], 2.5, r"initial.I: must be a whole number from 0 to 2000000000, .* of I, got 2.5"),
     (["initial", "I"], -1, r"initial.I: must be a whole number from 0 .*got -1"),
