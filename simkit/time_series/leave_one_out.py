@@ -20,12 +20,23 @@ from simkit.time_series.estimate import MANY, Estimate, honest, of_replicas
 from simkit.time_series.window import autocovariances, windowed
 
 
-def jackknife(sums: BlockSums | Blocks | Sequence[Blocks], function: Callable[[Any, int], Any]) -> Estimate:
+def jackknife(
+    sums: BlockSums | Blocks | Sequence[Blocks],
+    function: Callable[[Any, int], Any],
+    about: Callable[[Any, int], Any] | None = None,
+) -> Estimate:
     """The estimate of `function(sums, samples)`, where the sums are those of that many samples.
 
     The function is one of averages: it gives the same for twice the sums of twice the samples. It may return
-    an array.
+    an array. That of fluctuations has an unknown error as long as the averages `about` which they are have
+    one: squares decorrelate faster than what is squared, and in a short series, whose variance is too small,
+    they seem to do so faster still.
     """
+    if about is not None:
+        known, found = jackknife(sums, about), jackknife(sums, function)
+        if np.all(np.isfinite(known.stderr)) or not np.all(np.isfinite(found.stderr)):
+            return found
+        return found._replace(stderr=np.full_like(found.value, np.nan), reason=known.reason)
     sums = sums if isinstance(sums, BlockSums) else block_sums(sums)
     value = np.asarray(function(sums.everything, sums.samples), float)
     count = sums.replicas * sums.blocks

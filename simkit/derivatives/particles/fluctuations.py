@@ -38,7 +38,11 @@ def fluctuation_derivative(values: Rows, explicit: Rows, score: Rows) -> Estimat
     """
     a, s = values - values.mean(), score - score.mean()
     sums = blocks_of(np.stack([explicit + a * s, a, s], axis=-1))
-    return jackknife(sums, lambda sums, n: sums[0] / n - sums[1] / n * (sums[2] / n))
+    return jackknife(
+        sums,
+        lambda sums, n: sums[0] / n - sums[1] / n * (sums[2] / n),
+        about=lambda sums, n: sums[1:] / n,
+    )
 
 
 def derivatives_of(

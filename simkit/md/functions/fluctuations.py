@@ -39,6 +39,10 @@ from simkit.md.simulation import ParticleSystem, temperature_changes
 from simkit.time_series import Estimate, block_sums, jackknife, no_blocks, with_block_sample
 
 KINETIC, POTENTIAL, VIRIAL, HYPERVIRIAL = range(4)
+# What fluctuates, of these four; the last, over the volume, is the pressure.
+OF_KINETIC, OF_ENERGY, OF_VIRIAL, OF_PRESSURE = np.array(
+    [[1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [2 / 3, 0, 1, 0]]
+)
 COMPRESSIBILITIES = {"NVE": "adiabatic", "NVT": "isothermal"}
 RESTLESS = "at equilibrium the value is positive; equilibrate in a stage before the run, or run longer"
 
@@ -144,16 +148,21 @@ class Fluctuations(AbstractMeasurement):
         sums = block_sums([centred(each, origin, separate) for each in accumulators])
         centres = len(accumulators) if separate else 1
 
-        def estimate(function) -> Estimate:
-            found = jackknife(sums, lambda m, n: function(*mean_and_covariance(m, n, origin, centres)))
+        def estimate(function, fluctuating: np.ndarray) -> Estimate:
+            found = jackknife(
+                sums,
+                lambda m, n: function(*mean_and_covariance(m, n, origin, centres)),
+                about=lambda m, n: m.moments.first @ fluctuating / n,
+            )
             if found.value > 0:
                 return found
             return found._replace(stderr=np.full_like(found.value, np.nan), reason=f"unknown: {RESTLESS}")
 
-        heat_capacity = estimate(self._heat_capacity)
+        of_energy, of_virial = (OF_KINETIC, OF_PRESSURE) if separate else (OF_ENERGY, OF_VIRIAL)
+        heat_capacity = estimate(self._heat_capacity, of_energy)
         if self.box is None:
             return FluctuationResult(heat_capacity, None)
-        return FluctuationResult(heat_capacity, estimate(self._compressibility))
+        return FluctuationResult(heat_capacity, estimate(self._compressibility, of_virial))
 
     def _thermal_energy(self, mean: np.ndarray) -> float:
         return 2 * mean[KINETIC] / self.freedom
@@ -162,7 +171,7 @@ class Fluctuations(AbstractMeasurement):
         if self.ensemble == "NVE":
             kinetic = mean[KINETIC], covariance[KINETIC, KINETIC]
             return constant_energy_heat_capacity(*kinetic, self.freedom, self.boltzmann)
-        energy = covariance[:2, :2].sum()
+        energy = OF_ENERGY @ covariance @ OF_ENERGY
         return constant_volume_heat_capacity(
             energy, self._thermal_energy(mean) / self.boltzmann, self.boltzmann
         )
@@ -173,7 +182,7 @@ class Fluctuations(AbstractMeasurement):
         if self.ensemble == "NVT":
             virial = mean[VIRIAL], covariance[VIRIAL, VIRIAL]
             return isothermal_compressibility(volume, thermal, self.atoms, *virial, mean[HYPERVIRIAL])
-        of_pressure = np.array([2 / 3, 0, 1, 0]) / volume
+        of_pressure = OF_PRESSURE / volume
         pressure, variance = of_pressure @ mean, of_pressure @ covariance @ of_pressure
         return adiabatic_compressibility(volume, thermal, self.freedom, pressure, variance, mean[HYPERVIRIAL])
 

@@ -147,3 +147,27 @@ def test_blocks_of_an_array_are_those_of_a_stream(samples):
     assert (streams.length, streams.samples) == (array.length, array.samples)
     np.testing.assert_array_equal(streams.complete, array.complete)
     np.testing.assert_array_equal(streams.everything, array.everything)
+
+
+def test_a_variance_has_no_error_while_the_mean_has_none():
+    """Of series of 35 autocorrelation times: their squares seem to have 50 in half of them, and few do."""
+    tau, seeds = 20.0, 100
+    series = autoregressive((2 * tau - 1) / (2 * tau + 1), int(35 * tau), seeds)
+
+    def variance(sums, n):
+        return sums[1] / n - (sums[0] / n) ** 2
+
+    def mean(sums, n):
+        return sums[0] / n
+
+    alone = known = 0
+    for x in np.moveaxis(series, -1, 0):
+        sums = blocks_of(np.stack([x, x * x], axis=-1))
+        of_mean, by_itself = jackknife(sums, mean), jackknife(sums, variance)
+        estimate = jackknife(sums, variance, about=mean)
+        alone += np.isfinite(by_itself.stderr)
+        known += np.isfinite(estimate.stderr)
+        assert np.isfinite(estimate.stderr) == (np.isfinite(of_mean.stderr) and np.isfinite(by_itself.stderr))
+        if np.isfinite(by_itself.stderr) and np.isnan(estimate.stderr):
+            assert estimate.reason == of_mean.reason
+    assert known < 0.15 * seeds < alone
