@@ -207,6 +207,20 @@ def test_every_block_runs(path, tmp_path, monkeypatch):
 
 
 @pytest.mark.more
+@pytest.mark.parametrize("solver", ["DirectMethod", "TauLeaping"])
+def test_the_summary_of_a_guide_takes_results_with_and_without_a_step_bias(solver):
+    text = (DOCS / "guides/pandas_and_plots.md").read_text(encoding="utf-8")
+    (code,) = (code for _, _, code in blocks(text) if "summary =" in code)
+    network = {"reactions": {"birth": {"equation": "0 -> S", "rate": 2.0}}}
+    run = {"model": network, "initial": {"S": 0}, "solver": solver, "time": {"t1": 2.0}, "save": {"points": 4}}
+    names = {"result": simkit.run(run | {"ensemble": {"paths": 100}, "observe": {"call": "maximum(S - 2, 0)"}})}
+    exec(code, names)
+    biases = {"bias", "bias_stderr"} if solver == "TauLeaping" else set()
+    assert set(names["summary"].columns) == {"mean", "stderr"} | biases
+    assert any("_bias" in name for name in names["result"]) == bool(biases)
+
+
+@pytest.mark.more
 def test_generated_blocks_are_valid(generated):
     for path in generated.rglob("*.md"):
         for tag, line, code in blocks(path.read_text(encoding="utf-8")):
