@@ -11,6 +11,7 @@ from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.resolution import Resolution, resolution
 from simkit.ensemble.step_bias.rounding import rounding_error
 from simkit.ensemble.step_bias.step_error import StepError
+from simkit.ensemble.step_bias.step_levels import SHORTER
 from simkit.results.number_text import RULE_OF_THREE
 from simkit.results.quantity import RunQuantity
 from simkit.results.variables import Variables, power_of, variable, with_stderr
@@ -73,7 +74,8 @@ def _z(quantity: RunQuantity, exact: float) -> float:
         return np.nan  # paths that would differ have not been seen, and the standard error is unknown
     mean, spread = quantity.at_end("mean"), np.sqrt(np.nan_to_num(quantity.statistic("variance")[-1]))
     size = max(abs(exact), abs(mean))
-    rounding = float(rounding_error(size, quantity.simulation, quantity.result.mean_steps, spread))
+    steps = quantity.result.mean_steps / min(SHORTER)  # of the finest grid by which a bias is found
+    rounding = float(rounding_error(size, quantity.simulation, steps, spread))
     return z_of(mean - exact, quantity.stderr[-1], quantity.bias, rounding)
 
 

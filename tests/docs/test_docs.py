@@ -212,16 +212,9 @@ def test_the_summary_of_a_guide_takes_results_with_and_without_a_step_bias(solve
     text = (DOCS / "guides/pandas_and_plots.md").read_text(encoding="utf-8")
     (code,) = (code for _, _, code in blocks(text) if "summary =" in code)
     network = {"reactions": {"birth": {"equation": "0 -> S", "rate": 2.0}}}
-    run = {
-        "model": network,
-        "initial": {"S": 0},
-        "solver": solver,
-        "time": {"t1": 2.0},
-        "save": {"points": 4},
-    }
-    names = {
-        "result": simkit.run(run | {"ensemble": {"paths": 100}, "observe": {"call": "maximum(S - 2, 0)"}})
-    }
+    run = {"model": network, "initial": {"S": 0}, "solver": solver, "time": {"t1": 2.0}}
+    run |= {"save": {"points": 4}, "ensemble": {"paths": 100}, "observe": {"call": "maximum(S - 2, 0)"}}
+    names = {"result": simkit.run(run)}
     exec(code, names)
     biases = {"bias", "bias_stderr"} if solver == "TauLeaping" else set()
     assert set(names["summary"].columns) == {"mean", "stderr"} | biases

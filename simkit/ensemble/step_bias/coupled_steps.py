@@ -205,15 +205,15 @@ def _by_levels(finished: FinishedRun, bias: BiasRun, simulate: Sequence[Callable
     scales = scales_by_rate(simulation, finished.ends)
     in_normals = rounding_of_normals(simulation)
     unsure = simulation.stepping.unsure_order
+    finest = min(1.0, *bias.factors) if simulation.grid.known else 1.0
+    steps = finished.steps / finest  # of the finest grid, which has the most roundings
 
     def errors(each: Mapping[str, np.ndarray]) -> StepErrors:
         result = StepErrors({}, {})
         for name, values in each.items():
             size, order = last[name].size, bias.orders[name]
             size_on_the_way = max(size, scales.get(name, 0.0))
-            rounding = float(
-                rounding_of_steps(size_on_the_way, simulation, finished.steps, last[name].spread)
-            )
+            rounding = float(rounding_of_steps(size_on_the_way, simulation, steps, last[name].spread))
             rounding = max(rounding, in_normals * last[name].spread)
             event = _event(name, last[name], simulation)
             error, lost = step_error_of_paths(values, bias.factors, order, rounding, event, unsure)

@@ -13,13 +13,14 @@ from simkit.ensemble.simulation import Simulation
 def rounding_error(size: Any, simulation: Simulation, steps: Any, spread: Any = np.inf) -> Any:
     """The rounding error of numbers of this size after `steps` steps, `spread` their standard deviation.
 
-    Roundings add up at random, or where no noise of a step is as large, all to one side. In float32 the sums
-    of many steps and those of ordinary equations are compensated, except those of adaptive steps of
-    ordinary equations.
+    Roundings add up at random, or where no noise of a step is as large, all to one side: a constant rate is
+    rounded alike in each step, and one that is less than a rounding is lost. In float32 the sums of many
+    steps and those of ordinary equations are compensated, except those of adaptive steps of ordinary
+    equations.
     """
     eps = np.finfo(simulation.precision).eps * np.abs(size)
     at_random = eps * np.sqrt(steps)
-    if simulation.precision != "float32" or simulation.stepping.compensates:
+    if simulation.precision == "float32" and simulation.stepping.compensates:
         return at_random
     one_sided = np.maximum(at_random, eps * steps / 2)
     return np.where(np.asarray(spread) < at_random / 2, one_sided, at_random)

@@ -200,8 +200,9 @@ def rowless_note(dataset: "xr.Dataset", name: str) -> str:
 
 
 def _repeats(dataset: "xr.Dataset", name: str, drawn: Collection[str]) -> bool:
-    """Whether an observable is nothing but the value of a quantity that is drawn already."""
-    return str(dataset[f"{name}_mean"].attrs["description"]) in drawn
+    """Whether an observable is nothing but the value of a quantity that is drawn already, nor more exact."""
+    value = str(dataset[f"{name}_mean"].attrs["description"])
+    return value in drawn and (f"{name}_exact" not in dataset or f"{value}_exact" in dataset)
 
 
 def phase_portrait_pairs(dataset: "xr.Dataset") -> list[list[str]]:

@@ -161,6 +161,27 @@ def test_a_variable_that_ends_at_zero_has_the_rounding_of_its_way(steps):
     assert error.stderr < 1e-12
 
 
+@pytest.mark.parametrize("steps", [4000, 40000])
+def test_steps_are_not_too_long_where_rounding_has_one_sign(steps):
+    """At rest rates are lost in rounding, and a constant one is rounded alike in each step.
+
+    `max` has half and a quarter of the step compared, which round more often than the run.
+    """
+    model = {
+        "ode": {"v": "v - v**3/3 - w + I", "w": "(v + a - b*w)/tau", "x": "k"},
+        "parameters": {"a": 0.7, "b": 0.8, "tau": 12.5, "I": 0.06, "k": 0.0015},
+    }
+    experiment = {"model": model, "initial": {"v": -1.0, "w": -0.5, "x": 1.0}, "solver": "Tsit5"}
+    experiment |= {"time": {"t1": 200.0, "steps": steps}, "observe": {"most": "max(v)"}}
+    result = run_ensemble(load(experiment))
+    for name in "vwx":
+        error = result.bias[name]
+        assert error.claim == "estimate", name
+        assert abs(error.bias) < 4 * error.stderr < 3e-15 * steps, name
+    error, value = result.bias["x"], result.statistics["moments"]["x_mean"][-1]
+    assert abs(value - error.bias - 1.3) < 2 * error.stderr
+
+
 def test_a_rate_may_be_a_whole_number():
     """Of a model whose drift is 1, and of an equation in the file."""
     simulation = load(

@@ -95,3 +95,16 @@ def test_an_observable_that_is_a_variable_is_not_drawn_again():
         dataset[f"{name}_mean"].attrs["description"] = "S"
         count -= panels - (name == "call") * 2
         assert len(plot_dataset(dataset).axes) == count
+
+
+def test_an_exact_value_that_only_an_observable_has_is_drawn():
+    """`L` is the variable with an exact mean, which has a panel of its own; `again` is drawn already."""
+    rates = {"arrival": {"equation": "0 -> Q", "rate": 1.5}, "service": {"equation": "Q -> 0", "rate": 1.0}}
+    experiment = {"model": {"reactions": rates}, "initial": {"Q": 0}, "time": {"t1": 5}}
+    experiment |= {"save": {"points": 5}, "ensemble": {"paths": 200}}
+    dataset = simkit.run(experiment | {"observe": {"L": {"value": "Q", "exact": 1.48989}, "again": "Q"}})
+    figure = plot_dataset(dataset)
+    assert [axes.get_xlabel() for axes in figure.axes][2:] == ["L"]
+    lines = {line.get_label(): line.get_xdata()[0] for line in figure.axes[2].lines}
+    assert lines["exact mean"] == 1.48989
+    assert_nothing_overlaps(figure)
