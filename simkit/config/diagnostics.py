@@ -85,6 +85,10 @@ class Diagnostics:
         place, message = next((place, message) for known, place, message in self.entries if known == by)
         self.entries.append((path, place, message))
 
+    def at(self, path: KeyPath) -> bool:
+        """Whether something is wrong with this very key."""
+        return any(known == path for known, _, _ in self.entries)
+
     def at_or_below(self, path: KeyPath) -> bool:
         """Whether anything is known to be wrong at a path or inside it."""
         return any(known[: len(path)] == path for known, _, _ in self.entries)

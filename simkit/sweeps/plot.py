@@ -9,6 +9,7 @@ from simkit.results.plots.plot_layout import (
     COLOURS,
     GREY,
     MAX_OBSERVABLES,
+    VERMILION,
     columns_for,
     figure_legend,
     label,
@@ -47,7 +48,7 @@ def plot_sweep(dataset: "xr.Dataset") -> "Figure":
     columns = columns_for(len(names))
     rows = -(-len(names) // columns)
     spread = not as_map and any(np.any(_at_end(dataset, name)[1] > 0) for name in names)
-    bands = "; bands: two standard errors" if spread else ""
+    bands = "; bands or bars: two standard errors" if spread else ""
     title = f"{_title(dataset)}{bands}{without_result(unfolded(dataset))}"
     with titled_figure(title, (max(4.4 * columns, 7.0), 3.4 * rows + 1.0)) as figure:
         for place, name in enumerate(names, 1):
@@ -67,10 +68,10 @@ def _title(dataset: "xr.Dataset") -> str:
 
 
 def _at_end(dataset: "xr.Dataset", name: str) -> "tuple[xr.DataArray, xr.DataArray]":
-    """The mean at the end and its standard error, at each point."""
+    """The mean at the end and its standard error, at each point; of an ordinary equation that is 0."""
     each = dataset[f"{name}_mean"], dataset[f"{name}_stderr"]
     mean, error = (x.isel(time=-1) if "time" in x.dims else x for x in each)
-    return mean, error
+    return mean, error.fillna(0.0) if dataset.attrs.get("kind") == "ode" else error
 
 
 def _draw_lines(panel: "Panel", dataset: "xr.Dataset", axes: Axes, name: str, along: str) -> None:
@@ -82,19 +83,26 @@ def _draw_lines(panel: "Panel", dataset: "xr.Dataset", axes: Axes, name: str, al
     combinations = [*itertools.product(*(range(dataset.sizes[dim]) for dim in others))]
     for places, (dash, colour) in zip(combinations, styles, strict=False):
         at = dict(zip(others, places, strict=True))
-        y, off = mean.isel(at).values, BAND * np.nan_to_num(error.isel(at).values)
+        y, off = mean.isel(at).values, BAND * error.isel(at).values
         text = ", ".join(f"{dim} = {value_text(axes.over[dim][i])}" for dim, i in at.items()) or None
         if not numbers:
             panel.errorbar([*map(str, x)], y, off, color=colour, fmt="o", capsize=3, label=text)
             panel.margins(x=0.3)
             continue
         order = np.argsort(x)
-        x_, low, high = x[order], (y - off)[order], (y + off)[order]
-        panel.plot(x_, y[order], color=colour, linestyle=dash, marker="o", markersize=3.5, label=text)
-        if off.any():
-            panel.fill_between(x_, low, high, color=colour, alpha=0.2, linewidth=0)
+        x_, y, off = x[order], y[order], off[order]
+        panel.plot(x_, y, color=colour, linestyle=dash, marker="o", markersize=3.5, label=text)
+        known = np.isfinite(off)
+        if not known.all():  # a band would end at its neighbours
+            panel.plot(x_[~known], y[~known], "o", color=colour, markersize=3.5, markerfacecolor="white")
+            panel.errorbar(x_[known], y[known], off[known], fmt="none", ecolor=colour, capsize=3)
+        elif off.any():
+            panel.fill_between(x_, y - off, y + off, color=colour, alpha=0.2, linewidth=0)
     if len(combinations) > MOST_LINES:
         panel.set_title(f"the first {MOST_LINES} of {len(combinations)} lines", fontsize=10, color=GREY)
+    if np.isnan(error.values).any():
+        which = "hollow" if numbers else "without a bar"
+        panel.set_title(f"{which}: error unknown", fontsize=9, loc="right", color=VERMILION)
     if numbers and _equal_ratios(x):
         panel.set_xscale("log")
         plain_ticks(panel.xaxis, x.min(), x.max())
@@ -115,9 +123,10 @@ def _draw_map(figure: "Figure", panel: "Panel", dataset: "xr.Dataset", name: str
             plain_ticks(axis, values.min(), values.max())
     panel.set_xlabel(dims[0])
     panel.set_ylabel(dims[1])
-    known = error[np.isfinite(error) & (error > 0)]
-    if known.size:
-        panel.set_title(f"standard errors up to {known.max():.2g}", fontsize=10, loc="left", color=GREY)
+    known, lost = error[np.isfinite(error) & (error > 0)], int(np.isnan(error).sum())
+    notes = [f"standard errors up to {known.max():.2g}"] if known.size else []
+    notes += [f"unknown at {lost} of {error.size}"] if lost else []
+    panel.set_title(", ".join(notes), fontsize=10, loc="left", color=GREY)
     figure.colorbar(image, ax=panel, label=_label(dataset, name))
 
 

@@ -26,9 +26,13 @@ def plan_span(section: Time | None, constants: Constants) -> tuple[Expression, E
 
 
 def given_steps(section: Time | None, diagnostics: Diagnostics) -> int | None:
-    """The steps, also of a section in which something else is wrong."""
+    """The steps, also of a section in which something else is wrong.
+
+    A model that is not known may need none.
+    """
     if section is not None:
-        if section.steps is None:
+        unknown = diagnostics.at(("model",)) or diagnostics.at(("model", "type"))
+        if section.steps is None and not unknown:
             message = "is missing; steps of equal length between t0 and t1"
             diagnostics.add_missing(("time", "steps"), message)
         return section.steps

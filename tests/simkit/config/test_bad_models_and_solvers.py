@@ -1,6 +1,7 @@
 """Errors in models written in the file, in adaptive steps, and solvers that do not fit: place and remedy."""
 
 import pytest
+from simkit_physics import BirthDeath
 
 from simkit import InputError, load
 
@@ -189,3 +190,13 @@ def test_a_rate_in_time_leads_to_the_direct_method_or_a_curve():
     with pytest.raises(InputError, match=r"use DirectMethod, .* a curve with interpolation: previous"):
         load(text % "NextReaction")
     load(text % "DirectMethod")
+
+
+@pytest.mark.parametrize("model", [{"type": "BirthDeth", "birth_rate": 0.9, "death_rate": 1.0}, BirthDeath])
+def test_a_model_that_is_not_known_may_need_no_steps(model):
+    """A reaction network refuses them, so only the model is complained about."""
+    experiment = {"model": model, "initial": {"X": 5}, "time": {"t1": 20.0}, "ensemble": {"paths": 200}}
+    with pytest.raises(InputError) as caught:
+        load(experiment)
+    assert len(caught.value.problems) == 1
+    assert "BirthDeath" in str(caught.value)

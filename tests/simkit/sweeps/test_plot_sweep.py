@@ -29,11 +29,11 @@ GBM = {
 }
 
 
-def drawn(over, kind="particles"):
-    """The picture of a sweep whose means are 0, 1, 2, … in the order of its points, without errors."""
+def drawn(over, kind="particles", errors=0.0):
+    """The picture of a sweep whose means are 0, 1, 2, … in the order of its points, with these errors."""
     axes = Axes(over)
     means = np.arange(float(len(axes.points)))
-    variables = {"x_mean": ("variant", means), "x_stderr": ("variant", 0 * means)}
+    variables = {"x_mean": ("variant", means), "x_stderr": ("variant", 0 * means + errors)}
     attributes = {"observables": "x", "state_variables": "", "model": "m", "simkit_kind": kind}
     attributes["variant_attributes"] = json.dumps({name: {} for name in axes.names})
     flat = xr.Dataset(variables, {"variant": axes.names}, attributes)
@@ -65,7 +65,7 @@ def test_lines_have_bands_of_two_standard_errors():
             assert heights.max() == pytest.approx(top)
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels == ["model.mu = 0", "model.mu = 0.1"]
-    assert "bands: two standard errors" in figure.get_suptitle()
+    assert "bands or bars: two standard errors" in figure.get_suptitle()
 
 
 def test_two_keys_of_three_numbers_make_a_map():
@@ -78,6 +78,21 @@ def test_two_keys_of_three_numbers_make_a_map():
     largest = float(result["call_stderr"].max())
     assert panel.get_title(loc="left") == f"standard errors up to {largest:.2g}"
     assert (panel.get_xscale(), panel.get_yscale()) == ("log", "linear")
+
+
+def test_a_mean_whose_error_is_unknown_has_a_hollow_mark_and_no_bar():
+    """A band would shrink to nothing there, as if the mean were exact."""
+    figure = drawn({"a": [1, 2, 4, 5]}, errors=[np.nan, 0.1, np.nan, 0.2])
+    (panel,) = figure.axes
+    _, hollow, *_ = panel.lines
+    assert hollow.get_xdata().tolist() == [1, 4]
+    assert hollow.get_markerfacecolor() == "white"
+    (bars,) = panel.collections
+    heights = [segment[:, 1] for segment in bars.get_segments()]
+    assert np.allclose(heights, [[0.8, 1.2], [2.6, 3.4]])
+    assert panel.get_title(loc="right") == "hollow: error unknown"
+    figure = drawn({"a": [1, 2, 3], "b": [1, 2, 3]}, errors=[np.nan, *[0.1] * 8])
+    assert figure.axes[0].get_title(loc="left") == "standard errors up to 0.1, unknown at 1 of 9"
 
 
 def test_what_is_no_number_has_a_place_of_its_own():
