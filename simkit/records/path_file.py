@@ -17,7 +17,7 @@ import numpy as np
 
 from simkit.errors import OutputError
 
-HEADER = 2**16  # bytes, of which the token has the first
+HEADER = 2**22  # bytes, for the token and the names of some hundred thousand arrays
 TOKEN = 32
 
 
@@ -45,11 +45,11 @@ class PathFile(NamedTuple):
 
     def write(self, first: int, arrays: Mapping[str, np.ndarray]) -> None:
         """Write the rows of the paths from `first`, durably. Raises `OutputError`."""
-        layout = [(name, array.dtype.str, array.shape[1]) for name, array in arrays.items()]
+        layout = json.dumps([(name, array.dtype.str, array.shape[1]) for name, array in arrays.items()])
         start = HEADER
         with _errors_named(self.path), open(self.path, "r+b") as file:
             file.seek(TOKEN)
-            file.write(json.dumps(layout).encode().ljust(HEADER - TOKEN))
+            file.write(layout.encode() + b"\0")
             for array in arrays.values():
                 of_path = array.itemsize * array.shape[1]
                 file.seek(start + first * of_path)
@@ -61,8 +61,8 @@ class PathFile(NamedTuple):
     def read(self) -> dict[str, np.ndarray]:
         """The arrays, mapped into memory, where they stay when the file is removed. Raises `OutputError`."""
         with _errors_named(self.path), open(self.path, "rb") as file:
-            layout, start, arrays = json.loads(file.read(HEADER)[TOKEN:]), HEADER, {}
-            for name, dtype, rows in layout:
+            layout, start, arrays = file.read(HEADER)[TOKEN:].partition(b"\0")[0], HEADER, {}
+            for name, dtype, rows in json.loads(layout):
                 shape = self.paths, rows
                 arrays[name] = np.asarray(np.memmap(file, np.dtype(dtype), "r", start, shape))
                 start += np.dtype(dtype).itemsize * math.prod(shape)

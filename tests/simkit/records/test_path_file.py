@@ -1,0 +1,55 @@
+"""Several processes write regions of one file, and what is read is what they wrote."""
+
+import tempfile
+from pathlib import Path
+
+import hypothesis.strategies as st
+import numpy as np
+from hypothesis import given, settings
+
+from simkit.records.path_file import PathFile
+
+
+@settings(max_examples=25)
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=6), st.permutations(range(6)), st.integers(1, 3))
+def test_regions_may_be_written_in_any_order_and_again(sizes, order, rows):
+    """Of arrays with other types and numbers of rows; a unit that is done twice has the same rows."""
+
+    paths = sum(sizes)
+    random = np.random.default_rng(0)
+    whole = {
+        "a": random.normal(size=(paths, rows)).astype(np.float32),
+        "b": random.normal(size=(paths, 2 * rows)),
+        "when b": random.random((paths, 1)) < 0.5,
+    }
+    starts = np.cumsum([0, *sizes[:-1]])
+    with tempfile.TemporaryDirectory() as folder:
+        file = PathFile.opened(Path(folder, "paths"), paths, anew=True)
+        for place in [each for each in (*order, *order[:2]) if each < len(sizes)]:
+            first, count = starts[place], sizes[place]
+            file.write(first, {name: array[first : first + count] for name, array in whole.items()})
+        found = PathFile.opened(Path(folder, "paths"), paths, anew=False).read()
+    assert [*found] == [*whole]
+    for name, array in whole.items():
+        assert found[name].dtype == array.dtype
+        assert np.array_equal(found[name], array)
+
+
+def test_ten_thousand_arrays_have_their_names_in_the_file(tmp_path):
+    whole = {f"theta_{i}": np.full((3, 1), float(i)) for i in range(10_000)}
+    file = PathFile.opened(tmp_path / "paths", 3, anew=True)
+    file.write(0, whole)
+    found = file.read()
+    assert [*found] == [*whole]
+    assert all(np.array_equal(found[name], whole[name]) for name in ("theta_0", "theta_9999"))
+
+
+def test_a_file_of_the_same_name_elsewhere_is_not_this_one(tmp_path):
+    """Its token differs; the same file, opened again, has the token, and anew another."""
+    file = PathFile.opened(tmp_path / "paths", 3, anew=True)
+    assert file.is_here
+    assert PathFile.opened(tmp_path / "paths", 3, anew=False) == file
+    other = PathFile.opened(tmp_path / "paths", 3, anew=True)
+    assert other != file
+    assert not file.is_here
+    assert not other._replace(path=str(tmp_path / "none")).is_here
