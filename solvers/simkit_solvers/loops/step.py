@@ -19,7 +19,7 @@ from simkit_solvers.methods.registry import check_runs, info_or_default
 from simkit_solvers.methods.root_finder import with_tolerances
 from simkit_solvers.methods.switched import Solver, SwitchedSolver
 from simkit_solvers.problems.origin import scale_of
-from simkit_solvers.problems.problem import AbstractODE, halves
+from simkit_solvers.problems.problem import AbstractODE, halves, reason_of
 from simkit_solvers.problems.terms import (
     DriftTerm,
     HalfTerm,
@@ -91,8 +91,7 @@ class DiffraxStep(AbstractStepper):
         try:
             y1, _ = jax.eval_shape(one_step, *jax.tree.map(jnp.asarray, (0.0, 1.0, y0)))
         except (TypeError, AttributeError, NameError, jax.errors.JAXTypeError) as error:
-            reason = f"{type(error).__name__}: {error}".splitlines()[0]
-            raise ValueError(f"{name}: a step fails with {reason}") from error
+            raise ValueError(f"{name}: a step fails: {reason_of(error)}") from error
         shapes = jax.tree.map(jnp.shape, y1)
         if shapes != jax.tree.map(jnp.shape, y0):
             raise ValueError(f"{name}: a step must return a state like y0, got one of the shapes {shapes}")

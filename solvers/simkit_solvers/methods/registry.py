@@ -51,6 +51,9 @@ class _Solvers(dict[str, SolverInfo]):
                 f"SOLVERS[{name!r}]: a solver is known by the name of its class; "
                 f"rename the class {info.name}, or use SOLVERS[{info.name!r}]"
             )
+        known = self.get(name)
+        if known is not None and known.origin in ("simkit", "diffrax") and info.cls is not known.cls:
+            raise ValueError(f"SOLVERS[{name!r}]: is the name of a solver of simkit too; rename your class")
         super().__setitem__(name, info)
 
 

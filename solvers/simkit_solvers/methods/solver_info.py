@@ -3,7 +3,7 @@
 import dataclasses
 import inspect
 import re
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import diffrax
 
@@ -17,6 +17,7 @@ EVERY_NOISE: tuple[NoiseKind, ...] = ("additive", "scalar", "diagonal", "commuta
 COMMUTATIVE_NOISE: tuple[NoiseKind, ...] = ("additive", "scalar", "diagonal", "commutative")
 DIAGONAL_NOISE: tuple[NoiseKind, ...] = ("additive", "scalar", "diagonal")
 ADDITIVE_NOISE: tuple[NoiseKind, ...] = ("additive",)
+BASES = {"ito": diffrax.AbstractItoSolver, "stratonovich": diffrax.AbstractStratonovichSolver}
 ROOT_FIND_MAX_STEPS = 50  # on a fixed grid, where no shorter step follows a failure
 
 
@@ -75,7 +76,8 @@ class SolverInfo:
     - `switches`: how a step changes at once as a parameter moves and the random numbers stay.
     - `steps_as`: another class whose step the loops take in its place.
 
-    Raises `ValueError` for a record without orders, or with some of what a stochastic problem needs.
+    Raises `ValueError` for a record without orders, or with some of what a stochastic problem needs, and for
+    a calculus that is not that of the class.
 
     >>> from simkit_solvers import SOLVERS
     >>> info = SOLVERS["EulerMaruyama"]
@@ -116,6 +118,17 @@ class SolverInfo:
             if missing:
                 raise ValueError(
                     f"SolverInfo of {self.name}: problem {kind!r} needs {', '.join(missing)} too"
+                )
+        if self.calculus not in (None, *get_args(Calculus)):
+            known = ", ".join(get_args(Calculus))
+            raise ValueError(
+                f"SolverInfo of {self.name}: calculus must be one of {known}, got {self.calculus!r}"
+            )
+        for calculus, base in BASES.items():
+            if issubclass(self.cls, base) and self.calculus not in (None, "any", calculus):
+                raise ValueError(
+                    f"SolverInfo of {self.name}: has calculus {self.calculus!r}, and the class is a "
+                    f"diffrax.{base.__name__}; give calculus={calculus!r}, or another base"
                 )
 
     @property

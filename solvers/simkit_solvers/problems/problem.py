@@ -305,13 +305,20 @@ def shapes_returned(model: AbstractODE, name: str, call: Callable, y0: PyTree) -
     return jax.tree.map(lambda x: x.shape, shaped)
 
 
-def _in_own_words(error: Exception, model: AbstractODE, name: str) -> str:
-    """What a model's own function failed with, and how to write it instead."""
+def reason_of(error: Exception) -> str:
+    """Why code of the user's own cannot be traced, and how to write it instead where that is known."""
     if isinstance(error, jax.errors.TracerBoolConversionError):
         return "`if`, `and`, `or` and `not` need a concrete value; write jnp.where(condition, a, b)"
     if isinstance(error, (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError)):
         return "numpy, math and float() need a concrete value; use the jax.numpy function"
-    reason = f"{type(error).__name__}: {error}".splitlines()[0]
+    return f"{type(error).__name__}: {error}".splitlines()[0]
+
+
+def _in_own_words(error: Exception, model: AbstractODE, name: str) -> str:
+    """What a model's own function failed with, and how to write it instead."""
+    reason = reason_of(error)
+    if isinstance(error, jax.errors.JAXTypeError):
+        return reason
     variables = ", ".join(f"y.{field}" for field in model.State._fields)
     if name != "noise":
         return f"{reason}; it is {name}(self, t, y), with the variables {variables}"

@@ -11,9 +11,11 @@ from simkit import InputError, load
 
 RETURNED = {
     "Joined: a step must return a state like y0, a GBMState, got a tuple": lambda y0, change: y0 + change,
-    "Joined: a step fails with TypeError: can't multiply": lambda y0, change: y0 * 1.5,
-    "Joined: a step fails with AttributeError: .* 'x'": lambda y0, change: y0.x,
-    "Joined: a step fails with TracerBoolConversionError": lambda y0, change: y0 if y0.S > 0 else change,
+    "Joined: a step fails: TypeError: can't multiply": lambda y0, change: y0 * 1.5,
+    "Joined: a step fails: AttributeError: .* 'x'": lambda y0, change: y0.x,
+    "Joined: a step fails: `if`, .* need a concrete value; write jnp.where": lambda y0, change: (
+        y0 if y0.S > 0 else change
+    ),
     "Joined: a step must return a state like y0, got one of the shapes": lambda y0, change: jax.tree.map(
         lambda y: jnp.stack([y, y]), y0
     ),
@@ -46,6 +48,29 @@ def test_a_step_must_return_a_state(message, monkeypatch):
     monkeypatch.setattr(Joined, "sum", staticmethod(RETURNED[message]))
     with pytest.raises(InputError, match=f"^solver: {message}"):
         loaded(monkeypatch)
+
+
+def test_a_record_that_contradicts_its_class_is_refused():
+    """An Itô method taken for one of Stratonovich's would have a mean that is wrong, without a word."""
+    orders = {"strong": Orders(1.0, 0.5, 0.5), "weak": Orders(1.0, 1.0, 1.0)}
+    with pytest.raises(ValueError, match=r"of Joined: has calculus 'stratonovich', .* give calculus='ito'"):
+        SolverInfo(Joined, "x", calculus="stratonovich", **orders)
+    with pytest.raises(ValueError, match=r"of Joined: calculus must be one of ito, .*, got 'Ito'"):
+        SolverInfo(Joined, "x", calculus="Ito", **orders)
+
+
+def test_a_solver_of_simkit_keeps_its_name(monkeypatch):
+    """One of one's own may be entered again, as from a cell of a notebook that is run twice."""
+
+    class Heun(diffrax.Heun):
+        """Another."""
+
+    with pytest.raises(ValueError, match=r"SOLVERS\['Heun'\]: is the name of a solver of simkit too"):
+        SOLVERS["Heun"] = SolverInfo(Heun, "x", order=2)
+    for order in (1, 2):
+        again = type("Again", (diffrax.Heun,), {"__doc__": "x", "__module__": __name__})
+        monkeypatch.setitem(SOLVERS, "Again", SolverInfo(again, "x", order=order))
+    assert SOLVERS["Again"].order == 2
 
 
 def test_without_initial_values_nothing_is_tried(monkeypatch):
