@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 IMPLICIT = {"ode": "Rodas5P", "sde": "DriftImplicitEuler"}
 FEW_IN_LEAP = 25  # events; a leap took as long as 30 to 45, with 2 and with 3 reactions, on one processor
 ABSURD = 100  # times as many steps, which another solver would not need
+DOMINATES, MANY_PATHS = 0.4, 100  # a part of the variance that one of so many paths should not make
+ROUNDED = 1e-9  # of a mean: a spread that rounding may make
 BLOWN_UP = 1e6  # times the values of the start, by which unstable steps change a value
 
 
@@ -148,6 +150,12 @@ def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
             f"{', '.join(too_large)}{which}: the squares of values are too large for a float64, so the error "
             "is unknown; use units in which values are smaller"
         )
+    shares = {name: share for name in names if (share := _share_of_one(dataset, name)) > DOMINATES}
+    if shares:
+        yield (
+            f"{', '.join(shares)}{which}: one path makes up to {100 * max(shares.values()):.0f} % of the "
+            "variance, so mean and error say little; use more paths, or more steps where paths explode"
+        )
     empty = [
         name for name in names if f"{name}_upper" in dataset and not np.isfinite(dataset[f"{name}_upper"])
     ]
@@ -156,6 +164,21 @@ def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
             f"{', '.join(empty)}{which}: the same on all {int(dataset.attrs['paths']):,} paths, so no bound "
             "on the contribution of rarer paths is known; use more paths"
         )
+
+
+def _share_of_one(dataset: "xr.Dataset", name: str) -> float:
+    """What part of the sum of squared deviations is that of the path that is farthest from the mean.
+
+    0 for few paths, and for a fraction of them, whose error is known from how many there are.
+    """
+    n = int(dataset.attrs.get("paths", 1))
+    low, high, mean, variance = (
+        _last(dataset, f"{name}_{key}") for key in ("min", "max", "mean", "variance")
+    )
+    spread = math.sqrt(variance) if 0 < variance < math.inf else 0.0
+    if n < MANY_PATHS or (low, high) == (0, 1) or not spread > ROUNDED * abs(mean):
+        return 0.0
+    return (max(high - mean, mean - low) / spread) ** 2 / n
 
 
 def _last(dataset: "xr.Dataset", name: str) -> float:

@@ -1,5 +1,8 @@
 """Errors in models written in the file, in adaptive steps, and solvers that do not fit: place and remedy."""
 
+import importlib
+import sys
+
 import pytest
 from simkit_physics import BirthDeath
 
@@ -190,6 +193,22 @@ def test_a_rate_in_time_leads_to_the_direct_method_or_a_curve():
     with pytest.raises(InputError, match=r"use DirectMethod, .* a curve with interpolation: previous"):
         load(text % "NextReaction")
     load(text % "DirectMethod")
+
+
+def test_a_class_that_its_module_does_not_enter_is_told_how(tmp_path, monkeypatch):
+    (tmp_path / "not_entered.py").write_text("class Chemostat: pass\nclass MySolver: pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "not_entered", raising=False)
+    importlib.import_module("not_entered")
+    wrong = {"model": {"type": "Chemostat"}, "initial": {"X": 5}, "time": {"t1": 20.0, "steps": 2}}
+    lines = {
+        'model.type: .* `from simkit_physics import MODELS` and `MODELS\\["Chemostat"\\] = Chemostat` to it': {},
+        'solver: .* `SOLVERS\\["MySolver"\\] = SolverInfo\\(MySolver, …\\)` to it': {"solver": "MySolver"},
+    }
+    for line, more in lines.items():
+        with pytest.raises(InputError, match=line):
+            load(wrong | more)
+    sys.modules.pop("not_entered")
 
 
 @pytest.mark.parametrize("model", [{"type": "BirthDeth", "birth_rate": 0.9, "death_rate": 1.0}, BirthDeath])

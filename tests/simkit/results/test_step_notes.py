@@ -1,5 +1,7 @@
 """What to do where steps leave a figure in doubt."""
 
+import re
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -207,6 +209,22 @@ def test_what_no_path_does_is_as_uncertain_in_variants_as_by_itself():
     for name in ("call", "crossed"):
         assert np.isnan(both[f"{name}_difference_stderr"].sel(variant="wild"))
     assert float(both["S_difference_stderr"].sel(variant="wild")) > 0
+
+
+def test_a_mean_that_one_path_makes_is_told_so():
+    """The fourth power of a Cauchy variable has no mean: one of 1000 paths makes most of its variance."""
+    experiment = {
+        "model": {"sde": {"x": {"drift": 0, "noise": {"W": 1}}, "y": {"drift": 0, "noise": {"V": 1}}}},
+        "initial": {"x": 0.0, "y": 0.0},
+        "time": {"t1": 1.0, "steps": 1},
+        "ensemble": {"paths": 1000, "seed": 1},
+        "observe": {"heavy": "(x/y)**4", "light": "x*x", "rare": "x > 3"},
+    }
+    notes = [note for note in step_notes(simkit.run(experiment)) if "one path makes" in note]
+    (note,) = notes
+    assert re.match(r"heavy: one path makes up to \d+ % of the variance, so mean and error say little", note)
+    few = step_notes(simkit.run(experiment, overrides={"ensemble.paths": 50}))
+    assert not any("one path makes" in note for note in few)
 
 
 def test_pictures_name_what_is_no_result():
