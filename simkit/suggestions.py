@@ -6,11 +6,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 LONGEST = 60
-# How a module of one's own enters a class.
-ENTRIES = {
-    "models": ("simkit_physics", 'MODELS["{0}"] = {0}'),
-    "solvers": ("simkit_solvers", 'SOLVERS["{0}"] = SolverInfo({0}, …)'),
-}
 WITH_COMMAS = re.compile(r"[-+]?\d+(,\d+)+(\.\d*)?([eE][-+]?\d+)?")
 THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
 
@@ -45,17 +40,6 @@ def missing_file(path: Path, name: str | None = None) -> str:
 
 def of_your_own(given: str, known: Iterable[str], kind: str) -> str:
     """`did_you_mean` for names that your own module may enter; if none is close, it says how."""
-    from simkit.machine.own_modules import own_modules
-
-    for name, module in own_modules().items() if kind in ENTRIES else ():
-        if isinstance(getattr(module, given, None), type):
-            package, entry = ENTRIES[kind]
-            line = entry.format(given)
-            imported = entry.partition("[")[0]
-            return (
-                f"; {name} has this class and does not enter it: add `from {package} import {imported}` and "
-                f"`{line}` to it"
-            )
     hint = did_you_mean(given, known)
     if "mean" in hint:
         return hint

@@ -12,6 +12,12 @@ from types import ModuleType
 PACKAGES = ("simkit", "simkit_solvers", "simkit_physics")
 LIBRARIES = [Path(sysconfig.get_path(kind)) for kind in ("stdlib", "platstdlib", "purelib", "platlib")]
 
+# How a module of one's own enters a class.
+ENTRIES = {
+    "models": ("simkit_physics", 'MODELS["{0}"] = {0}'),
+    "solvers": ("simkit_solvers", 'SOLVERS["{0}"] = SolverInfo({0}, …)'),
+}
+
 _digests: dict[str, str] = {}
 
 
@@ -20,6 +26,19 @@ def is_own(package: str, file: str) -> bool:
     if package in PACKAGES or file.startswith("<"):
         return False
     return not any(Path(file).is_relative_to(folder) for folder in LIBRARIES)
+
+
+def not_entered(given: str, kind: str) -> str:
+    """With which line a module of the user's own would enter a class of this name; empty if none has it."""
+    for name, module in own_modules().items():
+        if isinstance(getattr(module, given, None), type):
+            package, entry = ENTRIES[kind]
+            imported, line = entry.partition("[")[0], entry.format(given)
+            return (
+                f"; {name} has this class and does not enter it: add `from {package} import {imported}` and "
+                f"`{line}` to it"
+            )
+    return ""
 
 
 def own_modules() -> dict[str, ModuleType]:

@@ -15,6 +15,7 @@ from simkit.experiments.constants import Constants
 from simkit.experiments.indexed_names import pair_names, places, turned_pairs, written_out
 from simkit.experiments.sections.missing_members import missing_members
 from simkit.expressions import Expression
+from simkit.machine.own_modules import not_entered
 from simkit.suggestions import did_you_mean, of_your_own, shown
 
 
@@ -132,7 +133,8 @@ def plan_named(section: NamedModel, constants: Constants) -> ModelPlan | None:
     cls: Any = MODELS.get(section.type)
     if cls is None:
         other = model_elsewhere(section.type)
-        hint = f"; use {other}" if other else of_your_own(section.type, MODELS, "models")
+        hint = f"; use {other}" if other else not_entered(section.type, "models")
+        hint = hint or of_your_own(section.type, MODELS, "models")
         raise SettingError(("model", "type"), f"unknown model {shown(section.type)}{hint}")
     if missing := missing_members(cls):
         for message in missing:

@@ -22,6 +22,7 @@ from simkit.ensemble.initial import fixed_value
 from simkit.experiments.constants import Constants
 from simkit.experiments.sections.initial_plan import InitialValue
 from simkit.experiments.sections.model_plan import ModelPlan
+from simkit.machine.own_modules import not_entered
 from simkit.suggestions import of_your_own, shown
 
 
@@ -58,7 +59,7 @@ def _instead_of(name: str, model: Model | None, problem: AbstractODE | None, ada
     """What to say after the name of a solver that is not here: one that fits the model, if others have it."""
     other = solver_elsewhere(name)
     if other is None:
-        return of_your_own(name, SOLVERS, "solvers")
+        return not_entered(name, "solvers") or of_your_own(name, SOLVERS, "solvers")
     if model is None or problem is None:
         return f"; use {other}"
     try:
