@@ -32,6 +32,7 @@ below them in its table are for adaptive steps. Solvers of the jump process of a
 SECTIONS = {  # definition in the schema: heading
     "Time": "time",
     "Ensemble": "ensemble",
+    "ErrorTarget": "ensemble: target",
     "Cluster": "cluster",
     "Save": "save",
     "ObservableSettings": "observe: one observable",

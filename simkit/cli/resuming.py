@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import re
 import shlex
 import signal
 import sys
@@ -18,16 +17,17 @@ from simkit.errors import InputError, NumericalError, OutOfMemoryError, OutputEr
 if TYPE_CHECKING:
     from simkit.records.record_file import Record
 
-UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
-
 
 def seconds_of(text: str) -> float:
     """The seconds of a text such as `90s`, `30min`, `3h`. Raises `typer.BadParameter`."""
-    match = re.fullmatch(r"\s*([0-9.]+)\s*([a-z]*)\s*", text)
-    with contextlib.suppress(ValueError):
-        if match and (match[2] or "s") in UNITS and float(match[1]) > 0:
-            return float(match[1]) * UNITS[match[2] or "s"]
-    raise typer.BadParameter(f"must be a time such as 90s, 30min, 3h or 2d, got {text!r}")
+    from pydantic_core import PydanticCustomError
+
+    from simkit.config.settings.values import seconds_in
+
+    try:
+        return seconds_in(text)
+    except PydanticCustomError as error:
+        raise typer.BadParameter(error.message()) from error
 
 
 Resume = Annotated[

@@ -121,16 +121,17 @@ class Execution:
         if self.dry_run:
             if target:
                 check_place(target)
-            _print_estimate(loaded, task, target, self.as_json)
+            _print_estimate(loaded.sized(), task, target, self.as_json)
             return
         resuming = Resuming(target, self.resume, self.overwrite, self.max_time, self.quiet)
         replace = resuming.may_replace()
         outputs = Outputs.checked(target, self.no_plot, replace, self.quiet, self.as_json)
         loaded.check_files(target, replace)
         outputs.import_meanwhile()
-        if not self.quiet:
-            _say_memory(loaded)
         with outputs.claimed(loaded.files(target)), resuming.recorded(loaded.identity(task)):
+            loaded = loaded.sized()
+            if not self.quiet:
+                _say_memory(loaded)
             lost, shown = "" if target else LOST, not (self.quiet or self.as_json)
             with progress_bar(shown, loaded.engine.counted, lost, loaded.shorter) as progress:
                 dataset = loaded.run(progress, parts)

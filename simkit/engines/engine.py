@@ -59,6 +59,10 @@ class AbstractEngine(ABC, Generic[Built]):
     def summary(self, simulation: Built) -> str:
         """The same on one line."""
 
+    def sized(self, each: Mapping[str, Built]) -> Mapping[str, Built]:
+        """The simulations with their numbers of paths, where a pilot run finds these."""
+        return each
+
     @abstractmethod
     def size(self, simulation: Built) -> dict[str, Any]:
         """Steps, bytes of memory and bytes on disk: for `--dry-run`."""

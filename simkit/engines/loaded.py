@@ -61,6 +61,11 @@ class Loaded:
         """Raise `InputError` where the file for the results cannot hold all of them."""
         self.engine.check_target(self.each, target)
 
+    def sized(self) -> "Loaded":
+        """The same with the numbers of paths that targets take, which pilot runs find."""
+        with failures_named(self.engine.lighter):
+            return Loaded(self.engine, {**self.engine.sized(self.each)})
+
     def pilot(self) -> "Loaded":
         """The same without the files that a run writes beside its dataset."""
         return Loaded(self.engine, {name: self.engine.pilot(one) for name, one in self.each.items()})

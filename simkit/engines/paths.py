@@ -16,6 +16,7 @@ from simkit.ensemble.run import Accumulate, run_ensemble, run_part
 from simkit.ensemble.simulation import Simulation, experiment_of
 from simkit.ensemble.sizes import LIGHTER, check_memory, estimate, estimate_text
 from simkit.ensemble.work import devices_of
+from simkit.errors import InputError
 from simkit.experiments.experiment import simulation_of
 from simkit.experiments.variant_fit import fitted
 from simkit.experiments.variants import refuse_paths, together
@@ -58,7 +59,7 @@ class PathEngine(AbstractEngine[Simulation]):
         return {
             "model": type(model_of(simulation.problem)).__name__,
             "solver": type(simulation.solver).__name__,
-            "paths": simulation.paths,
+            "paths": simulation.paths if simulation.target is None or simulation.pilot else None,
             "steps": simulation.grid.steps,
             "observables": list(simulation.observables),
         }
@@ -67,7 +68,18 @@ class PathEngine(AbstractEngine[Simulation]):
         about, steps = self.about(simulation), simulation.stepping.description
         if about["steps"] is not None:
             steps = counted(about["steps"], "step")
-        return f"{about['model']}, {about['solver']}, {counted(about['paths'], 'path')}, {steps}"
+        paths = (
+            "as many paths as its target takes" if about["paths"] is None else counted(about["paths"], "path")
+        )
+        return f"{about['model']}, {about['solver']}, {paths}, {steps}"
+
+    def sized(self, each: Mapping[str, Simulation]) -> dict[str, Simulation]:
+        if all(one.target is None for one in each.values()):
+            return {**each}
+        from simkit.engines.sizing import sized  # which imports xarray
+
+        with placed(experiment_of(next(iter(each.values()))).document):
+            return sized(each)
 
     def size(self, simulation: Simulation) -> dict[str, Any]:
         with placed(experiment_of(simulation).document):
@@ -78,6 +90,7 @@ class PathEngine(AbstractEngine[Simulation]):
 
     def shorter(self, simulation: Simulation) -> str:
         fewer = ", fewer ensemble.paths," if simulation.paths > 1 else ""
+        fewer = fewer if simulation.target is None else ", a larger ensemble.target,"
         return f"a smaller time.t1{fewer} or {simulation.stepping.shorter}"
 
     def pilot(self, simulation: Simulation) -> Simulation:
@@ -101,6 +114,7 @@ class PathEngine(AbstractEngine[Simulation]):
         parts: list[Any] | None = None,
     ) -> "xr.Dataset":
         """Where the seed is the same, path i of all variants meets the same noise."""
+        each = self.sized(each)
         self._check_machine(each)
         kept = _paired(each)
         with _elsewhere(each, parts) as elsewhere:
@@ -126,6 +140,7 @@ class PathEngine(AbstractEngine[Simulation]):
     def run_part(
         self, each: Mapping[str, Simulation], part: EnsemblePart, progress: Progress | None = None
     ) -> list[Any]:
+        each = self.sized(each)
         self._check_machine(each)
         kept = _paired(each)
 
@@ -146,6 +161,7 @@ class PathEngine(AbstractEngine[Simulation]):
         self, simulation: Simulation, section: Sensitivity, progress: Progress | None = None
     ) -> "xr.Dataset":
         experiment = experiment_of(simulation)
+        refuse_target(simulation)
         with placed(experiment.document):
             study = find_sensitivities(simulation, section, progress)
         from simkit.derivatives.result import to_dataset  # imports xarray, which a command does meanwhile
@@ -159,6 +175,16 @@ class PathEngine(AbstractEngine[Simulation]):
 
     def keeps_unresolved(self, each: Mapping[str, Simulation]) -> bool:
         return all(experiment_of(one).ensemble.unresolved == "keep" for one in each.values())
+
+
+def refuse_target(simulation: Simulation) -> None:
+    """Raise `InputError` where a run is to have a number of paths, and has a target in place of it."""
+    if simulation.target is not None:
+        with placed(experiment_of(simulation).document):
+            raise InputError(
+                "ensemble.target: is for `simkit run` and `simkit sweep`; here say how many paths there are: "
+                "--set ensemble.target=null --set ensemble.paths=100000"
+            )
 
 
 def _paired(each: Mapping[str, Simulation]) -> int:

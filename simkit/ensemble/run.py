@@ -4,6 +4,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 import jax
 import jax.numpy as jnp
@@ -55,16 +56,19 @@ def run_ensemble(
     progress: Progress | None = None,
     ends: int = BIAS_PATHS,
     elsewhere: Accumulate | None = None,
+    bias_noise: Mapping[str, float] | None = MappingProxyType({}),
 ) -> EnsembleResult:
     """Simulate all paths and give their statistics.
 
     Statistics have the same bits for every number of threads and devices, and every chunk size. `progress` is
     called with the paths done and the paths in all. The result has the final values of the first `ends`
     paths, at least those that the step bias takes. Where `elsewhere` is given, it adds the paths to an
-    accumulator. Raises `NumericalError` when a path becomes NaN or infinite and `failures` is `stop`.
+    accumulator. `bias_noise` are by quantity the errors down to which noise in a step bias matters, if
+    not that of the mean; of None there is no step bias. Raises `NumericalError` when a path becomes NaN or
+    infinite and `failures` is `stop`.
     """
     with jax.enable_x64(True):
-        return _run(simulation, progress, ends, elsewhere)
+        return _run(simulation, progress, ends, elsewhere, bias_noise)
 
 
 def run_part(
@@ -196,10 +200,14 @@ def _accumulator(
 
 
 def _run(
-    simulation: Simulation, progress: Progress | None, ends: int, elsewhere: Accumulate | None
+    simulation: Simulation,
+    progress: Progress | None,
+    ends: int,
+    elsewhere: Accumulate | None,
+    bias_noise: Mapping[str, float] | None,
 ) -> EnsembleResult:
     simulation, exercises, (fit_s, fit_compile_s) = with_policies(simulation)
-    plan, bias = chunk_plan(simulation), bias_run(simulation)
+    plan, bias = chunk_plan(simulation), None if bias_noise is None else bias_run(simulation)
     requests = () if elsewhere else chunk_requests(simulation, plan)
     _, compile_s = compiled(*requests, *(() if bias is None else bias.requests))
     accumulator = _accumulator(simulation, _ends_of(bias, ends))
@@ -217,7 +225,7 @@ def _run(
     final = accumulator.ends()
     errors, shorter_s = unknown_errors(simulation), 0.0
     if bias is not None:
-        finished = FinishedRun(simulation, final, statistics["moments"], mean_steps)
+        finished = FinishedRun(simulation, final, statistics["moments"], mean_steps, bias_noise or {})
         errors, shorter_s = step_errors(finished, bias, bias.ready())
     return EnsembleResult(
         times=simulation.grid.times,

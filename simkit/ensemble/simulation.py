@@ -14,7 +14,7 @@ from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.random.noise import AbstractNoise
 
-from simkit.config.settings import Experiment
+from simkit.config.settings import ErrorTarget, Experiment
 from simkit.ensemble.initial import InitialValue, numbers_of
 from simkit.ensemble.step_bias.step_error import StepError
 from simkit.observe.exercise import ExerciseFit
@@ -87,7 +87,8 @@ class Simulation:
     with respect to a constant reaches every place where the constant is used. `targets` are the values of all
     that it can replace: constants, and single places such as `model.sigma`, `initial.S`, `time.t1`, which a
     second mapping adds to what the constants give them. A step takes the sum of `draws_per_step` draws of the
-    noise. `convert` lets the problem be read in the solver's calculus. `derived` are the figures made of
+    noise. Where there is a `target`, `paths` are those that it takes once there is a `pilot`, and a guess
+    before. `convert` lets the problem be read in the solver's calculus. `derived` are the figures made of
     means (`simkit.results.derived`).
     """
 
@@ -112,11 +113,19 @@ class Simulation:
     draws_per_step: int = 1
     derived: tuple[Any, ...] = ()
     experiment: Experiment | None = dataclasses.field(default=None, compare=False, repr=False)
+    target: ErrorTarget | None = None
+    pilot: "PilotSize | None" = None
 
     @property
     def observed(self) -> tuple[Observable, ...]:
         """The observables; none where the observer is one made by hand."""
         return self.observer.observables if isinstance(self.observer, Observer) else ()
+
+    @property
+    def target_names(self) -> list[str]:
+        """The quantities whose error a target means: all observables, or the state where there are none."""
+        given = None if self.target is None else self.target.of
+        return given or [*self.observables] or [*self.problem.State._fields]
 
     @property
     def problem(self) -> AbstractODE:
@@ -156,6 +165,19 @@ class Simulation:
     def stepping(self) -> "AbstractStepping":
         """How its paths go on in time."""
         return self.run.stepping
+
+
+@dataclasses.dataclass(frozen=True)
+class PilotSize:
+    """How a pilot found the number of paths: by how many of its own, and in how many seconds.
+
+    `wanted` are the paths that the target takes, of which the key `limited_by`, if any, allows fewer.
+    """
+
+    paths: int
+    seconds: float
+    wanted: int
+    limited_by: str = ""
 
 
 def experiment_of(simulation: Simulation) -> Experiment:

@@ -6,6 +6,7 @@ from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 
 from simkit.config.diagnostics import Diagnostics, SettingError
 from simkit.config.settings import (
+    MAX_PATHS,
     Ensemble,
     Experiment,
     InlineHamiltonian,
@@ -43,6 +44,7 @@ from simkit.experiments.sections.observable_plan import plan_observables
 from simkit.experiments.sections.plot_plan import plan_plot
 from simkit.experiments.sections.schedule_plan import at_start, plan_schedule, refuse_jumps_inside
 from simkit.experiments.sections.solver_plan import is_network, plan_solver
+from simkit.experiments.sections.target_plan import check_target
 from simkit.experiments.sections.time_plan import given_steps, plan_fixed, plan_span, refuse_float32
 from simkit.experiments.sensitivity_names import check_sensitivity
 from simkit.progress import counted
@@ -108,6 +110,9 @@ class _Assembly:
             self.constants, plan, self.initial, self.span, self.make_grid, observables, stops, self.solver
         )
         check_sensitivity(experiment.sensitivity, binding.targets, plan, info, diagnostics)
+        if ensemble is not None:
+            names = [*info, *(each.name for each in derived), *plan.variables]
+            check_target(ensemble, self.random, self.initial, names, diagnostics)
         if diagnostics.entries or ensemble is None or ensemble.paths is None:
             return None
         if starts_per_path(experiment.initial):
@@ -134,6 +139,7 @@ class _Assembly:
             bind=binding,
             derived=derived,
             experiment=experiment,
+            target=ensemble.target,
         )
 
     def model(self) -> tuple[ModelPlan | None, tuple[EventPlan, ...]]:
@@ -206,14 +212,18 @@ class _Assembly:
             triggered=tuple(event.name for event in self.events if event.triggered),
         )
 
+    @property
+    def random(self) -> bool:
+        """Whether paths differ by chance."""
+        starts = (self.experiment.initial or {}).values()
+        return self.stochastic or any(isinstance(value, RandomValue) for value in starts)
+
     def ensemble(self) -> Ensemble | None:
         """The ensemble with its number of paths."""
         ensemble = self.experiment.ensemble
         if ensemble is None:
             return None
-        starts = (self.experiment.initial or {}).values()
-        random = self.stochastic or any(isinstance(value, RandomValue) for value in starts)
-        default = None if self.diagnostics.entries else PATHS if random else 1
+        default = None if self.diagnostics.entries else PATHS if self.random else 1
         with self.diagnostics.collecting():
             ensemble = plan_paths(ensemble, self.initial, default)
         with self.diagnostics.collecting():
@@ -239,11 +249,12 @@ def _plan_model(section: Model | None, constants: Constants) -> ModelPlan | None
 def _stored_paths(save: Save | None, ensemble: Ensemble | None) -> int:
     if save is None or ensemble is None or ensemble.paths is None:
         return 0
+    most = ensemble.paths if ensemble.target is None else MAX_PATHS
     if save.paths == "all":
-        return ensemble.paths
+        return most
     if save.paths is None:
-        return min(STORED_PATHS, ensemble.paths)
-    if save.paths > ensemble.paths:
+        return min(STORED_PATHS, most)
+    if save.paths > most:
         message = f"must be at most the {counted(ensemble.paths, 'path')}, or all, got {save.paths}"
         raise SettingError(("save", "paths"), message)
     return int(save.paths)

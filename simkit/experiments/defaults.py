@@ -20,7 +20,8 @@ def with_defaults(experiment: Experiment) -> Experiment:
         solver = changes["solver"] = usual_solver(model, adaptive=experiment.time.steps is None)
     if is_network(model):
         stochastic = solves_jumps(solver) or takes_langevin(solver)
-    if experiment.ensemble.paths is None and not starts_per_path(experiment.initial):
+    given = experiment.ensemble.paths is not None or experiment.ensemble.target is not None
+    if not given and not starts_per_path(experiment.initial):
         random = stochastic or any(isinstance(value, RandomValue) for value in experiment.initial.values())
         changes["ensemble"] = experiment.ensemble.model_copy(update={"paths": PATHS if random else 1})
     if experiment.save.points is None and experiment.save.every is None:

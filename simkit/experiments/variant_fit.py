@@ -47,7 +47,7 @@ def _difference(one: Simulation, first: Simulation, first_name: str) -> str | No
             "the variables": ", ".join(simulation.problem.State._fields),
             "the observables": ", ".join(f"{key} ({at})" for key, at in when.items()) or "none",
             "the dates of exercise": ", ".join(options) or "none",
-            "another number of paths": simulation.paths,
+            "another number of paths": "that of a target" if simulation.target else simulation.paths,
             "another number of stored paths": simulation.stored_paths,
             "the quantiles": ", ".join(f"{level:g}" for level in simulation.quantiles),
             "another number of saved times": len(simulation.grid.times),

@@ -126,6 +126,16 @@ def recording(record: Recording) -> Iterator[None]:
         _current.reset(token)
 
 
+@contextlib.contextmanager
+def unrecorded() -> Iterator[None]:
+    """Within it the loops of this thread are not recorded: they are done again, or recorded as a whole."""
+    token = _current.set(None)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
 class RecordedLoop:
     """A loop over `total` paths, or steps, that is recorded where a recording is at work.
 

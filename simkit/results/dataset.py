@@ -229,6 +229,23 @@ def _counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in counts.items())
 
 
+def _target(simulation: Simulation) -> dict[str, Any]:
+    """The attributes about the error that was wanted, where one was."""
+    target, pilot = simulation.target, simulation.pilot
+    if target is None or pilot is None:
+        return {}
+    return {
+        "target": target.stderr or target.total_error,
+        "target_kind": "stderr" if target.stderr else "total_error",
+        "target_relative": int(target.relative),
+        "target_of": " ".join(simulation.target_names),
+        "target_paths": pilot.wanted,
+        "pilot_paths": pilot.paths,
+        "pilot_s": float(pilot.seconds),
+        **({"target_limited_by": pilot.limited_by} if pilot.limited_by else {}),
+    }
+
+
 def _attributes(
     known: Mapping[str, RunQuantity],
     simulation: Simulation,
@@ -257,6 +274,7 @@ def _attributes(
         "observables": " ".join(simulation.observables),
         **{key: text for key, text in optional.items() if text},
         "paths": result.paths,
+        **_target(simulation),
         "failed_paths": result.failed,
         **simulation.stepping.attributes(result.steps),
         "t0": float(simulation.grid.t0),

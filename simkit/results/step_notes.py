@@ -150,7 +150,7 @@ def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
             f"{', '.join(too_large)}{which}: the squares of values are too large for a float64, so the error "
             "is unknown; use units in which values are smaller"
         )
-    shares = {name: share for name in names if (share := _share_of_one(dataset, name)) > DOMINATES}
+    shares = {name: share for name in names if (share := share_of_one(dataset, name)) > DOMINATES}
     if shares:
         yield (
             f"{', '.join(shares)}{which}: one path makes up to {100 * max(shares.values()):.0f} % of the "
@@ -166,7 +166,7 @@ def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
         )
 
 
-def _share_of_one(dataset: "xr.Dataset", name: str) -> float:
+def share_of_one(dataset: "xr.Dataset", name: str) -> float:
     """What part of the sum of squared deviations is that of the path that is farthest from the mean.
 
     0 for few paths, and for a fraction of them, whose error is known from how many there are.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simkit.results.step_notes import by_quantity
+from simkit.results.target_notes import target_summary
 from simkit.results.variants import each_variant, variant_names
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def summary(dataset: "xr.Dataset") -> dict[str, Any]:
         "state": {name: _figures(dataset, name) for name in attributes["state_variables"].split()},
         **({"derived": {name: _figures(dataset, name) for name in derived}} if derived else {}),
         **({"events": {name: _count(dataset, name) for name in events}} if events else {}),
+        **({"target": target} if (target := target_summary(dataset)) else {}),
         "paths": int(attributes["paths"]),
         "failed_paths": int(attributes["failed_paths"]),
         **_steps(attributes),

@@ -22,6 +22,7 @@ from simkit.results.printing import STANDARD_ERROR, laid_out, printed
 from simkit.results.step_notes import step_notes
 from simkit.results.summary import SECTIONS, summary
 from simkit.results.swept import is_swept, name_columns
+from simkit.results.target_notes import target_notes
 from simkit.results.titles import run_title
 from simkit.results.variants import each_variant
 
@@ -137,9 +138,10 @@ def closing_line(dataset: "xr.Dataset") -> str:
     """How large the run was, how long it took and how fast it was."""
     content = summary(dataset)
     if "variants" in content:
-        some = next(iter(content["variants"].values()))
-        what = "point" if is_swept(dataset) else "variant"
-        paths = f"{counted(len(content['variants']), what)} × {counted(some['paths'], 'path')}"
+        counts = [one["paths"] for one in content["variants"].values()]
+        what = counted(len(counts), "point" if is_swept(dataset) else "variant")
+        same = len({*counts}) == 1
+        paths = f"{what} × {counted(counts[0], 'path')}" if same else f"{what}, {sum(counts):,} paths in all"
     else:
         paths = counted(content["paths"], "path")
     if content.get("failed_paths"):
@@ -166,6 +168,7 @@ def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
         lambda unicode: make_table(dataset, unicode),
         [
             *one_path_notes(dataset),
+            *target_notes(dataset),
             *step_notes(dataset),
             *event_notes(dataset),
             *strong_order_notes(dataset),

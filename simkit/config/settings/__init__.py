@@ -21,6 +21,7 @@ from simkit.config.settings.observe import ObservableSettings as ObservableSetti
 from simkit.config.settings.particles import ParticleExperiment as ParticleExperiment
 from simkit.config.settings.plot import Plot as Plot
 from simkit.config.settings.run import Ensemble as Ensemble
+from simkit.config.settings.run import ErrorTarget as ErrorTarget
 from simkit.config.settings.run import Save as Save
 from simkit.config.settings.run import Solver as Solver
 from simkit.config.settings.run import Time as Time

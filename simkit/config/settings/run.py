@@ -12,8 +12,11 @@ from simkit.config.settings.values import (
     MAX_STEPS,
     MAX_THREADS,
     ONE_OF,
+    Duration,
     Memory,
+    Names,
     NumberOrExpression,
+    Positive,
     Section,
     Text,
     TypeName,
@@ -113,6 +116,42 @@ class Time(Section):
     )
 
 
+class ErrorTarget(Section):
+    """The error of means that is wanted, in place of a number of paths."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": ["stderr"]}, {"required": ["total_error"]}]}
+    )
+
+    stderr: Positive | None = Field(
+        None, description="The standard error of each mean that is wanted.", examples=[0.01]
+    )
+    total_error: Positive | None = Field(
+        None,
+        description="Instead of stderr: the root mean square error, of the standard error and the step bias "
+        "together.",
+        examples=[0.01],
+    )
+    relative: bool = Field(
+        False, description="Whether the error is a part of the mean, as 0.01 for 1 %.", examples=[True]
+    )
+    of: Names | None = Field(
+        None,
+        description="The observables, quantities derived from means or state variables whose error is "
+        "meant; by default all observables, and without any the state.",
+        examples=[["call"]],
+    )
+    max_paths: Annotated[int, *whole(1, MAX_PATHS)] | None = Field(
+        None, description="The most paths, though the error is larger then.", examples=[10000000]
+    )
+    max_time: Duration | None = Field(
+        None,
+        description="About how long the paths may take, as in 90s, 30min or 3h, though the error is larger "
+        "then.",
+        examples=["10min"],
+    )
+
+
 class Ensemble(Section):
     """The number of paths, and how they are run."""
 
@@ -121,6 +160,12 @@ class Ensemble(Section):
         description="Number of paths. The default is 10000, 1 for an ordinary equation from fixed initial "
         "values, and the number of rows if a file has several.",
         examples=[100000],
+    )
+    target: ErrorTarget | None = Field(
+        None,
+        description="Instead of paths: the error that is wanted; a pilot run finds how many paths that "
+        "takes.",
+        examples=[{"stderr": 0.01}],
     )
     seed: Annotated[int, *whole(0, 2**64 - 1)] = Field(
         0, description="The same seed gives the same paths; 0 is a seed like any other.", examples=[42]

@@ -203,6 +203,40 @@ def _memory(value: Any) -> str:
 Memory = Annotated[str, *checked(_memory, {"type": "string", "pattern": f"^{MEMORY.pattern}$"})]
 
 
+TIME_UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
+
+
+def seconds_in(value: Any) -> float:
+    """The seconds that a text such as 90s, 30min, 3h or 2d says, or a number."""
+    if isinstance(value, str):
+        match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([a-z]*)\s*", value)
+        seconds = float(match[1]) * TIME_UNITS.get(match[2] or "s", 0) if match else 0.0
+    else:
+        seconds = plain_number(value, "a time such as 90s, 30min, 3h or 2d")
+    if seconds <= 0:
+        raise wrong(f"must be a time such as 90s, 30min, 3h or 2d, got {shown(value)}")
+    return seconds
+
+
+def _duration(value: Any) -> float | str:
+    seconds_in(value)
+    return value
+
+
+Duration = Annotated[float | str, *checked(_duration, EXPRESSION_SCHEMA)]
+
+
+def positive(value: Any) -> float:
+    """A number above zero."""
+    result = plain_number(value)
+    if result <= 0:
+        raise wrong(f"must be above 0, got {shown(value)}")
+    return result
+
+
+Positive = Annotated[float, *checked(positive, {"type": "number", "exclusiveMinimum": 0})]
+
+
 def list_of_names(value: Any) -> list[str]:
     if not isinstance(value, list) or not value or not all(isinstance(name, str) for name in value):
         raise wrong(f"must be a list of names such as [S, v], got {shown(value)}")

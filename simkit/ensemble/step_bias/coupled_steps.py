@@ -161,12 +161,16 @@ def orders(simulation: Simulation) -> dict[str, float]:
 
 @dataclasses.dataclass(frozen=True)
 class FinishedRun:
-    """A simulation that has run: final values of the first paths, statistics of all, and steps of a path."""
+    """A simulation that has run: final values of the first paths, statistics of all, and steps of a path.
+
+    `noise` are by quantity the errors down to which noise in a bias matters, if not that of the mean.
+    """
 
     simulation: Simulation
     ends: Mapping[str, np.ndarray]
     moments: Mapping[str, np.ndarray]
     steps: float
+    noise: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
 def step_errors(
@@ -231,7 +235,7 @@ def _by_levels(finished: FinishedRun, bias: BiasRun, simulate: Sequence[Callable
     values = bias.values(simulate, finished.ends, 0, bias.paths)
     result = errors(values)
     ratios = [
-        error.noise / last[name].stderr
+        error.noise / min(last[name].stderr, finished.noise.get(name, math.inf))
         for name, error in result.errors.items()
         if 0 < last[name].stderr < math.inf and error.claim == "estimate" and math.isfinite(error.noise)
     ]
