@@ -7,7 +7,7 @@ whose own error is a part q of it, an error $\varepsilon$ takes
 $$N = \frac{s^2}{\varepsilon^2} \left(1 + 1.645\, q \sqrt{1 + n/N}\right)$$
 
 paths: the pilot's n paths may have shown too small a variance, and the run's own may show a larger one. In 95
-of 100 runs both together leave the error at most $\varepsilon$. The step bias takes its part of a total error:
+of 100 runs both together leave the error at most $\varepsilon$. The step bias takes part of a total error:
 from $\varepsilon^2$ the square of the largest bias that the pilot allows is subtracted.
 """
 

@@ -144,7 +144,7 @@ class Page:
         if whole:
             self.experiment = experiment
             if name is None or name[1] not in self.commanded:
-                few_paths = [] if is_single(experiment) else [f"ensemble.paths={FEW}"]
+                few_paths = [] if is_single(experiment) or has_target(experiment) else [f"ensemble.paths={FEW}"]
                 simkit.run(code, overrides=["ensemble.devices=1", "output=null", *few_paths])
 
     def console(self, line: int, code: str):
@@ -155,8 +155,10 @@ class Page:
             program, *arguments = shlex.split(command)
             assert program == "simkit", f"{self.path}:{line}: no rule for the command {program!r}"
             runs = arguments[0] in ("run", "sensitivity") and "--dry-run" not in arguments
-            if runs and "--part" not in arguments and not is_particles(read_document(arguments[1]).data):
-                arguments += ["--set", f"ensemble.paths={FEW}", "--set", "ensemble.devices=1"]
+            data = read_document(arguments[1]).data if runs else {}
+            if runs and "--part" not in arguments and not is_particles(data):
+                arguments += ["--set", "ensemble.devices=1"]
+                arguments += [] if has_target(data) else ["--set", f"ensemble.paths={FEW}"]
             if arguments[0] == "uncertainty":
                 arguments += ["--set", "uncertainty.points=16", "--set", "uncertainty.replicates=4"]
             result = CliRunner().invoke(app, arguments)
@@ -179,6 +181,10 @@ def load_plain(code: str) -> dict:
 
 def is_single(experiment: dict) -> bool:
     return all(simulation.paths == 1 for simulation in load_each(experiment).each.values())
+
+
+def has_target(experiment: dict) -> bool:
+    return "target" in experiment.get("ensemble", {})
 
 
 def skeleton(line: str) -> str:
