@@ -144,7 +144,8 @@ class Page:
         if whole:
             self.experiment = experiment
             if name is None or name[1] not in self.commanded:
-                few_paths = [] if is_single(experiment) or has_target(experiment) else [f"ensemble.paths={FEW}"]
+                chosen = is_single(experiment) or has_target(experiment)
+                few_paths = [] if chosen else [f"ensemble.paths={FEW}"]
                 simkit.run(code, overrides=["ensemble.devices=1", "output=null", *few_paths])
 
     def console(self, line: int, code: str):
