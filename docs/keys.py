@@ -33,6 +33,7 @@ SECTIONS = {  # definition in the schema: heading
     "Time": "time",
     "Ensemble": "ensemble",
     "ErrorTarget": "ensemble: target",
+    "VarianceReductionSettings": "ensemble: variance_reduction",
     "Cluster": "cluster",
     "Save": "save",
     "ObservableSettings": "observe: one observable",

@@ -74,7 +74,7 @@ class PathEngine(AbstractEngine[Simulation]):
         return f"{about['model']}, {about['solver']}, {paths}, {steps}"
 
     def sized(self, each: Mapping[str, Simulation]) -> dict[str, Simulation]:
-        if all(one.target is None for one in each.values()):
+        if all(one.target is None and one.reduction is None for one in each.values()):
             return {**each}
         from simkit.engines.sizing import sized  # which imports xarray
 
@@ -161,7 +161,7 @@ class PathEngine(AbstractEngine[Simulation]):
         self, simulation: Simulation, section: Sensitivity, progress: Progress | None = None
     ) -> "xr.Dataset":
         experiment = experiment_of(simulation)
-        refuse_target(simulation)
+        refuse_of_means(simulation)
         with placed(experiment.document):
             study = find_sensitivities(simulation, section, progress)
         from simkit.derivatives.result import to_dataset  # imports xarray, which a command does meanwhile
@@ -177,10 +177,15 @@ class PathEngine(AbstractEngine[Simulation]):
         return all(experiment_of(one).ensemble.unresolved == "keep" for one in each.values())
 
 
-def refuse_target(simulation: Simulation) -> None:
-    """Raise `InputError` where a run is to have a number of paths, and has a target in place of it."""
-    if simulation.target is not None:
-        with placed(experiment_of(simulation).document):
+def refuse_of_means(simulation: Simulation) -> None:
+    """Raise `InputError` for what is for means alone: a target in place of paths, and variance reduction."""
+    with placed(experiment_of(simulation).document):
+        if simulation.reduction is not None:
+            raise InputError(
+                "ensemble.variance_reduction: is for means, of `simkit run` and `simkit sweep`; leave it out "
+                "here: --set ensemble.variance_reduction=null"
+            )
+        if simulation.target is not None:
             raise InputError(
                 "ensemble.target: is for `simkit run` and `simkit sweep`; here say how many paths there are: "
                 "--set ensemble.target=null --set ensemble.paths=100000"

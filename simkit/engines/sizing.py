@@ -23,12 +23,13 @@ import numpy as np
 from simkit.config.settings import MAX_PATHS, ErrorTarget
 from simkit.config.settings.values import seconds_in
 from simkit.ensemble.chunks import ADAPTIVE_WORK
+from simkit.ensemble.replicates import MOMENTS, slopes_of
 from simkit.ensemble.run import chunk_plan, run_ensemble
 from simkit.ensemble.simulation import EnsembleResult, PilotSize, Simulation
 from simkit.errors import InputError
 from simkit.progress import counted
 from simkit.records.recording import RecordedLoop, unrecorded
-from simkit.results.dataset import to_dataset
+from simkit.results.dataset import exact_moments, to_dataset
 from simkit.results.step_notes import share_of_one
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ ROOM = 0.9  # of a total error that the step bias may take
 SMALL_CHUNKS = 1000  # so many of them take less time than compiling for larger ones
 SEEDS = 2**64
 OTHER = 0x9E3779B97F4A7C15  # what separates a pilot's seed from the run's: 2^64 by the golden ratio
-PLACE = "ensemble.target"
+PLACE, REDUCTION = "ensemble.target", "ensemble.variance_reduction"
 
 
 def sized(each: Mapping[str, Simulation]) -> dict[str, Simulation]:
@@ -57,11 +58,41 @@ def sized(each: Mapping[str, Simulation]) -> dict[str, Simulation]:
     compared path by path. Raises `InputError` for a target that no number of paths reaches, or for which the
     pilot cannot tell how many.
     """
+    each = {name: with_slopes(one) for name, one in each.items()}
     if all(one.target is None or one.pilot is not None for one in each.values()):
-        return {**each}
+        return each
     found = {name: _recorded(one) for name, one in each.items()}
     paths = max(count for count, _ in found.values())
     return {name: _with_paths(one, paths, found[name][1]) for name, one in each.items()}
+
+
+def with_slopes(simulation: Simulation) -> Simulation:
+    """The simulation with the coefficients of its control variates, by regression on a pilot's paths.
+
+    Raises `InputError` for a control whose mean is not known where the run begins.
+    """
+    reduction = simulation.reduction
+    if reduction is None or reduction.ready:
+        return simulation
+    exact = exact_moments(simulation, simulation.grid.times)
+    means = []
+    for name in reduction.controls:
+        info = simulation.observables.get(name)
+        mean = exact.get(name, {}).get("mean") if info is None else info.exact
+        if mean is None:
+            raise InputError(
+                f"{REDUCTION}: the mean of {name} is not known from these initial values; leave it out of "
+                "control"
+            )
+        means.append(float(np.atleast_1d(mean)[-1]))
+    with unrecorded():
+        result = run_ensemble(_pilot(simulation, _first(simulation)), bias_noise=None)
+    covariance, _ = result.covariance_and_count
+    names = [str(name) for name in result.statistics["covariance"]["quantity"]]
+    slopes = slopes_of(covariance, names, reduction.controls)
+    return dataclasses.replace(
+        simulation, reduction=dataclasses.replace(reduction, means=tuple(means), slopes=slopes)
+    )
 
 
 class _Found:
@@ -126,7 +157,7 @@ def _found(simulation: Simulation) -> tuple[int, PilotSize]:
     while True:
         pilot = _pilot(simulation, paths)
         result = run_ensemble(pilot, bias_noise=None if target.total_error is None else noise)
-        seen = _Seen(to_dataset(pilot, result, {}), paths, target)
+        seen = _Seen(to_dataset(pilot, result, {}), result, paths, target)
         needs = [seen.need(name) for name in names]
         wanted = max(need.paths for need in needs)
         if all(need.known for need in needs) or paths >= wanted or not _may_grow(paths, result):
@@ -164,7 +195,9 @@ def _limited(
             f"ask for {math.sqrt(wanted / (MAX_PATHS - reserved)):.2g} times the error or more"
         )
     limited_by = limit if limits[limit] < wanted else ""
-    return math.ceil(count), PilotSize(paths, seconds, math.ceil(wanted), limited_by)
+    size = 1 if simulation.reduction is None else simulation.reduction.size
+    count = max(int(count) // size, 1) * size if limited_by else math.ceil(count / size) * size
+    return count, PilotSize(paths, seconds, math.ceil(wanted), limited_by)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,8 +212,9 @@ class _Need:
 class _Seen:
     """What a pilot of so many paths shows."""
 
-    def __init__(self, dataset: "xr.Dataset", paths: int, target: ErrorTarget):
+    def __init__(self, dataset: "xr.Dataset", result: EnsembleResult, paths: int, target: ErrorTarget):
         self._dataset, self._paths, self._target = dataset, paths, target
+        self._moments = result.statistics.get(MOMENTS, result.statistics["moments"])
 
     def need(self, name: str) -> _Need:
         """What the target takes for a quantity."""
@@ -261,7 +295,8 @@ class _Seen:
 
     def _doubt(self, name: str) -> float:
         """The error of a variance, as a part of it."""
-        return self._figure(name, "variance_stderr") / self._figure(name, "variance")
+        variance, stderr = (self._moments[f"{name}_{key}"][-1] for key in ("variance", "variance_stderr"))
+        return float(stderr / variance) if variance > 0 else 0.0
 
     def _largest_bias(self, name: str, wanted: float) -> tuple[float, str]:
         """The largest step bias that the pilot allows, or why that is unknown."""

@@ -26,6 +26,7 @@ from simkit_solvers.random.noise import CounterNoise
 
 from simkit.ensemble.coupling import OnSums
 from simkit.ensemble.initial import draw_initial
+from simkit.ensemble.replicates import Mirrored
 from simkit.ensemble.simulation import Driver, Run, Simulation
 from simkit.ensemble.stepping import AbstractStepping
 
@@ -157,13 +158,16 @@ def path_program(
 ) -> tuple[PathProgram, Run]:
     """The program of a simulation's paths on a grid, and the arguments it needs in addition to path ids."""
     run = simulation.run._replace(grid=grid)
+    driver = driver if simulation.draws_per_step == 1 else OnSums(driver, simulation.draws_per_step)
+    if simulation.reduction is not None and simulation.reduction.antithetic:
+        driver = Mirrored(driver)
     program = PathProgram(
         Static(run.split()[0]),
         tuple(simulation.initial),
         simulation.precision,
         simulation.normals == "float64",
         simulation.convert,
-        driver if simulation.draws_per_step == 1 else OnSums(driver, simulation.draws_per_step),
+        driver,
         reverse_bytes,
     )
     return program, inputs_of(simulation, run)

@@ -18,6 +18,7 @@ from simkit.ensemble.over_chunks import Progress, over_chunks
 from simkit.ensemble.paths import path_program, with_traced_steps
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.reducers import STATISTICS, AbstractReducer
+from simkit.ensemble.replicates import replicate_reducers, replicated, with_replicates
 from simkit.ensemble.simulation import EnsembleResult, Simulation, StepCounts
 from simkit.ensemble.step_bias.bias_paths import BiasRun
 from simkit.ensemble.step_bias.coupled_steps import (
@@ -134,13 +135,16 @@ class Reduction:
     """A function of (quantities of one chunk in order, how many of its paths count) that reduces them.
 
     A program of its own, which reads no names: models that differ share it where they have as many rows, and
-    a third less is compiled for each. `kinds` are the statistics, by which programs differ.
+    a third less is compiled for each. `kinds` are the statistics, by which programs differ. Where variances are
+    reduced there are those of replicates too, of `replicate` paths, with `numbers` of the `controls`.
     """
 
     counts: tuple[int, ...]
     kinds: tuple[type[AbstractReducer], ...]
+    replicate: int = 1
+    controls: tuple[str, ...] = ()
 
-    def __call__(self, values, remaining):
+    def __call__(self, values, remaining, numbers=None):
         ids = values[0].shape[1:]
         finite = jnp.ones(ids, bool)
         for array in values:
@@ -149,6 +153,10 @@ class Reduction:
         named = {str(place): array for place, array in enumerate(values)}
         reducers = default_reducers({str(place): count for place, count in enumerate(self.counts)})
         partials = {name: reducer.update(named, present & finite) for name, reducer in reducers.items()}
+        if numbers is not None:
+            means, sound = replicated(named, present & finite, self.replicate, self.controls, numbers)
+            of_replicates = replicate_reducers({str(place): count for place, count in enumerate(self.counts)})
+            partials |= {name: reducer.update(means, sound) for name, reducer in of_replicates.items()}
         lost = present & ~finite
         return partials, lost, jnp.any(lost)
 
@@ -165,8 +173,13 @@ def chunk_requests(simulation: Simulation, plan: Chunks) -> tuple[Request, Reque
     ids = plan.ids()
     simulated = Request(chunk_program(simulation, paths, ids), (inputs, ids), devices)
     values = _values(simulation, ids.shape)
-    reduction = Reduction(tuple(rows.values()), tuple(STATISTICS.values()))
-    return simulated, Request(reduction, (values, np.int64(0)), devices)
+    counts, kinds, reduced = tuple(rows.values()), tuple(STATISTICS.values()), simulation.reduction
+    if reduced is None:
+        return simulated, Request(Reduction(counts, kinds), (values, np.int64(0)), devices)
+    places = [*rows]
+    controls = tuple(str(places.index(name)) for name in reduced.controls) if reduced.slopes else ()
+    reduction = Reduction(counts, kinds, reduced.size, controls)
+    return simulated, Request(reduction, (values, np.int64(0), reduced.numbers(places)), devices)
 
 
 def accumulated(
@@ -196,7 +209,9 @@ def _accumulator(
     simulation: Simulation, ends: int, part: range | None = None, paths_in: PathFile | None = None
 ) -> Accumulator:
     rows = quantity_rows(simulation)
-    return Accumulator(simulation, rows, default_reducers(rows, simulation.quantiles), ends, part, paths_in)
+    reducers = default_reducers(rows, simulation.quantiles)
+    reducers |= {} if simulation.reduction is None else replicate_reducers(rows)
+    return Accumulator(simulation, rows, reducers, ends, part, paths_in)
 
 
 def _run(
@@ -217,11 +232,14 @@ def _run(
             f"of {counted(simulation.paths, 'path')} none has finite values: there is nothing to average"
         )
     statistics = accumulator.statistics()
+    if simulation.reduction is not None:
+        statistics = with_replicates(statistics, simulation.reduction)
 
     exercises, (bound_s, bound_compile_s) = with_upper_bounds(simulation, exercises)
     steps = simulation.grid.steps or accumulator.step_counts(ACCEPTED, REJECTED)
     mean_steps = steps.mean if isinstance(steps, StepCounts) else steps
     start = time.perf_counter()
+    of_replicates = dict if simulation.reduction is None else simulation.reduction.of_paths
     final = accumulator.ends()
     errors, shorter_s = unknown_errors(simulation), 0.0
     if bias is not None:
@@ -246,7 +264,7 @@ def _run(
         fit_s=fit_s + bound_s,
         waiting=accumulator.waiting(),
         happened=[(total.sum, total.squares) for total in accumulator.happened()],
-        ends={name: values[: min(ends, simulation.paths)] for name, values in final.items()},
+        ends=of_replicates({name: x[: min(ends, simulation.paths)] for name, x in final.items()}),
     )
 
 
@@ -261,7 +279,7 @@ def _accumulate(
 
         def work(chunk: Chunk) -> tuple:
             values, counts = simulate(simulated.arguments[0], chunk.ids)
-            return values, counts, *reduce(values, np.int64(chunk.count))
+            return values, counts, *reduce(values, np.int64(chunk.count), *reduced.arguments[2:])
 
         return work
 

@@ -22,6 +22,7 @@ from simkit.observe.observable import Observable
 from simkit.observe.observer import Observer
 
 if TYPE_CHECKING:
+    from simkit.ensemble.replicates import VarianceReduction
     from simkit.ensemble.stepping import AbstractStepping
 
 Driver = Callable[..., AbstractNoise]  # of key, path, and whether normals are float64
@@ -113,6 +114,7 @@ class Simulation:
     draws_per_step: int = 1
     derived: tuple[Any, ...] = ()
     experiment: Experiment | None = dataclasses.field(default=None, compare=False, repr=False)
+    reduction: "VarianceReduction | None" = None
     target: ErrorTarget | None = None
     pilot: "PilotSize | None" = None
 
@@ -212,9 +214,9 @@ class EnsembleResult:
 
     `times` has one entry per saved row. Quantities evaluated at each have arrays `(rows,)`, others `(1,)`.
     `stored` are the rows of the first `stored_paths` paths: arrays `(paths, rows)` by name. `ends` are the
-    final values of the first paths, NaN where one failed. `bias` maps quantities at the end to the error that
-    steps leave in their means, `variance_bias` to that in their variances, `bias_left_out` to the number of
-    paths that have no finite value on other grids, where there are some. `waiting` are by first time the
+    final values of the first paths, or replicates where variances are reduced, NaN where one failed. `bias`
+    maps quantities at the end to the error that steps leave in their means, `variance_bias` to that in their
+    variances, `bias_left_out` to the number of paths that have no finite value on other grids, where there are some. `waiting` are by first time the
     paths, of those that have not failed, that wait for it at the end; `happened` says how often each event
     with a condition has happened on these paths, as a sum and a sum of squares. `steps` is the number of
     steps of each path, or what adaptive paths took. `exercises` are the policies of early exercise, which
@@ -240,6 +242,13 @@ class EnsembleResult:
     variance_bias: dict[str, StepError] = dataclasses.field(default_factory=dict)
     waiting: dict[str, int] = dataclasses.field(default_factory=dict)
     happened: list[tuple[int, int]] = dataclasses.field(default_factory=list)
+
+    @property
+    def covariance_and_count(self) -> tuple[np.ndarray, int]:
+        """The covariance at the end of what means are taken over, paths or replicates, and how many there are."""
+        reduced = "replicates" in self.statistics
+        covariance = self.statistics["replicate_covariance" if reduced else "covariance"]["covariance"]
+        return np.asarray(covariance), int(self.statistics["replicates" if reduced else "moments"]["n"])
 
     @property
     def mean_steps(self) -> float:

@@ -42,6 +42,7 @@ from simkit.experiments.sections.jump_plan import plan_jumps, refuse_jumps, seen
 from simkit.experiments.sections.model_plan import ModelPlan, plan_named
 from simkit.experiments.sections.observable_plan import plan_observables
 from simkit.experiments.sections.plot_plan import plan_plot
+from simkit.experiments.sections.reduction_plan import plan_reduction
 from simkit.experiments.sections.schedule_plan import at_start, plan_schedule, refuse_jumps_inside
 from simkit.experiments.sections.solver_plan import is_network, plan_solver
 from simkit.experiments.sections.target_plan import check_target
@@ -110,9 +111,12 @@ class _Assembly:
             self.constants, plan, self.initial, self.span, self.make_grid, observables, stops, self.solver
         )
         check_sensitivity(experiment.sensitivity, binding.targets, plan, info, diagnostics)
-        if ensemble is not None:
+        reduction = None
+        if ensemble is not None and plan.problem is not None:
             names = [*info, *(each.name for each in derived), *plan.variables]
             check_target(ensemble, self.random, self.initial, names, diagnostics)
+            fixed = not (self.jumps or self.adaptive)
+            reduction = plan_reduction(ensemble, plan.problem, fixed, observables, info, diagnostics)
         if diagnostics.entries or ensemble is None or ensemble.paths is None:
             return None
         if starts_per_path(experiment.initial):
@@ -139,6 +143,7 @@ class _Assembly:
             bind=binding,
             derived=derived,
             experiment=experiment,
+            reduction=reduction,
             target=ensemble.target,
         )
 

@@ -15,6 +15,7 @@ from simkit.ensemble.could_differ import is_random
 from simkit.ensemble.initial import differs_between_paths
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.reducers import STATISTICS
+from simkit.ensemble.replicates import MOMENTS
 from simkit.ensemble.simulation import EnsembleResult, Simulation
 from simkit.ensemble.stepping import since
 from simkit.observe.exercise import ExerciseFit
@@ -127,6 +128,11 @@ def _statistics(quantity: RunQuantity) -> Variables:
             of, text = power_of(unit, label.power), label.text.format(description)
             variables[f"{name}_{key}"] = variable((*dims, *label.dims), values[row], of, text, n=n)
     variables[f"{name}_mean"][2]["description"] = description
+    factor = quantity.variance_reduction
+    if factor is not None:
+        what = f"by how much the variance of the mean is smaller than of as many independent paths: {description}"
+        variables[f"{name}_variance_reduction"] = variable((), factor, "1", what)
+        variables[f"{name}_mean"][2]["replicates"] = int(quantity.result.statistics[MOMENTS]["n"])
     counts, edges = histogram[f"{name}_histogram"], histogram[f"{name}_histogram_edge"]
     what = f"paths by final {description}, all but the outermost thousandths"
     variables[f"{name}_histogram"] = variable((f"{name}_bin",), counts, "1", what, n=n)
@@ -197,8 +203,9 @@ def _event_counts(simulation: Simulation, result: EnsembleResult) -> Variables:
     """How often events with a condition have happened on a path: the means over the paths, with errors."""
     n, variables = int(result.statistics["moments"]["n"]), {}
     names, random = counted_events(schedule_of(simulation.problem)), is_random(simulation)
+    most = math.sqrt(1 if simulation.reduction is None else simulation.reduction.size)
     for name, (total, squares) in zip(names, result.happened, strict=True):
-        stderr = _error_of_count(n, total, squares) if random else 0.0
+        stderr = _error_of_count(n, total, squares) * most if random else 0.0
         what = f"times that event {name} happened on a path, in the mean"
         variables |= with_stderr(f"{name}_count", (), total / n, stderr, "1", what, n=n)
     return variables
@@ -246,6 +253,16 @@ def _target(simulation: Simulation) -> dict[str, Any]:
     }
 
 
+def _reduction(simulation: Simulation) -> dict[str, str]:
+    """The attribute about what makes variances smaller, where something does."""
+    reduction = simulation.reduction
+    if reduction is None:
+        return {}
+    controls = f"control variates {', '.join(reduction.controls)}" if reduction.controls else ""
+    parts = ["antithetic paths" if reduction.antithetic else "", controls]
+    return {"variance_reduction": " and ".join(part for part in parts if part)}
+
+
 def _attributes(
     known: Mapping[str, RunQuantity],
     simulation: Simulation,
@@ -275,6 +292,7 @@ def _attributes(
         **{key: text for key, text in optional.items() if text},
         "paths": result.paths,
         **_target(simulation),
+        **_reduction(simulation),
         "failed_paths": result.failed,
         **simulation.stepping.attributes(result.steps),
         "t0": float(simulation.grid.t0),

@@ -100,7 +100,7 @@ def limits(quantity: RunQuantity) -> Variables:
     value = quantity.one_value
     if value is None:
         return {}
-    fraction = min(RULE_OF_THREE / quantity.n, 1.0)
+    fraction = min(RULE_OF_THREE / quantity.independent, 1.0)
     variables: Variables = {}
     for key, end in zip(("lower", "upper"), range_of(quantity.name, quantity.simulation), strict=True):
         limit = value + fraction * (end - value) if end != value else value
@@ -113,16 +113,19 @@ def limits(quantity: RunQuantity) -> Variables:
 def censored(quantity: RunQuantity) -> Variables:
     """The fraction of the paths that did not meet a first time's condition before the run ended."""
     waiting = quantity.result.waiting.get(quantity.name, 0)
-    return censored_of(quantity.name, quantity.simulation, waiting, quantity.n)
+    return censored_of(quantity.name, quantity.simulation, waiting, quantity.n, quantity.independent)
 
 
-def censored_of(name: str, simulation: Simulation, waiting: int, n: int) -> Variables:
-    """The fraction of `n` paths that still wait at the end; nothing where none does."""
+def censored_of(
+    name: str, simulation: Simulation, waiting: int, n: int, independent: int | None = None
+) -> Variables:
+    """The fraction of `n` paths, so many of them `independent`, that still wait at the end, if any."""
     if not waiting:
         return {}
     fraction, error = waiting / n, 0.0
     if is_random(simulation):
-        error = max(math.sqrt(fraction * (1 - fraction) / n), 1 / n)
+        count = n if independent is None else independent
+        error = max(math.sqrt(fraction * (1 - fraction) / count), 1 / count)
     what = "fraction of the paths that had not met the condition before the end"
     (value,) = (o.first_time.functional.unmet for o in simulation.observed if o.name == name and o.first_time)
     return with_stderr(f"{name}_censored", (), fraction, error, "1", what, n=n, counts_as=value)

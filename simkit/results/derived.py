@@ -105,8 +105,8 @@ def mean_square_error(gradient: np.ndarray, hessian: np.ndarray, covariance: np.
 def _covariance(used: list[RunQuantity], names: list[str], result: EnsembleResult) -> np.ndarray:
     """The covariance of the means, whose variances are the squares of the standard errors shown."""
     places = [names.index(q.name) for q in used]
-    covariance = np.asarray(result.statistics["covariance"]["covariance"])[np.ix_(places, places)]
-    of_means = np.nan_to_num(covariance) / max(int(result.statistics["moments"]["n"]), 1)
+    whole, n = result.covariance_and_count
+    of_means = np.nan_to_num(whole[np.ix_(places, places)]) / max(n, 1)
     errors = np.array([q.stderr[-1] for q in used])
     return np.where(np.eye(len(used), dtype=bool), errors**2, of_means)
 

@@ -40,6 +40,20 @@ class RunQuantity:
         return int(self.result.statistics["moments"]["n"])
 
     @property
+    def independent(self) -> int:
+        """How many of the paths are independent at least: of antithetic ones half."""
+        reduction = self.simulation.reduction
+        return self.n if reduction is None else self.n // reduction.size
+
+    @property
+    def variance_reduction(self) -> float | None:
+        """By how much the variance of the mean at the end is smaller than that of as many independent paths."""
+        if self.simulation.reduction is None:
+            return None
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return float(self.statistic("variance")[-1] / self.n / np.square(self.stderr[-1]))
+
+    @property
     def observable(self) -> ObservableInfo | None:
         """What is known of an observable; None for a state variable."""
         return self.simulation.observables.get(self.name)

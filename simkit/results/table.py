@@ -19,6 +19,7 @@ from simkit.results.number_text import (
     with_error,
 )
 from simkit.results.printing import STANDARD_ERROR, laid_out, printed
+from simkit.results.reduction_notes import reduction_notes
 from simkit.results.step_notes import step_notes
 from simkit.results.summary import SECTIONS, summary
 from simkit.results.swept import is_swept, name_columns
@@ -169,6 +170,7 @@ def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
         [
             *one_path_notes(dataset),
             *target_notes(dataset),
+            *reduction_notes(dataset),
             *step_notes(dataset),
             *event_notes(dataset),
             *strong_order_notes(dataset),

@@ -152,7 +152,7 @@ def _differences(
         if dataset.attrs["failed_paths"] or datasets[first].attrs["failed_paths"]:
             difference = pairs.mean() if count else np.nan  # the means are those of different paths
         else:
-            count = int(dataset[mean].attrs["n"])
+            count = int(dataset[mean].attrs.get("replicates", dataset[mean].attrs["n"]))
         differences.append(difference)
         spread = pairs.std(ddof=1) if len(pairs) > 1 else np.nan
         if name != first and not spread and f"{quantity}_upper" in dataset:

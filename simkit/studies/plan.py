@@ -12,7 +12,7 @@ from simkit.config.settings import Uncertainty
 from simkit.distributions.distribution import AbstractDistribution
 from simkit.distributions.plain import distribution_of, plain
 from simkit.engines.loaded import Loaded
-from simkit.engines.paths import PathEngine, refuse_target
+from simkit.engines.paths import PathEngine, refuse_of_means
 from simkit.ensemble.simulation import Simulation, experiment_of
 from simkit.errors import InputError
 from simkit.experiments.constants import Constants, remark_unused
@@ -93,7 +93,7 @@ def load_uncertain(source: Any, overrides: Overrides = ()) -> UncertainExperimen
         )
     remark_unused(document)
     simulation = simulation_of(document)
-    refuse_target(simulation)
+    refuse_of_means(simulation)
     settings = experiment_of(simulation).uncertainty or Uncertainty()
     if settings.points is None:
         settings = settings.model_copy(update={"points": METHODS[settings.method].points})

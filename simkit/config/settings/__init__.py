@@ -25,6 +25,7 @@ from simkit.config.settings.run import ErrorTarget as ErrorTarget
 from simkit.config.settings.run import Save as Save
 from simkit.config.settings.run import Solver as Solver
 from simkit.config.settings.run import Time as Time
+from simkit.config.settings.run import VarianceReductionSettings as VarianceReductionSettings
 from simkit.config.settings.schedule import CurveSettings as CurveSettings
 from simkit.config.settings.schedule import EventSettings as EventSettings
 from simkit.config.settings.sensitivity import ParticleSensitivity as ParticleSensitivity

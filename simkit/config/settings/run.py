@@ -2,15 +2,18 @@
 `experiments/sections/`.
 """
 
+import dataclasses
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import core_schema
 
 from simkit.config.settings.values import (
     MAX_PATHS,
     MAX_STEPS,
     MAX_THREADS,
+    NAMES_SCHEMA,
     ONE_OF,
     Duration,
     Memory,
@@ -21,11 +24,12 @@ from simkit.config.settings.values import (
     Text,
     TypeName,
     checked,
+    list_of_names,
     plain_number,
     whole,
     wrong,
 )
-from simkit.suggestions import shown
+from simkit.suggestions import did_you_mean, shown
 
 
 def _stored(value: Any) -> int | str:
@@ -152,6 +156,51 @@ class ErrorTarget(Section):
     )
 
 
+REDUCTIONS = ("antithetic", "control")
+
+
+def _by_name(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    if value not in REDUCTIONS:
+        hint = did_you_mean(value, REDUCTIONS) if len(value) > 2 else ""
+        raise wrong(f"must be {' or '.join(REDUCTIONS)}, got {shown(value)}{hint if 'mean' in hint else ''}")
+    return {value: True}
+
+
+@dataclasses.dataclass(frozen=True)
+class ByName:
+    """Annotates a section: the name of one of its keys stands for that key set to true."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler):
+        return core_schema.no_info_before_validator_function(_by_name, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler):
+        return {"anyOf": [{"enum": [*REDUCTIONS]}, handler(schema)]}
+
+
+def _controls(value: Any) -> list[str] | bool:
+    return value if isinstance(value, bool) else list_of_names(value)
+
+
+class VarianceReductionSettings(Section):
+    """What makes the errors of means smaller for as many paths."""
+
+    antithetic: bool = Field(
+        False,
+        description="Whether paths come in pairs whose Brownian noise has opposite signs.",
+        examples=[True],
+    )
+    control: Annotated[
+        list[str] | bool, *checked(_controls, {"anyOf": [{"type": "boolean"}, NAMES_SCHEMA]})
+    ] = Field(
+        False,
+        description="Control variates: observables with an `exact` mean, and state variables whose model "
+        "knows it; true for all of them. A pilot finds the coefficients.",
+        examples=[["S"]],
+    )
+
+
 class Ensemble(Section):
     """The number of paths, and how they are run."""
 
@@ -193,6 +242,12 @@ class Ensemble(Section):
         description="The memory that the process may take on processors, jax included: chunks are made to "
         "fit; by default a GB for them. Results do not depend on it.",
         examples=["2GB"],
+    )
+    variance_reduction: Annotated[VarianceReductionSettings, ByName()] | None = Field(
+        None,
+        description="What makes the errors of means smaller for as many paths: antithetic, control, or both "
+        "as a section.",
+        examples=["antithetic"],
     )
     failures: Annotated[Literal["stop", "exclude"], ONE_OF] = Field(
         "stop",

@@ -19,6 +19,7 @@ from simkit.ensemble.chunks import lanes_for, leaf_by_leaf
 from simkit.ensemble.could_differ import could_differ, is_random, range_of
 from simkit.ensemble.paths import path_program, with_traced_steps
 from simkit.ensemble.programs import Request, compiled
+from simkit.ensemble.replicates import VarianceReduction
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.bias_paths import BiasRun, Ends
 from simkit.ensemble.step_bias.leap_bias import leap_run
@@ -214,20 +215,26 @@ def _by_levels(finished: FinishedRun, bias: BiasRun, simulate: Sequence[Callable
 
     def errors(each: Mapping[str, np.ndarray]) -> StepErrors:
         result = StepErrors({}, {})
+        reduction = simulation.reduction or PLAIN
+        reduced = reduction.controlled(each)
         for name, values in each.items():
             size, order = last[name].size, bias.orders[name]
             size_on_the_way = max(size, scales.get(name, 0.0))
             rounding = float(rounding_of_steps(size_on_the_way, simulation, steps, last[name].spread))
             rounding = max(rounding, in_normals * last[name].spread)
             event = _event(name, last[name], simulation)
-            error, lost = step_error_of_paths(values, bias.factors, order, rounding, event, unsure)
+            means = reduction.averaged(reduced[name])
+            error, lost = step_error_of_paths(values, bias.factors, order, rounding, event, unsure, means)
             if error is not None:
                 result.errors[name] = error
             if lost:
                 result.left_out[name] = lost
             if last[name].varies:
                 squares = _squares(values)
-                error, _ = step_error_of_paths(squares, bias.factors, order, size * rounding, 0.0, unsure)
+                means = reduction.averaged(squares)
+                error, _ = step_error_of_paths(
+                    squares, bias.factors, order, size * rounding, 0.0, unsure, means
+                )
                 if error is not None:
                     result.variances[name] = error
         return result
@@ -253,12 +260,14 @@ def step_error_of_paths(
     rounding: float,
     event: float,
     unsure: float = 0.0,
+    replicates: np.ndarray | None = None,
 ) -> tuple[StepError | None, int]:
     """The step error, and how many paths are finite in the run alone, on the worst of the grids.
 
     Of whole numbers that no other grid changes on any of n paths, it may change one in n to the next value:
     of molecules M by 1, of M² by 2M + 1, and by `event` where all are the same. The same holds of a number
     that half of the paths share.
+    Where `replicates` are given, errors are those of their means.
     A grid on which too many are lost does not count, nor do longer steps: paths that survive are no sample of
     all. Where no grid is left, or a finer one is lost, there is no estimate.
     """
@@ -272,6 +281,8 @@ def step_error_of_paths(
     values = values[:, good]
     if event:
         rounding = max(rounding, _of_rarer_paths(values, event) / len(values))
+    if replicates is not None:
+        values = replicates[:, good]
     error = step_error(values, lengths[1:][good[1:]].tolist(), order, rounding, unsure)
     estimated = error is not None and math.isfinite(error.bias)
     return (error if estimated else None), int(lost.max())
@@ -347,4 +358,5 @@ class _Last:
         return _Last(mean, math.hypot(mean, spread), spread, stderr, high - low)
 
 
+PLAIN = VarianceReduction()
 UNKNOWN = StepError(math.nan, math.nan, math.nan, "at least", math.nan)

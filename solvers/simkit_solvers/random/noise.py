@@ -12,7 +12,7 @@ from typing import NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 from jax.core import Tracer
-from jaxtyping import Array, UInt32
+from jaxtyping import Array, Bool, UInt32
 
 from simkit_solvers.random.draws import Draw, merged, split
 from simkit_solvers.random.generator import Stream, Words, block, stream_key
@@ -265,6 +265,45 @@ class HalvedNoise(AbstractNoise):
             "noise: the jumps and other variates of a step are not split between its halves; use "
             "CoarsenedNoise, whose steps are longer"
         )
+
+
+class MirroredNoise(AbstractNoise):
+    """The normals of `pair`, which two paths share, with the other sign where `negative`; other words are `own`.
+
+    >>> import jax.numpy as jnp
+    >>> from simkit_solvers import CounterNoise, MirroredNoise, seed_key
+    >>> pair, own = (CounterNoise.of(seed_key(1), path=path) for path in (3, 7))
+    >>> mirrored = MirroredNoise(pair, own, jnp.array(True)).draws(components=1, areas=0, first=0, count=1)[0]
+    >>> bool(mirrored.W[0] == -pair.draws(components=1, areas=0, first=0, count=1)[0].W[0])
+    True
+    """
+
+    pair: AbstractNoise
+    own: AbstractNoise
+    negative: Bool[Array, ""]
+
+    @property
+    def refinement(self) -> int:
+        return self.pair.refinement
+
+    @property
+    def capacity(self) -> int:
+        return self.pair.capacity
+
+    def group(self, components: int) -> int:
+        return self.pair.group(components)
+
+    def draws(self, components: int, areas: int, first: UInt32[Array, ""] | int, count: int) -> list[Draw]:
+        def mirrored(normals: tuple) -> tuple:
+            return tuple(jnp.where(self.negative, -x, x) for x in normals)
+
+        draws = self.pair.draws(components, areas, first, count)
+        return [Draw(mirrored(draw.W), mirrored(draw.H), mirrored(draw.K), draw.words) for draw in draws]
+
+    def words(
+        self, purpose: Purpose, first: UInt32[Array, ""] | int, count: int
+    ) -> list[tuple[StepWords, ...]]:
+        return self.own.words(purpose, first, count)
 
 
 def on_sums(noise: AbstractNoise, factor: int) -> AbstractNoise:

@@ -1,0 +1,85 @@
+"""From `ensemble.variance_reduction` to what is averaged, and whether a run can have it."""
+
+from collections.abc import Mapping, Sequence
+
+from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
+from simkit_solvers.problems.problem import AbstractExactMoments, AbstractODE
+from simkit_solvers.problems.schedule import model_of
+
+from simkit.config.diagnostics import Diagnostics
+from simkit.config.settings import Ensemble
+from simkit.ensemble.replicates import PAIR, VarianceReduction
+from simkit.ensemble.simulation import ObservableInfo
+from simkit.observe.observable import Observable
+from simkit.suggestions import did_you_mean
+
+PLACE = ("ensemble", "variance_reduction")
+
+
+def plan_reduction(
+    ensemble: Ensemble,
+    problem: AbstractODE,
+    fixed_steps: bool,
+    observables: Sequence[Observable],
+    info: Mapping[str, ObservableInfo],
+    diagnostics: Diagnostics,
+) -> VarianceReduction | None:
+    """What is averaged; None where these are single paths. What is wrong goes to `diagnostics`."""
+    section = ensemble.variance_reduction
+    if section is None or not (section.antithetic or section.control):
+        return None
+    exercised = [observable.name for observable in observables if observable.exercise is not None]
+    if exercised:
+        message = f"{exercised[0]} is exercised early, which takes plain paths; leave variance_reduction out"
+        diagnostics.add(PLACE, message, at_key=True)
+    if ensemble.couple is not None:
+        message = "strong errors are those of plain paths; leave variance_reduction or couple out"
+        diagnostics.add(PLACE, message, at_key=True)
+    if section.antithetic:
+        reason = _not_mirrored(problem, fixed_steps)
+        if reason:
+            diagnostics.add(PLACE, f"antithetic: {reason}", at_key=True)
+        elif ensemble.target is None and (ensemble.paths or 0) % PAIR:
+            message = f"antithetic paths come in pairs; use {(ensemble.paths or 0) + 1}"
+            diagnostics.add(("ensemble", "paths"), message)
+    return VarianceReduction(section.antithetic, _controls(section.control, problem, info, diagnostics))
+
+
+def _not_mirrored(problem: AbstractODE, fixed_steps: bool) -> str:
+    """Why there are no antithetic paths; empty where there are."""
+    model = model_of(problem)
+    if not problem.stochastic:
+        return "mirrors Brownian noise, and this model has none; leave it out"
+    if isinstance(model, AbstractJumpDiffusion):
+        return f"the jumps of {type(model).__name__} have no mirror image; leave it out, or use control"
+    if not fixed_steps:
+        return "needs steps of one length; give time.steps"
+    return ""
+
+
+def _controls(
+    given: list[str] | bool,
+    problem: AbstractODE,
+    info: Mapping[str, ObservableInfo],
+    diagnostics: Diagnostics,
+) -> tuple[str, ...]:
+    """The controls by name; of `true` all that may have a known mean."""
+    states = [*problem.State._fields] if isinstance(model_of(problem), AbstractExactMoments) else []
+    known = [*states, *(name for name, each in info.items() if each.exact is not None)]
+    if given is False:
+        return ()
+    if given is True:
+        if not known:
+            message = "no mean is known here; give an observable its exact: mean, and name it in control"
+            diagnostics.add((*PLACE, "control"), message)
+        return tuple(known)
+    everything = [*info, *problem.State._fields]
+    for i, name in enumerate(given):
+        if name not in everything:
+            message = f"there is no {name}{did_you_mean(name, everything)}"
+            diagnostics.add((*PLACE, "control", i), message)
+        elif name not in known:
+            hint = "make it an observable with exact:" if name not in info else f"give observe.{name}.exact"
+            message = f"the mean of {name} is not known; {hint}, or leave it out"
+            diagnostics.add((*PLACE, "control", i), message)
+    return tuple(given)

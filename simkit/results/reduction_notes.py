@@ -1,0 +1,30 @@
+"""Lines below a table about how much smaller the variance of means is than that of plain paths."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simkit.results.variants import each_variant
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+def reduction_notes(dataset: "xr.Dataset") -> list[str]:
+    """A line with the factors of all quantities, of variants the least of each; one for what made it worse."""
+    each = [one for one in each_variant(dataset).values() if "variance_reduction" in one.attrs]
+    if not each:
+        return []
+    names = [*dataset.attrs["observables"].split(), *dataset.attrs["state_variables"].split()]
+    factors = {name: min(float(one[f"{name}_variance_reduction"]) for one in each) for name in names}
+    known = {name: factor for name, factor in factors.items() if np.isfinite(factor)}
+    if not known:
+        return []
+    least = "at least " if len(each) > 1 else ""
+    texts = ", ".join(f"{name} {least}{factor:.3g}" for name, factor in known.items())
+    what = each[0].attrs["variance_reduction"]
+    worse = [name for name, factor in known.items() if factor < 1]
+    note = f"{what}: variances smaller by factors of {texts}"
+    if worse:
+        note += f"; as factors below 1 are larger ones, leave it out for {', '.join(worse)}"
+    return [note]

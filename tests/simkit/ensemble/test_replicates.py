@@ -1,0 +1,200 @@
+"""Antithetic paths and control variates: means without a bias, whose errors are as wide as they say."""
+
+import numpy as np
+import pytest
+
+import simkit
+from simkit import InputError
+
+MARKET = {
+    "constants": {"r": 0.05, "K": 100.0},
+    "model": {"type": "GBM", "mu": "r", "sigma": 0.2},
+    "initial": {"S": 100.0},
+    "solver": "EulerMaruyama",
+    "time": {"t1": 1.0, "steps": 4},
+    "ensemble": {"paths": 512},
+    "observe": {
+        "call": "exp(-r*t) * maximum(S - K, 0)",
+        "digital": "S > K",
+        "asian": "exp(-r*t) * maximum(mean(S) - K, 0)",
+        "stock": {"value": "exp(-r*t) * S", "exact": 100.0},
+    },
+    "derived": {"ratio": "call / asian"},
+}
+GEOMETRIC = "geometric_asian_call(S=100, K=K, r=r, sigma=0.2, T=1, n={dates})"
+BOTH = {"antithetic": True, "control": ["stock"]}
+
+
+def reduced(how, experiment=MARKET, **ensemble):
+    return experiment | {"ensemble": experiment["ensemble"] | {"variance_reduction": how} | ensemble}
+
+
+def last(dataset, name):
+    return float(np.atleast_1d(dataset[name])[-1])
+
+
+@pytest.mark.more
+@pytest.mark.parametrize(
+    "how",
+    [
+        BOTH,
+        pytest.param("antithetic", marks=pytest.mark.slow),
+        pytest.param({"control": ["stock"]}, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_errors_are_as_wide_as_the_spread_of_repetitions(how):
+    """Of means, of a quantity derived from them, of their step bias, and of differences between variants.
+
+    The variance of 100 repetitions is known to 14 %; a factor of two, of pairs taken for paths, would show.
+    """
+    variants = {"variants": {"low": {"model.sigma": 0.2}, "high": {"model.sigma": 0.25}}}
+    keys = ("call_mean", "digital_mean", "asian_mean", "ratio_value", "asian_bias", "call_difference")
+    seen = {key: [] for key in keys}
+    for seed in range(100):
+        dataset = simkit.run(reduced(how, MARKET | variants, seed=seed))
+        for key in keys:
+            error = f"{key.removesuffix('_mean').removesuffix('_value')}_stderr"
+            seen[key].append((dataset[key].values[-1], dataset[error].values[-1]))
+    for key, pairs in seen.items():
+        values, errors = np.array(pairs).T
+        # An extrapolated bias has an error for what it leaves out as well.
+        most = 3.0 if key == "asian_bias" else 1.6
+        assert values.var(ddof=1) < 1.6 * np.mean(errors**2), key
+        assert most * values.var(ddof=1) > np.mean(errors**2), key
+
+
+def test_paths_come_in_pairs_around_their_mean():
+    walk = {
+        "model": {"sde": {"x": {"drift": 0.5, "noise": {"V": 1.0, "W": 0.3}}}},
+        "initial": {"x": 1.0},
+        "solver": "EulerMaruyama",
+        "time": {"t1": 1.0, "steps": 8},
+        "ensemble": {"paths": 64},
+        "save": {"paths": "all", "points": 4},
+        "observe": {"size": "abs(x - 1 - 0.5*t)"},
+    }
+    dataset = simkit.run(reduced("antithetic", walk))
+    x = dataset["x_path"].values
+    np.testing.assert_allclose(
+        (x[::2] + x[1::2]) / 2, np.broadcast_to(1 + 0.5 * dataset["time"], x[::2].shape)
+    )
+    assert len({*x[::2, -1]}) == 32
+    assert last(dataset, "x_mean") == pytest.approx(1.5, abs=1e-13)
+    assert last(dataset, "x_stderr") < 1e-13
+    # The size of a path and its mirror image are the same: pairs are half as many values, and no more.
+    plain = np.sqrt(last(dataset, "size_variance") / 64)
+    assert last(dataset, "size_stderr") == pytest.approx(np.sqrt(2) * plain, rel=0.02)
+    assert last(dataset, "size_variance_reduction") == pytest.approx(0.5, rel=0.02)
+
+
+def test_a_controlled_mean_is_that_of_the_runs_own_paths():
+    """With coefficients from others: the variance is the least that any have, but for the pilot's error."""
+    plain = simkit.run(MARKET | {"save": {"paths": "all"}, "ensemble": {"paths": 4096, "seed": 5}})
+    dataset = simkit.run(reduced({"control": ["stock"]}, paths=4096, seed=5))
+    call, stock = (plain[f"{name}_path"].values for name in ("call", "stock"))
+    gain = (last(plain, "call_mean") - last(dataset, "call_mean")) / (stock.mean() - 100)
+    own = np.cov(call, stock)[0, 1] / stock.var(ddof=1)
+    assert gain == pytest.approx(own, rel=0.05)
+    assert gain != pytest.approx(own, rel=1e-6)
+    explained = call - gain * (stock - 100)
+    assert last(dataset, "call_mean") == pytest.approx(explained.mean())
+    assert last(dataset, "call_stderr") == pytest.approx(explained.std(ddof=1) / 64)
+    for name in ("call_variance", "call_quantile", "S_max"):  # of single paths
+        assert (plain[name] == dataset[name]).all()
+    assert last(dataset, "call_variance_reduction") == pytest.approx(call.var() / explained.var())
+
+
+@pytest.mark.parametrize("dates", [12, 64])
+def test_the_geometric_mean_controls_the_arithmetic_one(dates):
+    experiment = MARKET | {
+        "solver": "ExactSampling",
+        "time": {"t1": 1.0, "steps": dates},
+        "ensemble": {"paths": 20_000},
+        "derived": {},
+        "observe": {
+            "asian": MARKET["observe"]["asian"],
+            "geometric": {
+                "value": "exp(-r*t) * maximum(exp(mean(log(S))) - K, 0)",
+                "exact": GEOMETRIC.format(dates=dates),
+            },
+        },
+    }
+    dataset = simkit.run(reduced({"control": ["geometric"]}, experiment))
+    assert last(dataset, "asian_variance_reduction") > 1000
+    assert abs(last(dataset, "asian_mean") - {12: 6.0, 64: 5.8}[dates]) < 0.3
+
+
+@pytest.mark.user_code
+def test_bits_do_not_depend_on_chunks_threads_and_devices():
+    one = simkit.run(reduced(BOTH, paths=10_000, chunk=2048, threads=1))
+    for how in ({"chunk": 8192}, {"threads": 2, "chunk": 4096}, {"devices": 2}):
+        assert simkit.run(reduced(BOTH, paths=10_000, **how)).drop_attrs().identical(one.drop_attrs())
+
+
+def test_a_target_takes_as_many_fewer_paths():
+    plain, less = (
+        simkit.run(MARKET | {"ensemble": {"target": {"stderr": 0.1, "of": ["call"]}, **more}})
+        for more in ({}, {"variance_reduction": BOTH})
+    )
+    factor = last(less, "call_variance_reduction")
+    assert factor > 8
+    assert plain.attrs["paths"] / less.attrs["paths"] == pytest.approx(factor, rel=0.3)
+    assert less.attrs["paths"] % 2 == 0
+    assert 0.09 < last(less, "call_stderr") < 0.105
+
+
+def test_known_means_are_found_where_none_are_named():
+    dataset = simkit.run(reduced("control", MARKET | {"solver": "ExactSampling"}))
+    assert dataset.attrs["variance_reduction"] == "control variates S, stock"
+    assert last(dataset, "asian_variance_reduction") > 2
+
+
+ADAPTIVE = MARKET | {"solver": "Milstein", "time": {"t1": 1.0, "rtol": 1e-2, "atol": 1e-2}}
+ADAPTIVE |= {"observe": {}, "derived": {}}
+JUMPS = {
+    "model": {"type": "Merton", "mu": 0.05, "sigma": 0.2, "lam": 1.0, "m": -0.1, "delta": 0.1},
+    "initial": {"S": 100.0},
+    "time": {"t1": 1.0, "steps": 4},
+    "ensemble": {},
+}
+NETWORK = {"model": {"reactions": {"birth": {"equation": "0 -> A", "rate": 2.0}}}, "initial": {"A": 0}}
+NETWORK |= {"time": {"t1": 1.0}}
+
+
+@pytest.mark.parametrize(
+    ("experiment", "message"),
+    [
+        (reduced("antithetic", paths=511), "ensemble.paths: antithetic paths come in pairs; use 512"),
+        (reduced("antithetic", NETWORK | {"ensemble": {"paths": 64}}), "antithetic: .*Brownian noise"),
+        (
+            reduced("antithetic", ADAPTIVE),
+            "needs steps of one length",
+        ),
+        (reduced("antithetic", JUMPS), "the jumps of Merton have no mirror image"),
+        (
+            reduced("antithetic", MARKET | {"ensemble": {"couple": "steps"}}),
+            "strong errors are those of plain paths",
+        ),
+        (reduced({"control": ["call"]}), "the mean of call is not known; give observe.call.exact"),
+        (reduced({"control": ["stok"]}), r"control\[0\]: there is no stok; did you mean 'stock'"),
+        (reduced({"antithetik": True}), "antithetik"),
+        (reduced("sobol"), "must be antithetic or control, got 'sobol'"),
+        (
+            reduced({"control": ["S"]}, MARKET | {"initial": {"S": {"normal": [100, 1]}}}),
+            "the mean of S is not known from these initial values",
+        ),
+        (
+            reduced("control", NETWORK | {"ensemble": {"paths": 64}}),
+            "no mean is known here",
+        ),
+    ],
+)
+def test_what_cannot_be_reduced_is_refused_by_name(experiment, message):
+    with pytest.raises(InputError, match=message):
+        simkit.run(experiment)
+
+
+def test_other_commands_say_that_it_is_for_means():
+    with pytest.raises(InputError, match="variance_reduction: is for means"):
+        simkit.sensitivity(reduced("antithetic"), "r")
