@@ -7,4 +7,12 @@ import lazy_loader
 
 # The public names are those of `__init__.pyi`. Modules are imported when one of their names is used:
 # `simkit --help` must not import jax, which takes a second.
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_public, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str):
+    if name in __all__:
+        return _public(name)
+    from simkit.suggestions import did_you_mean
+
+    raise AttributeError(f"simkit has no {name!r}{did_you_mean(name, __all__)}")

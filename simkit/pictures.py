@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from simkit.errors import InputError, OutputError
 from simkit.records.incomplete import incomplete
@@ -60,11 +60,12 @@ def plot_dataset(
 ) -> "Figure":
     """The picture that `simkit plot` draws of a dataset, or panels of a run's quantities.
 
-    With `names` or `kind` there is a panel for each quantity, by default for the first, or one drawn into
-    `ax`. Kinds: "mean" with a band of two standard errors, "quantiles" and "paths" over time; "distribution",
-    "density" and "ecdf" at the end, from the histogram; "autocorrelation" of the stored paths. `log` names
-    the logarithmic axes. `colors` are those of the variants. `figsize` is in inches. Raises `InputError` for
-    what is no dataset of simkit, and for a name or kind that it does not have.
+    With `names` or `kind` there is a panel for each quantity, by default for the first. One panel may be
+    drawn into `ax`, without a name if there is a single quantity. Kinds: "mean" with a band of two standard
+    errors, "quantiles" and "paths" over time; "distribution", "density" and "ecdf" at the end, from the
+    histogram; "autocorrelation" of the stored paths. `log` names the logarithmic axes. `colors` are those of
+    the variants. `figsize` is in inches. Raises `InputError` for what is no dataset of simkit, and for a name
+    or kind that it does not have.
 
     >>> import simkit
     >>> experiment = {
@@ -110,10 +111,13 @@ def _panels(
             "names, kind and ax are for runs of a model by themselves, and not for sweeps, studies and "
             "molecular dynamics; leave them out for the picture of these, or draw the dataset's arrays"
         )
-    chosen = dataset.attrs["state_variables"].split()[:1] if names is None else names
+    every_name = " ".join(dataset.attrs[key] for key in ("state_variables", "observables")).split()
+    chosen = every_name[: 1 if ax is None else None] if names is None else names
     shown = [chosen] if isinstance(chosen, str) else [*chosen]
     if not shown or (ax is not None and len(shown) != 1):
         raise InputError(f"names: must be one name for a panel in ax, or several without ax, got {shown}")
+    if ax is not None:
+        _refuse_no_axes(ax)
     variants, palette = each_variant(dataset), [*(colors or COLOURS)]
     with contextlib.ExitStack() as stack:
         if ax is None:
@@ -126,6 +130,19 @@ def _panels(
             draw_panel(axes, variants, name, kind, palette)
             axes.set(**{f"{side}scale": "log" for side in log or ""})
     return cast("Figure", every[0].get_figure(root=True))
+
+
+def _refuse_no_axes(ax: Any) -> None:
+    """Raise `InputError` for a figure, an array of axes, or whatever else is drawn into by mistake."""
+    from matplotlib.axes import Axes
+
+    if isinstance(ax, Axes):
+        return
+    import numpy as np
+
+    size, first = np.size(ax), ", ".join("0" * np.ndim(ax))
+    got, remedy = (f"an array of {size}", f"axes[{first}]") if first else (type(ax).__name__, "figure.gca()")
+    raise InputError(f"ax: must be one Axes, got {got}; write ax={remedy}")
 
 
 def _whole(dataset: "xr.Dataset") -> "Figure":

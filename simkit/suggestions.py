@@ -11,10 +11,16 @@ THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
 
 
 def did_you_mean(given: str, known: Iterable[str], few: int = 12) -> str:
-    """`; did you mean 'GBM'?` for a name close to a known one, else the known ones, if they are few."""
+    """`; did you mean 'GBM'?` for a name with which only one known begins, or that is close to one.
+
+    Otherwise the known ones, if they are few.
+    """
     names = list(dict.fromkeys(known))
     folded = {name.casefold(): name for name in names}
-    close = difflib.get_close_matches(given[:100].casefold(), folded, n=1)
+    given = given[:100].casefold()
+    close = [name for name in folded if len(given) > 2 and name.startswith(given)]
+    if len(close) != 1:
+        close = difflib.get_close_matches(given, folded, n=1)
     if close:
         return f"; did you mean {folded[close[0]]!r}?"
     return f"; known: {', '.join(names)}" if 0 < len(names) <= few else ""

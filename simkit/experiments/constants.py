@@ -3,7 +3,7 @@
 import copy
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from simkit.closed_forms import CLOSED_FORMS
@@ -143,32 +143,44 @@ class Constants:
         return values
 
 
-def remark_unused(document: Document) -> None:
-    """Say which constants, curves and parameters no expression uses, in a variant or outside."""
-    if document.functions:  # which may use any of them
-        return
+def remark_unused(document: Document, whole: Document | None = None) -> None:
+    """Say which constants, curves and parameters no expression uses, in a variant or outside.
+
+    `whole` is the document of which this one is a variant; what others of its variants use is not remarked.
+    """
     diagnostics = Diagnostics(document, with_text=False)
-    message = "no expression uses it; use it, or remove it"
+    sections: tuple[KeyPath, ...] = (("constants",), ("curves",), ("model", "parameters"))
+    given = [(*section, name) for section in sections for name in diagnostics.written(*section)]
+    for path in unused(document if whole is None else whole, given):
+        diagnostics.remark(path, "no expression uses it; use it, or remove it", at_key=True)
+
+
+def unused(document: Document, paths: Iterable[KeyPath]) -> list[KeyPath]:
+    """Those of the key paths that give a constant, curve or parameter which no expression uses.
+
+    Expressions are those of the document with all of its variants and its sweep.
+    """
+    if document.functions:  # which may use any of them
+        return []
+    written = Diagnostics(document, with_text=False).written
+    parameters = written("model", "parameters")
+    equations = {key: value for key, value in written("model").items() if key != "parameters"}
     # No curve is made of another, and the name of a file is no use of one.
-    outside = {key: value for key, value in document.data.items() if key != "curves"}
-    for section, data in (("constants", document.data), ("curves", outside)):
-        used = _words(data)
-        for name in diagnostics.written(section):
-            if name not in used:
-                diagnostics.remark((section, name), message, at_key=True)
-    parameters = diagnostics.written("model", "parameters")
-    others = {key: value for key, value in document.data.items() if key != "model"}
-    equations = {key: value for key, value in diagnostics.written("model").items() if key != "parameters"}
-    used = _words([others, equations])
-    for name in parameters:
-        # What is called like a constant, as in `k: k`, is no use of itself.
-        if name not in used | _words([value for other, value in parameters.items() if other != name]):
-            diagnostics.remark(("model", "parameters", name), message, at_key=True)
-
-
-def uses(document: Document, name: str) -> bool:
-    """Whether any expression of a document may use a constant of this name."""
-    return bool(document.functions) or name in _words(document.data)
+    curves, model = ({k: v for k, v in document.data.items() if k != each} for each in ("curves", "model"))
+    used = {"constants": _words(document.data), "curves": _words(curves), "model": _words([model, equations])}
+    result = []
+    for path in paths:
+        match path:
+            case ("constants" | "curves" as section, name):
+                words = used[section]
+            case ("model" as section, "parameters", name):
+                # What is called like a constant, as in `k: k`, is no use of itself.
+                words = used[section] | _words([v for other, v in parameters.items() if other != name])
+            case _:
+                continue
+        if name not in words:
+            result.append(path)
+    return result
 
 
 def _words(value: Any) -> set[str]:

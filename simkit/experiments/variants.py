@@ -15,6 +15,7 @@ from simkit.config.settings import Experiment, ParticleExperiment
 from simkit.config.settings.places import Root
 from simkit.ensemble.simulation import Simulation
 from simkit.errors import InputError, input_error
+from simkit.experiments.constants import remark_unused
 from simkit.experiments.experiment import SWEEP, VARIANTS, simulation_of
 from simkit.experiments.reading import add_unreadable
 from simkit.experiments.variant_fit import refuse_coupling_of_one
@@ -60,7 +61,12 @@ def build_each(
                 "add a section such as variants: {low: {model.sigma: 0.1}, high: {model.sigma: 0.4}}"
             )
         return {"": build(document)}
-    return build_changed(document, _changes(document, chosen), build, root)
+
+    def remarked(variant: Document) -> Built:
+        remark_unused(variant, document)
+        return build(variant)
+
+    return build_changed(document, _changes(document, chosen), remarked, root)
 
 
 def build_changed(

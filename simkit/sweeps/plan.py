@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from simkit.config.diagnostics import key_text
+from simkit.config.diagnostics import Diagnostics, key_text
 from simkit.config.documents import Document, KeyPath, parse_value
 from simkit.config.overrides import Overrides, opened, replace_key
 from simkit.config.python_data import PythonData
 from simkit.config.settings.sweep import MOST, Sweep, swept_values
 from simkit.engines.loaded import Loaded, engine_of
 from simkit.errors import InputError
-from simkit.experiments.constants import remark_unused, uses
+from simkit.experiments.constants import remark_unused, unused
 from simkit.experiments.experiment import SWEEP, VARIANTS
 from simkit.experiments.variants import OF_THE_FILE, build_changed
 from simkit.results.swept import Axes, folded
@@ -90,14 +90,14 @@ def _as_list(values: Any) -> Any:
 
 
 def _refuse_idle(document: Document, axes: Axes, place: str) -> None:
-    """Raise `InputError` for constants that no expression uses: all points would be the same."""
-    constants = document.data.get("constants") or {}
+    """Raise `InputError` for what no expression uses: all points would be the same."""
+    written = Diagnostics(document, with_text=False).written
     problems = [
         f"{place}sweep.over: {key}: no expression uses it, so that all points would be the same"
-        f"{did_you_mean(name, [other for other in constants if other != name])}"
+        f"{did_you_mean(name, [other for other in written(*section) if other != name])}"
         for key in axes.over
-        for section, name, *rest in [(*key.split("."), "")]
-        if section == "constants" and not any(rest) and not uses(document, name)
+        for *section, name in [key.split(".")]
+        if unused(document, [(*section, name)])
     ]
     if problems:
         raise InputError(problems)

@@ -37,6 +37,15 @@ def test_all_public_names_are_completed(package):
     assert names <= set(dir(sys.modules[package]))
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"), [("plot", "plot_dataset"), ("read", "read_dataset"), ("sensitivities", "sensitivity")]
+)
+def test_a_name_that_is_not_there_leads_to_the_one_meant(name, meant):
+    with pytest.raises(AttributeError, match=rf"^simkit has no '{name}'; did you mean '{meant}'\?$"):
+        getattr(simkit, name)
+    assert not hasattr(simkit, "zzz")
+
+
 def test_a_prompt_completes_them():
     space = {"simkit": simkit, "simkit_solvers": simkit_solvers, "transforms": transforms}
     completer = rlcompleter.Completer(space)

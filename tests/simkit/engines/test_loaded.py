@@ -113,6 +113,35 @@ def test_a_parameter_that_nothing_uses_is_remarked_at_its_place(tmp_path, monkey
         assert simkit_command("run", "--dry-run", file).stderr.splitlines() == lines
 
 
+def test_what_only_a_variant_sets_and_nothing_uses_is_remarked_there(tmp_path, monkeypatch):
+    """Whether a constant, curve or parameter; not what another variant uses, nor what a variant removes."""
+    monkeypatch.chdir(tmp_path)
+    model = {"sde": {"x": {"drift": "-rate*x", "noise": {"W": 0.1}}}, "parameters": {"rate": 2.0}}
+    small = {
+        "model.parameters.rat": 3.0,
+        "constants.other": 1.0,
+        "constants.late": 1.0,
+        "constants.idle": None,
+    }
+    small["curves"] = {"drawn": {"times": [0, 10], "values": [1, 2]}}
+    large = {"observe.end": "x*late", "constants.late": 2.0}
+    given = PATHS | {"model": model, "constants": {"idle": 1.0}, "variants": {"small": small, "large": large}}
+    given["sensitivity"] = {"wrt": ["rate"], "of": ["end"]}
+    (tmp_path / "two.yaml").write_text(json.dumps(given))
+    lines = simkit_command("validate", "two.yaml").stderr.splitlines()
+    places = [line.split("two.yaml:1:")[1] for line in lines]
+    assert [place.partition(": ")[2] for place in places] == [
+        f"{where}: no expression uses it; use it, or remove it"
+        for where in (
+            "constants.idle",
+            *("variant small: constants.other", "variant small: curves.drawn"),
+            "variant small: model.parameters.rat",
+        )
+    ]
+    key = json.dumps(given).index('"model.parameters.rat"')
+    assert places[-1].startswith(f"{key + 1}: ")
+
+
 def test_what_is_wrong_with_derivatives_of_a_variant_names_it():
     second = {"a": {}, "b": {"sensitivity.wrt": ["x0"], "constants.x0": 1.0, "initial.x": "x0"}}
     with pytest.raises(InputError, match=r"^variant b: has sensitivity\.wrt: \['x0'\], and a has \['a'\]"):

@@ -161,6 +161,16 @@ def test_variants_are_overlaid_and_a_band_is_explained_once():
         ({"kind": "violin"}, "kind: 'violin' is none of mean, quantiles"),
         ({"names": "call", "kind": "paths"}, "call: is known at the end only; its kinds are distribution"),
         ({"names": ["S", "call"], "ax": Figure().add_subplot()}, "names: must be one name for a panel in ax"),
+        (
+            {"ax": Figure().add_subplot()},
+            r"names: must be one name for a panel in ax, .*'S', 'call', 'level'",
+        ),
+        ({"names": "S", "ax": Figure()}, r"^ax: must be one Axes, got Figure; write ax=figure\.gca\(\)$"),
+        (
+            {"names": "S", "ax": Figure().subplots(2)},
+            r"ax: .* one Axes, got an array of 2; write ax=axes\[0\]$",
+        ),
+        ({"names": "S", "ax": Figure().subplots(2, 3)}, r"got an array of 6; write ax=axes\[0, 0\]$"),
         ({"names": []}, "names: must be one name"),
         ({"log": "y"}, "give names or kind too"),
     ],
@@ -168,6 +178,12 @@ def test_variants_are_overlaid_and_a_band_is_explained_once():
 def test_what_cannot_be_drawn_says_why(options, message):
     with pytest.raises(InputError, match=message):
         plot_dataset(gbm_dataset(), **options)
+
+
+def test_a_single_quantity_needs_no_name_in_axes_of_yours():
+    dataset = gbm_dataset()
+    dataset.attrs["observables"] = ""
+    assert panel(dataset, None).get_ylabel().startswith("S")
 
 
 def test_paths_that_are_not_stored_are_asked_for():

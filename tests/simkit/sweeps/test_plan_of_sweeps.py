@@ -66,6 +66,14 @@ def test_a_swept_constant_that_no_expression_uses_is_refused():
     assert simkit.sweep(experiment, {"constants.vol": [0.1, 0.2]}).sizes["constants.vol"] == 2
 
 
+def test_a_swept_parameter_that_no_expression_uses_is_refused():
+    refusal = r"^sweep\.over: model\.parameters\.kk: no expression uses it, .* the same; did you mean 'k'\?$"
+    with pytest.raises(InputError, match=refusal):
+        load_sweep(ODE, over={"model.parameters.kk": [1.0, 2.0]})
+    into_it = {"model.parameters.kk": [1.0, 2.0], "model.ode.x": ["-kk*x", "-kk*x*c"]}
+    assert len(load_sweep(ODE, over=into_it).points.each) == 4
+
+
 def test_a_constant_that_no_point_uses_is_remarked():
     """One that a value of the sweep uses is not."""
     over = {"model.parameters.k": ["2*used", 1.0]}
