@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simkit.derivatives.summary import elasticity
+from simkit.derivatives.summary import elasticity, is_zero
 from simkit.derivatives.tails import FLAGS
 from simkit.results.plots.plot_layout import (
     BLUE,
@@ -86,8 +86,8 @@ def plot_sensitivities(dataset: "xr.Dataset") -> "Figure":
 def relative(dataset: "xr.Dataset", name: str, kind: str) -> tuple[np.ndarray, np.ndarray, str, list[str]]:
     """Derivatives at the end and their errors, made comparable, what they then are, and their names.
 
-    Where a parameter or the mean is 0 there is no elasticity, and all are shown as they are. Names have marks
-    where errors are not reliable.
+    Where a parameter is 0, or the mean within its error, there is no elasticity, and all are shown as they
+    are. Names have marks where errors are not reliable.
     """
     end = [dataset[f"{name}_{kind}{suffix}"].values for suffix in ("", "_stderr")]
     derivative, error = (array[:, -1] if array.ndim == 2 else array for array in end)
@@ -99,7 +99,7 @@ def relative(dataset: "xr.Dataset", name: str, kind: str) -> tuple[np.ndarray, n
         float(np.atleast_1d(dataset[f"{name}_mean{suffix}"].values)[-1]) for suffix in ("", "_stderr")
     )
     values = _sizes(dataset, kind)
-    if mean == 0 or np.any(values == 0):
+    if is_zero(mean, mean_stderr) or np.any(values == 0):
         return derivative, error, _plain(dataset, name, kind), _labels(dataset, name, kind, units=True)
     text = {
         "derivative": f"change of the mean of {name} in %, for 1 % more",

@@ -81,7 +81,7 @@ def _derivative(
     if kind == "derivative":
         own, value = (figures["derivative"], figures["stderr"]), float(dataset["parameter_value"][place])
         ends = (math.nan if x is None else x for x in (*own, mean, _at_end(dataset, f"{name}_mean_stderr")))
-        pair = elasticity(*ends, value) if mean else (math.nan, math.nan)
+        pair = elasticity(*ends, value)
         figures |= dict(zip(("elasticity", "elasticity_stderr"), map(finite_or_none, pair), strict=True))
     return figures
 
@@ -90,10 +90,17 @@ def elasticity(derivative: Any, stderr: Any, mean: float, mean_stderr: float, va
     """The change of a mean in % for 1 % more of a parameter with this value, and the error; arrays as well.
 
     The relative errors of derivative and mean are added: how far they are correlated is unknown, and their
-    sum is the most that the error can be.
+    sum is the most that the error can be. NaN where the mean is 0 within its own error.
     """
+    if is_zero(mean, mean_stderr):
+        return math.nan * derivative, math.nan * derivative
     scale = value / mean
     return derivative * scale, abs(scale) * (stderr + abs(derivative / mean) * mean_stderr)
+
+
+def is_zero(figure: float, error: float) -> bool:
+    """Whether a figure is 0, or cannot be told from it by its error; one that is NaN tells nothing."""
+    return abs(figure) <= (0.0 if math.isnan(error) else error)
 
 
 def steps_wanted(dataset: "xr.Dataset", attribute: str) -> dict[str, int]:

@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING
 
 from simkit.results.number_text import with_error
-from simkit.results.step_notes import of_variant
-from simkit.results.variants import each_variant
+from simkit.results.step_notes import notes_of_variants
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -12,11 +11,11 @@ if TYPE_CHECKING:
 
 def event_notes(dataset: "xr.Dataset") -> list[str]:
     """A line for each event, of each variant."""
-    return [
-        _note(one, name, of_variant(variant))
-        for variant, one in each_variant(dataset).items()
-        for name in one.attrs.get("counted_events", "").split()
-    ]
+    return notes_of_variants(dataset, _notes)
+
+
+def _notes(dataset: "xr.Dataset", which: str) -> list[str]:
+    return [_note(dataset, name, which) for name in dataset.attrs.get("counted_events", "").split()]
 
 
 def _note(dataset: "xr.Dataset", name: str, which: str) -> str:

@@ -38,6 +38,18 @@ def finite_or_none(value: Any) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
+def percentage(part: float) -> str:
+    """With two digits of what is smaller, the part or the rest: 99.97, as 100 would be all."""
+    smaller = 100 * min(part, 1 - part)
+    return f"{100 * part:.{max(1 - math.floor(math.log10(smaller)), 0) if smaller > 0 else 0}f}"
+
+
+def percentages(parts: np.ndarray) -> str:
+    """The percentage that all parts are, or from which one to which: `0 to 98`."""
+    low, high = (percentage(float(end)) for end in (parts.min(), parts.max()))
+    return low if low == high else f"{low} to {high}"
+
+
 def row_title(name: str, unit: str, with_unit: bool) -> str:
     """The name of a row, and its unit where no column has that."""
     return f"{name} [{unit}]" if with_unit and unit not in ("", "1") else name

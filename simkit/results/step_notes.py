@@ -2,13 +2,14 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from simkit.ensemble.step_bias.resolution import COMPARABLE
-from simkit.results.number_text import RULE_OF_THREE, rarer_paths, with_error
+from simkit.results.number_text import RULE_OF_THREE, percentages, rarer_paths, with_error
+from simkit.results.swept import is_swept
 from simkit.results.variants import each_variant, variant_names
 from simkit.suggestions import called
 
@@ -20,6 +21,8 @@ FEW_IN_LEAP = 25  # events; a leap took as long as 30 to 45, with 2 and with 3 r
 ABSURD = 100  # times as many steps, which another solver would not need
 DOMINATES, MANY_PATHS = 0.4, 100  # a part of the variance that one of so many paths should not make
 ROUNDED = 1e-9  # of a mean: a spread that rounding may make
+FEW = 3  # variants that each have a line of their own
+WHICH = "\0"  # stands in a line where it says of which variant
 BLOWN_UP = 1e6  # times the values of the start, by which unstable steps change a value
 
 
@@ -31,33 +34,65 @@ def by_quantity(dataset: "xr.Dataset", attribute: str) -> dict[str, int]:
 
 def step_notes(dataset: "xr.Dataset") -> list[str]:
     """What to say below the table, of each variant."""
-    notes = []
-    for variant, one in each_variant(dataset).items():
-        notes += [*unresolved_notes(one, of_variant(variant)), *_others(one, of_variant(variant))]
-    return [*notes, *_same_variants(dataset)]
+    notes = notes_of_variants(dataset, _of_steps)
+    return [*notes, *_all_censored(dataset), *_same_variants(dataset)]
 
 
-def _same_variants(dataset: "xr.Dataset") -> Iterable[str]:
+def _of_steps(dataset: "xr.Dataset", which: str) -> list[str]:
+    return [*unresolved_notes(dataset, which), *_others(dataset, which)]
+
+
+def notes_of_variants(
+    dataset: "xr.Dataset", notes: "Callable[[xr.Dataset, str], Iterable[str]]", having: str = ""
+) -> list[str]:
+    """The lines on each variant, or on a run by itself, that `notes` makes of its dataset and its name.
+
+    A line that more than `FEW` of them have alike but for the name stands there once, with their number.
+    """
+    each = each_variant(dataset, having).items()
+    lines = [(variant, line) for variant, one in each for line in notes(one, WHICH)]
+    return _alike_once(dataset, lines, of_variant, " of ")
+
+
+def _alike_once(
+    dataset: "xr.Dataset", lines: list[tuple[str, str]], named: Callable[[str], str], before: str
+) -> list[str]:
+    """Lines with the variant `named` in place of `WHICH`, or `before` and the number of those alike."""
+    alike, total = Counter(line for _, line in lines), len(variant_names(dataset))
+    what = "points" if is_swept(dataset) else "variants"
+
+    def which(variant: str, line: str) -> str:
+        if alike[line] <= FEW:
+            return named(variant)
+        return f"{before}{'all' if alike[line] == total else f'{alike[line]} of'} {total} {what}"
+
+    return [*dict.fromkeys(line.replace(WHICH, which(variant, line)) for variant, line in lines)]
+
+
+def _same_variants(dataset: "xr.Dataset") -> list[str]:
     """Variants that differ on no path, while an event has happened on none, or all have one value.
 
     So their difference of 0 has no error. Other variants that agree mostly do so on every path.
     """
     paths = int(dataset.attrs.get("paths", 1))
     if not variant_names(dataset) or dataset.attrs.get("kind") == "ode" or paths == 1:
-        return
+        return []
     idle = {name: set(_never_happened(one)) for name, one in each_variant(dataset).items()}
     names = [*dataset.attrs["observables"].split(), *dataset.attrs["state_variables"].split()]
     first, *others = variant_names(dataset)
+    lines = []
     for other in others:
         sizes = {name: dataset[f"{name}_difference"].sel(variant=other) for name in names}
         errors = {name: dataset[f"{name}_difference_stderr"].sel(variant=other) for name in names}
         rarely = idle[first] & idle[other]
         same = [x for x in names if sizes[x] == 0 and (np.isnan(errors[x]) or (rarely and errors[x] == 0))]
         if same:
-            yield (
-                f"{', '.join(same)}: {other} and {first} do not differ on any of {paths:,} paths; "
+            line = (
+                f"{', '.join(same)}: {WHICH} and {first} do not differ on any of {paths:,} paths; "
                 f"{rarer_paths(paths)} may, which no error includes"
             )
+            lines.append((other, line))
+    return _alike_once(dataset, lines, str, "")
 
 
 def _never_happened(dataset: "xr.Dataset") -> list[str]:
@@ -68,8 +103,7 @@ def _never_happened(dataset: "xr.Dataset") -> list[str]:
 
 def all_unresolved(dataset: "xr.Dataset") -> list[str]:
     """The quantities that are no result, of each variant."""
-    each = each_variant(dataset, having="unresolved").items()
-    return [note for variant, one in each for note in unresolved_notes(one, of_variant(variant))]
+    return notes_of_variants(dataset, unresolved_notes, having="unresolved")
 
 
 def without_result(dataset: "xr.Dataset") -> str:
@@ -143,7 +177,6 @@ def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
         others = "with other tolerances" if chosen else "at its other steps"
         remedy = "a larger time.max_steps may help" if chosen else "use more steps"
         yield f"the step bias{which} leaves out paths without a finite value {others} ({lost}); {remedy}"
-    yield from censored_notes(dataset, names, which)
     too_large = [name for name in names if np.isinf(_last(dataset, f"{name}_stderr"))]
     if too_large:
         yield (
@@ -212,6 +245,24 @@ def _no_estimate(dataset: "xr.Dataset", of: str) -> str:
     )
 
 
+def _all_censored(dataset: "xr.Dataset") -> Iterable[str]:
+    """How many paths had not met the condition of a first time, of more than `FEW` variants the range."""
+    names, ranges = [], []
+    for name in dataset.attrs["observables"].split():
+        each = [one.get(f"{name}_censored") for one in each_variant(dataset).values()]
+        parts = np.nan_to_num([0.0 if part is None else float(part) for part in each])
+        if np.count_nonzero(parts) <= FEW or parts.min() == 1:
+            names.append(name)
+            continue
+        values = dict.fromkeys(x.attrs["counts_as"] for x in each if x is not None and float(x) > 0)
+        ranges.append(_waiting(name, percentages(parts), " or ".join(values)))
+    return [*notes_of_variants(dataset, lambda one, which: censored_notes(one, names, which)), *ranges]
+
+
+def _waiting(name: str, part: str, value: str) -> str:
+    return f"{name}: {part} % of the paths had not met the condition before the end, and count with {value}"
+
+
 def censored_notes(dataset: "xr.Dataset", names: Iterable[str], which: str = "") -> Iterable[str]:
     """How many paths had not met the condition of a first time by the end, and with what they count."""
     for name in names:
@@ -221,10 +272,7 @@ def censored_notes(dataset: "xr.Dataset", names: Iterable[str], which: str = "")
             if part == 100:
                 yield f"{name}{which}: {_none_met(error)}; the mean is {value}"
                 continue
-            yield (
-                f"{name}{which}: {with_error(part, error)} % of the paths had not met the condition before "
-                f"the end, and count with {value}"
-            )
+            yield _waiting(f"{name}{which}", with_error(part, error), value)
 
 
 def _none_met(error: float) -> str:

@@ -151,7 +151,14 @@ def closing_line(dataset: "xr.Dataset") -> str:
     speed = f"{rate / 1e6:,.{int(rate < 1e7)}f} million" if rate >= 1e6 else f"{rate:,.0f}"
     steps = f" × {_steps_text(dataset)}" if _steps_text(dataset) else ""
     compiled = f"compiled in {float(dataset.attrs['compile_s']):.1f} s"
-    return f"{paths}{steps} in {content['elapsed_s']:.2f} s, {speed} path-steps per second ({compiled})"
+    return f"{paths}{steps} in {content['elapsed_s']:.2f} s, {speed} {_work(dataset)} per second ({compiled})"
+
+
+def _work(dataset: "xr.Dataset") -> str:
+    """What the speed counts: steps of paths, of networks events or leaps; of variants all that they count."""
+    each = (one.attrs for one in each_variant(dataset).values())
+    kinds = (next((x for x in ("events", "leaps") if f"{x}_mean" in attrs), "path-steps") for attrs in each)
+    return " and ".join(dict.fromkeys(kinds))
 
 
 def _steps_text(dataset: "xr.Dataset") -> str:

@@ -69,9 +69,7 @@ def _value(one: "xr.Dataset", name: str) -> dict[str, Any]:
 
 def _derivative(one: "xr.Dataset", value: dict[str, Any]) -> dict[str, Any]:
     figure, error = float(one["derivative"]), float(one["derivative_error"])
-    pair = (math.nan, math.nan)
-    if value["value"] != 0:
-        pair = elasticity(figure, error, value["value"], value["error"], float(one["parameter_value"]))
+    pair = elasticity(figure, error, value["value"], value["error"], float(one["parameter_value"]))
     keys = ("derivative", "error", "elasticity", "elasticity_error")
     return dict(zip(keys, map(finite_or_none, (figure, error, *pair)), strict=True))
 
@@ -116,7 +114,8 @@ def state_table(states: list[dict[str, Any]], unicode: bool = True) -> Table:
 def derivative_table(states: list[dict[str, Any]], unicode: bool = True) -> Table:
     """A row for each derivative, `?` where it is undefined.
 
-    The elasticity is the change of the value in % for 1 % of the parameter.
+    The elasticity is the change of the value in % for 1 % of the parameter; a value of 0 has none, nor one
+    that is as small as its error.
     """
     rows: list[dict[str, str]] = []
     ends = set()

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from simkit.results.number_text import percentage
 from simkit.results.plots.final_histograms import (
     BOOLEAN_EDGES,
     bars_label,
@@ -12,7 +13,6 @@ from simkit.results.plots.final_histograms import (
     scale_bars,
     write_fractions,
 )
-from simkit.results.plots.first_times import percentage
 from simkit.results.plots.plot_layout import (
     BLUE,
     COLOURS,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from simkit.results.plots.first_times import unmet_note
 from simkit.results.plots.plot_layout import (
     COLOURS,
     GREY,
@@ -36,7 +37,8 @@ def plot_sweep(dataset: "xr.Dataset") -> "Figure":
     """A panel for each observable, or each state variable where there are none.
 
     Two keys of three numbers or more make a map of means. Otherwise the key with the most numbers is the
-    horizontal axis, and each combination of the others a line with a band of two standard errors.
+    horizontal axis, and each combination of the others a line with a band of two standard errors. Of a first
+    time the mean counts paths that have not met the condition; the title of its panel says how many.
     """
     axes = Axes.of(dataset)
     assert axes is not None
@@ -103,6 +105,9 @@ def _draw_lines(panel: "Panel", dataset: "xr.Dataset", axes: Axes, name: str, al
     if np.isnan(error.values).any():
         which = "hollow" if numbers else "without a bar"
         panel.set_title(f"{which}: error unknown", fontsize=9, loc="right", color=VERMILION)
+    if note := unmet_note(dataset, name):
+        above = "\n" if panel.get_title() or panel.get_title(loc="right") else ""
+        panel.set_title(f"{note}{above}", fontsize=9, loc="left", color=GREY)
     if numbers and _equal_ratios(x):
         panel.set_xscale("log")
         plain_ticks(panel.xaxis, x.min(), x.max())
@@ -126,7 +131,8 @@ def _draw_map(figure: "Figure", panel: "Panel", dataset: "xr.Dataset", name: str
     known, lost = error[np.isfinite(error) & (error > 0)], int(np.isnan(error).sum())
     notes = [f"standard errors up to {known.max():.2g}"] if known.size else []
     notes += [f"unknown at {lost} of {error.size}"] if lost else []
-    panel.set_title(", ".join(notes), fontsize=10, loc="left", color=GREY)
+    heading = [text for text in (", ".join(notes), unmet_note(dataset, name)) if text]
+    panel.set_title("\n".join(heading), fontsize=10, loc="left", color=GREY)
     figure.colorbar(image, ax=panel, label=_label(dataset, name))
 
 

@@ -1,9 +1,10 @@
 """First times in pictures: a distribution has the paths that met the condition, a note how many had not."""
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from simkit.results.number_text import percentages
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -38,22 +39,14 @@ def met_counts(dataset: "xr.Dataset", name: str) -> np.ndarray:
 
 
 def unmet_note(dataset: "xr.Dataset", name: str) -> str:
-    """Which percentage had not met the condition by the end, of variants the range; nothing if all had."""
+    """Which percentage had not met the condition by the end, of several the range; nothing if all had."""
     unmet = _unmet(dataset, name)
     if not unmet.any():
         return ""
-    low, high = (percentage(float(end)) for end in (unmet.min(), unmet.max()))
-    part = low if low == high else f"{low} to {high}"
-    return f"{part} % had not met it by t = {float(dataset['time'].values[-1]):g}"
-
-
-def percentage(part: float) -> str:
-    """With two digits of what is smaller, the part or the rest: 99.97, as 100 would be all."""
-    smaller = 100 * min(part, 1 - part)
-    return f"{100 * part:.{max(1 - math.floor(math.log10(smaller)), 0) if smaller > 0 else 0}f}"
+    return f"{percentages(unmet)} % had not met it by t = {float(dataset['time'].values[-1]):g}"
 
 
 def _unmet(dataset: "xr.Dataset", name: str) -> np.ndarray:
-    """The fraction of the paths that had not met the condition, of each variant."""
+    """The fraction of the paths that had not met the condition, of each variant or point of a sweep."""
     known = dataset.get(f"{name}_censored")
     return np.zeros(1) if known is None else np.atleast_1d(np.nan_to_num(known.values))

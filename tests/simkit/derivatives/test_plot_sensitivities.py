@@ -112,7 +112,7 @@ def test_few_bars_stand_in_the_middle_of_a_low_panel():
     assert_nothing_overlaps(figure)
 
 
-@pytest.mark.parametrize("change", [{"values": (0.0, 3.0)}, {"mean": 0.0}])
+@pytest.mark.parametrize("change", [{"values": (0.0, 3.0)}, {"mean": 0.0}, {"mean": -3.9}])
 def test_what_cannot_be_compared_is_shown_in_its_unit(change):
     figure = plot_dataset(sensitivities(**change))
     first, second, over_time, second_over_time = figure.axes

@@ -13,6 +13,7 @@ from simkit.ensemble.step_bias.resolution import resolution
 from simkit.ensemble.step_bias.step_error import StepError
 from simkit.results.dataset_errors import resolution_of
 from simkit.results.step_notes import more_steps, step_notes
+from simkit.results.swept import unfolded
 
 STABLE = {name for name, info in SOLVERS.items() if "ode" in info.problem and info.stiff}
 
@@ -209,6 +210,59 @@ def test_what_no_path_does_is_as_uncertain_in_variants_as_by_itself():
     for name in ("call", "crossed"):
         assert np.isnan(both[f"{name}_difference_stderr"].sel(variant="wild"))
     assert float(both["S_difference_stderr"].sel(variant="wild")) > 0
+
+
+SWITCHING = {
+    "model": {"sde": {"x": {"drift": "m", "noise": {"W": 0.5}}}, "parameters": {"m": 0.0}},
+    "initial": {"x": 0.0},
+    "time": {"t1": 1.0, "steps": 20},
+    "ensemble": {"paths": 200, "seed": 1},
+    "observe": {"when": "hitting_time(x > 1)", "never": "hitting_time(x > 100)"},
+}
+
+
+def notes_of_sweep(experiment, values):
+    """The lines below the table of a sweep over m, and its dataset."""
+    dataset = simkit.sweep(experiment, {"model.parameters.m": values})
+    return step_notes(unfolded(dataset)), dataset
+
+
+def test_more_than_three_points_have_one_line_of_a_first_time_with_the_range():
+    """All met it at the last point, of which the dataset has no fraction."""
+    notes, dataset = notes_of_sweep(SWITCHING, [0.0, 0.25, 0.5, 1.0, 5.0])
+    parts = 100 * dataset["when_censored"].fillna(0.0)
+    low, high = float(parts.min()), float(parts.max())
+    assert low == 0 < 90 < high < 100
+    about = [note for note in notes if note.startswith("when")]
+    (line,) = (note for note in about if "had not met" in note)
+    part = re.match(
+        r"when: (\S+) to (\S+) % of the paths had not met the condition before the end, and count with the "
+        "time of the end$",
+        line,
+    )
+    assert part is not None
+    assert [float(x) for x in part.groups()] == pytest.approx([low, high], abs=0.05)
+    few, _ = notes_of_sweep(SWITCHING, [0.0, 0.5, 1.0])
+    assert [note.partition(":")[0] for note in few if "had not met" in note] == [
+        f"when at model.parameters.m={m}" for m in ("0", "0.5", "1")
+    ]
+
+
+def test_what_more_than_three_points_have_alike_is_said_once():
+    """That no path met a condition, and that points do not differ in it from the first."""
+    notes, _ = notes_of_sweep(SWITCHING, [0.0, 0.5, 1.0, 1.5, 2.0])
+    lines = [note for note in notes if note.startswith("never")]
+    assert [line.partition(" paths")[0].partition(" path met")[0] for line in lines] == [
+        "never of all 5 points: no",
+        "never: 4 of 5 points and model.parameters.m=0 do not differ on any of 200",
+    ]
+    few, _ = notes_of_sweep(SWITCHING, [0.0, 0.5, 1.0])
+    assert sum(note.startswith("never at") for note in few) == 3
+    assert sum("do not differ" in note for note in few) == 2
+    variants = {f"v{i}": {"model.parameters.m": 0.1 * i} for i in range(4)}
+    assert "never of all 4 variants: no path met" in " ".join(
+        step_notes(simkit.run(SWITCHING | {"variants": variants}))
+    )
 
 
 def test_a_mean_that_one_path_makes_is_told_so():

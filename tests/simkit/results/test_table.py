@@ -64,6 +64,32 @@ def test_every_figure_is_in_its_row():
     )
 
 
+@pytest.mark.parametrize(
+    ("solvers", "work"),
+    [
+        (["DirectMethod"], "events"),
+        (["TauLeaping"], "leaps"),
+        (["DirectMethod", "DirectMethod"], "events"),
+        (["DirectMethod", "TauLeaping"], "events and leaps"),
+    ],
+)
+def test_the_speed_of_networks_is_in_what_their_paths_are_made_of(solvers, work):
+    """Of variants as well, where steps differ."""
+    experiment = {
+        "model": {"type": "ImmigrationDeath", "alpha": 30.0, "mu": 1.0},
+        "initial": {"X": 30},
+        "solver": solvers[0],
+        "time": {"t1": 1.0},
+        "ensemble": {"paths": 20, "seed": 1},
+    }
+    if len(solvers) > 1:
+        alphas = zip(solvers, (30.0, 40.0), strict=True)
+        several = {f"v{i}": {"solver": x, "model.alpha": a} for i, (x, a) in enumerate(alphas)}
+        experiment["variants"] = several
+    line = printed(simkit.run(experiment)).splitlines()[-1]
+    assert re.search(rf" s, [\d,.]+( million)? {work} per second \(compiled in", line)
+
+
 def test_a_step_bias_with_a_bound_alone_is_reported_in_the_units_of_the_run():
     """Long steps, or tolerances: of the one kind of run nobody chose the other."""
     dataset = gbm_dataset()

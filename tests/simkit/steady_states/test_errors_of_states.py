@@ -142,6 +142,21 @@ def test_derivatives_are_those_of_closed_forms():
             assert own["elasticity"] == pytest.approx(elasticity, abs=1e-12)
 
 
+def test_a_value_that_is_0_within_its_error_has_no_elasticity():
+    """What rounding leaves of a difference that is 0, divided by it, says nothing."""
+    left = []
+    for a in (0.7, 2.0, 5.0, 11.0):
+        source = ode({"x": "a - x**3"}, {"x": 1.0}, a=a) | {"observe": {"gap": "x**2 - a**(2/3)"}}
+        (state,) = states_of(source, "a")
+        x, gap = (state["values"][name] for name in ("x", "gap"))
+        assert abs(gap["value"]) <= gap["error"] < 1e-14
+        assert gap["derivatives"]["a"]["derivative"] == pytest.approx(0.0, abs=1e-14)
+        assert gap["derivatives"]["a"]["elasticity"] is gap["derivatives"]["a"]["elasticity_error"] is None
+        assert x["derivatives"]["a"]["elasticity"] == pytest.approx(1 / 3)
+        left.append(gap["value"])
+    assert any(left)
+
+
 @pytest.mark.parametrize("a", [1e-4, 1e-5, 1e-6, 1e-7])
 def test_the_error_of_a_derivative_near_a_fold_includes_that_of_the_root(a):
     """x = 1 + sqrt(a), where its derivative 1/(2 sqrt(a)) changes far with x."""

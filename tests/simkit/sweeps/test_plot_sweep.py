@@ -29,11 +29,12 @@ GBM = {
 }
 
 
-def drawn(over, kind="particles", errors=0.0):
+def drawn(over, kind="particles", errors=0.0, **figures):
     """The picture of a sweep whose means are 0, 1, 2, … in the order of its points, with these errors."""
     axes = Axes(over)
     means = np.arange(float(len(axes.points)))
     variables = {"x_mean": ("variant", means), "x_stderr": ("variant", 0 * means + errors)}
+    variables |= {f"x_{key}": ("variant", values) for key, values in figures.items()}
     attributes = {"observables": "x", "state_variables": "", "model": "m", "simkit_kind": kind}
     attributes["variant_attributes"] = json.dumps({name: {} for name in axes.names})
     flat = xr.Dataset(variables, {"variant": axes.names}, attributes)
@@ -93,6 +94,31 @@ def test_a_mean_whose_error_is_unknown_has_a_hollow_mark_and_no_bar():
     assert panel.get_title(loc="right") == "hollow: error unknown"
     figure = drawn({"a": [1, 2, 3], "b": [1, 2, 3]}, errors=[np.nan, *[0.1] * 8])
     assert figure.axes[0].get_title(loc="left") == "standard errors up to 0.1, unknown at 1 of 9"
+
+
+def test_a_panel_says_how_many_paths_had_not_met_the_condition_of_a_first_time():
+    """The range over the points; it is part of their means, and NaN where all had met it."""
+    unmet = [np.nan, 0.5, 0.983]
+    text = "0 to 98.3 % had not met it by t = 2.5"
+    (panel,) = drawn({"a": [1, 2, 4]}, "", 0.1, censored=unmet).axes
+    assert panel.get_title(loc="left") == text
+    figure = drawn({"a": [1, 2, 4], "b": [1, 2, 3]}, "", 0.1, censored=[0.5] * 6 + unmet)
+    assert figure.axes[0].get_title(loc="left") == f"standard errors up to 0.1\n{text}"
+    (panel,) = drawn({"a": [1, 2, 4]}, "", 0.1, censored=[np.nan] * 3).axes
+    assert not panel.get_title(loc="left")
+
+
+def test_what_is_said_of_a_first_time_lies_over_no_other_note():
+    unknown = drawn({"a": [1, 2, 4]}, "", [np.nan, 0.1, 0.1], censored=[0.1, 0.5, 0.983])
+    many = {"a": [str(i) for i in range(MOST_LINES + 2)], "b": [1, 2]}
+    for figure in unknown, drawn(many, "", 0.1, censored=np.linspace(0.1, 0.983, 2 * MOST_LINES + 4)):
+        figure.set_size_inches(4.0, 3.4)
+        FigureCanvasAgg(figure).draw()
+        (panel,) = figure.axes
+        note, *others = (x for x in (panel._left_title, panel.title, panel._right_title) if x.get_text())
+        box = note.get_window_extent()
+        assert note.get_text().endswith("t = 2.5\n")  # above an empty line, as high as the others
+        assert [other.get_window_extent().y1 <= (box.y0 + box.y1) / 2 + 1 for other in others] == [True]
 
 
 def test_what_is_no_number_has_a_place_of_its_own():
