@@ -1,13 +1,12 @@
-r"""Variance reduction: what is averaged in place of the values of single paths.
+r"""Variance reduction: antithetic pairs and control variates, averaged in place of single paths.
 
 A mean and its error are those of *replicates*: a pair of antithetic paths, whose Brownian noise has opposite
-signs, counts as the average of the two. With control variates $c_j$ of known means $\mu_j$ the value of a path
-is
+signs, counts as the average of the two. With control variates $c_j$ of known means $\mu_j$ a path counts as
 
 $$y - \sum_j \beta_j (c_j - \mu_j),$$
 
-where the $\beta_j$ are those of a regression on the paths of a pilot, so that they bring no bias into the mean
-of the run's own paths. Whatever describes single paths (variances, quantiles, extremes) is that of plain paths.
+where the $\beta_j$ are those of a regression on the paths of a pilot, so that they bring no bias into means of
+the run's own. Whatever describes single paths (variances, quantiles, extremes) is that of plain paths.
 Reference: Glasserman (2003), Monte Carlo Methods in Financial Engineering, 4.1 and 4.2,
 doi:10.1007/978-0-387-21617-1.
 """

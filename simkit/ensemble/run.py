@@ -135,8 +135,8 @@ class Reduction:
     """A function of (quantities of one chunk in order, how many of its paths count) that reduces them.
 
     A program of its own, which reads no names: models that differ share it where they have as many rows, and
-    a third less is compiled for each. `kinds` are the statistics, by which programs differ. Where variances are
-    reduced there are those of replicates too, of `replicate` paths, with `numbers` of the `controls`.
+    a third less is compiled for each. `kinds` are the statistics, by which programs differ. Where variances
+    are reduced there are those of replicates too, of `replicate` paths, with `numbers` of the `controls`.
     """
 
     counts: tuple[int, ...]

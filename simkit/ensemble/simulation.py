@@ -216,11 +216,11 @@ class EnsembleResult:
     `stored` are the rows of the first `stored_paths` paths: arrays `(paths, rows)` by name. `ends` are the
     final values of the first paths, or replicates where variances are reduced, NaN where one failed. `bias`
     maps quantities at the end to the error that steps leave in their means, `variance_bias` to that in their
-    variances, `bias_left_out` to the number of paths that have no finite value on other grids, where there are some. `waiting` are by first time the
-    paths, of those that have not failed, that wait for it at the end; `happened` says how often each event
-    with a condition has happened on these paths, as a sum and a sum of squares. `steps` is the number of
-    steps of each path, or what adaptive paths took. `exercises` are the policies of early exercise, which
-    took `fit_s` seconds to fit.
+    variances, `bias_left_out` to the number of paths that have no finite value on other grids, where there
+    are some. `waiting` are by first time the paths, of those that have not failed, that wait for it at the
+    end; `happened` says how often each event with a condition has happened on these paths, as a sum and a sum
+    of squares. `steps` is the number of steps of each path, or what adaptive paths took. `exercises` are the
+    policies of early exercise, which took `fit_s` seconds to fit.
     """
 
     times: np.ndarray
@@ -245,7 +245,7 @@ class EnsembleResult:
 
     @property
     def covariance_and_count(self) -> tuple[np.ndarray, int]:
-        """The covariance at the end of what means are taken over, paths or replicates, and how many there are."""
+        """The covariance at the end of what means are taken over, paths or replicates, and their number."""
         reduced = "replicates" in self.statistics
         covariance = self.statistics["replicate_covariance" if reduced else "covariance"]["covariance"]
         return np.asarray(covariance), int(self.statistics["replicates" if reduced else "moments"]["n"])

@@ -130,7 +130,7 @@ def _statistics(quantity: RunQuantity) -> Variables:
     variables[f"{name}_mean"][2]["description"] = description
     factor = quantity.variance_reduction
     if factor is not None:
-        what = f"by how much the variance of the mean is smaller than of as many independent paths: {description}"
+        what = f"variance of the mean of as many independent paths, over that of the mean: {description}"
         variables[f"{name}_variance_reduction"] = variable((), factor, "1", what)
         variables[f"{name}_mean"][2]["replicates"] = int(quantity.result.statistics[MOMENTS]["n"])
     counts, edges = histogram[f"{name}_histogram"], histogram[f"{name}_histogram_edge"]

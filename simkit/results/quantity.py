@@ -47,7 +47,7 @@ class RunQuantity:
 
     @property
     def variance_reduction(self) -> float | None:
-        """By how much the variance of the mean at the end is smaller than that of as many independent paths."""
+        """The variance of the mean of as many independent paths at the end, over that of the mean."""
         if self.simulation.reduction is None:
             return None
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def reduction_notes(dataset: "xr.Dataset") -> list[str]:
-    """A line with the factors of all quantities, of variants the least of each; one for what made it worse."""
+    """A line with the factors of all quantities, of variants the least of each, and what is worse."""
     each = [one for one in each_variant(dataset).values() if "variance_reduction" in one.attrs]
     if not each:
         return []

@@ -268,7 +268,7 @@ class HalvedNoise(AbstractNoise):
 
 
 class MirroredNoise(AbstractNoise):
-    """The normals of `pair`, which two paths share, with the other sign where `negative`; other words are `own`.
+    """The normals of `pair`, which two paths share, of the other sign where `negative`, and `own` words.
 
     >>> import jax.numpy as jnp
     >>> from simkit_solvers import CounterNoise, MirroredNoise, seed_key

@@ -64,7 +64,8 @@ ENSEMBLE = {
 
 def test_every_setting_of_an_ensemble_reaches_its_run():
     """But for what is about several runs, and about means alone. A chunk is of whole leaves."""
-    assert ENSEMBLE.keys() | {"couple", "unresolved", "target", "variance_reduction"} == Ensemble.model_fields.keys()
+    others = {"couple", "unresolved", "target", "variance_reduction"}
+    assert ENSEMBLE.keys() | others == Ensemble.model_fields.keys()
     built = load(GBM, overrides={f"ensemble.{key}": value for key, value in ENSEMBLE.items()})
     assert {key: getattr(built, key) for key in ENSEMBLE} == ENSEMBLE | {"memory": 3 * 10**9}
     assert [plan(built).paths for plan in (chunk_plan, chunks_of)] == [4096, 4096]
