@@ -5,8 +5,8 @@ signs, counts as the average of the two. With control variates $c_j$ of known me
 
 $$y - \sum_j \beta_j (c_j - \mu_j),$$
 
-where the $\beta_j$ are those of a regression on the paths of a pilot, so that they bring no bias into means of
-the run's own. Whatever describes single paths (variances, quantiles, extremes) is that of plain paths.
+where the $\beta_j$ are those of a regression on the paths of a pilot, so that they bring no bias into means
+of the run's own. Whatever describes single paths (variances, quantiles, extremes) is that of plain paths.
 Reference: Glasserman (2003), Monte Carlo Methods in Financial Engineering, 4.1 and 4.2,
 doi:10.1007/978-0-387-21617-1.
 """
