@@ -35,6 +35,7 @@ ORDER = (
     "run_overhead",
     "sweeps",
     "records",
+    "variance_reduction",
     "threads",
     "compile_time",
     "first_table",

@@ -1,0 +1,63 @@
+"""What antithetic paths and control variates cost, and by how much they make variances smaller.
+
+Costs are times of the loop over paths, statistics included, in those of plain paths of the same experiment.
+"""
+
+from report import Measurement, parse_arguments, report
+from rounds import ratio, timed
+
+import simkit
+
+DATES = (12, 64)
+ASIAN = "exp(-0.05*t) * maximum({mean} - 100, 0)"
+HOW = {
+    "plain": None,
+    "antithetic": "antithetic",
+    "control": {"control": ["geometric"]},
+    "both": {"antithetic": True, "control": ["geometric"]},
+}
+
+
+def experiment(dates: int, paths: int, how) -> dict:
+    exact = f"geometric_asian_call(S=100, K=100, r=0.05, sigma=0.2, T=1, n={dates})"
+    return {
+        "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
+        "initial": {"S": 100.0},
+        "solver": "ExactSampling",
+        "time": {"t1": 1.0, "steps": dates},
+        "ensemble": {"paths": paths} | ({} if how is None else {"variance_reduction": how}),
+        "save": {"paths": 0},
+        "observe": {
+            "asian": ASIAN.format(mean="mean(S)"),
+            "geometric": {"value": ASIAN.format(mean="exp(mean(log(S)))"), "exact": exact},
+        },
+    }
+
+
+def main():
+    arguments = parse_arguments(__doc__)
+    paths, rounds = (100_000, 2) if arguments.small else (4_000_000, 6)
+    dates = DATES[-1]
+    programs = {
+        name: lambda how=how: simkit.run(experiment(dates, paths, how)).attrs["elapsed_s"]
+        for name, how in HOW.items()
+    }
+    timings = timed(programs, rounds)
+    findings = [
+        Measurement(f"time of a path, {name}, {dates} dates, in a plain one", cost, "x", 1.1, "at most")
+        for name in HOW
+        if name != "plain"
+        for cost in [ratio(timings[name], timings["plain"])]
+    ]
+    for count in DATES:
+        for name in ("antithetic", "control", "both"):
+            result = simkit.run(experiment(count, 100_000, HOW[name]))
+            factor = float(result["asian_variance_reduction"])
+            goal = (1000, "at least") if name == "control" else ()
+            what = f"variance of an Asian call, {count} dates, plain in {name}"
+            findings.append(Measurement(what, factor, "x", *goal))
+    report("variance_reduction", findings, timings, dict.fromkeys(programs, paths * dates), arguments)
+
+
+if __name__ == "__main__":
+    main()
