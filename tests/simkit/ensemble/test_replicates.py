@@ -144,6 +144,17 @@ def test_a_target_takes_as_many_fewer_paths():
     assert 0.09 < last(less, "call_stderr") < 0.105
 
 
+def test_a_control_explains_a_multiple_of_itself_but_not_itself():
+    """Its own mean would be the known one, whatever the paths. Steps move the mean of both by as much."""
+    experiment = MARKET | {"observe": {"stock": MARKET["observe"]["stock"], "twice": "2 * exp(-r*t) * S"}}
+    dataset = simkit.run(reduced({"control": ["stock"]}, experiment | {"derived": {}}))
+    assert last(dataset, "stock_variance_reduction") == pytest.approx(1)
+    assert last(dataset, "twice_mean") == pytest.approx(200, rel=1e-12)
+    assert last(dataset, "twice_stderr") < 1e-10
+    assert abs(last(dataset, "stock_bias")) > 0.01
+    assert abs(last(dataset, "twice_bias")) < 1e-10
+
+
 def test_known_means_are_found_where_none_are_named():
     dataset = simkit.run(reduced("control", MARKET | {"solver": "ExactSampling"}))
     assert dataset.attrs["variance_reduction"] == "control variates S, stock"
