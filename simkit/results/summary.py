@@ -20,6 +20,7 @@ SOMETIMES = (
     *("difference", "difference_stderr", "strong_error", "strong_error_stderr"),
     *("strong_order", "strong_order_stderr", "bias_order", "bias_bound", "lower", "upper"),
     *("in_sample", "in_sample_stderr", "upper_bound", "upper_bound_stderr", "censored", "censored_stderr"),
+    "variance_reduction",
 )
 
 
