@@ -37,6 +37,7 @@ def test_lists_for_many_particles_and_all_pairs_for_few_or_in_small_boxes():
     assert forces.summary()["images"] == "3 x 3 x 3"
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("level", "small"),
     [
@@ -67,6 +68,7 @@ def test_an_overflow_is_noticed_and_mended_by_larger_lists(level, small, monkeyp
     assert np.abs(error).max() < 1e-11 * expected.force_terms.max()
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("cells", "noise"),
     [

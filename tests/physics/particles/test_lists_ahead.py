@@ -70,6 +70,7 @@ def furthest(way: Vector) -> float:
     return float(jnp.sqrt(jnp.max(way.dot(way))))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", ["orthorhombic", pytest.param("triclinic", marks=pytest.mark.more)])
 def test_sums_with_a_list_ahead_are_those_over_all_pairs(name):
     """Wherever the particles are within half the skin of where they are listed."""
@@ -86,6 +87,7 @@ def test_sums_with_a_list_ahead_are_those_over_all_pairs(name):
     assert_same_sums(moved.momentum, totals, exact)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", ["orthorhombic", pytest.param("triclinic", marks=pytest.mark.more)])
 def test_mixed_precision_has_its_stated_error_with_a_list_ahead(name):
     forces, start, half = both = listing(name, "mixed")

@@ -96,6 +96,7 @@ def lists(monkeypatch):
     monkeypatch.setattr(choice, "FEW", 0)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", [*DEFAULT, *with_marks(MORE, MORE), *slow_but((), SLOW)])
 def test_sums_over_lists_are_those_over_all_pairs(name, lists):
     system = LISTED[name]()
@@ -144,6 +145,7 @@ def test_all_pairs_count_the_turns_of_what_they_wrap():
     assert (np.asarray(inside.image.y) != 0).any()
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("count", [13, pytest.param(16, marks=pytest.mark.slow)])
 def test_systems_in_lanes_have_the_sums_of_each(count):
     """Boxes and depths of wells differ between ten systems; empty places are among the particles."""
@@ -168,6 +170,7 @@ def test_systems_in_lanes_have_the_sums_of_each(count):
         assert_same_sums(Vector(*(c[:count] for c in of_one[0])), of_one[1], expected)
 
 
+@pytest.mark.more
 def test_lattice_has_the_published_energy_and_pressure():
     """The start of LAMMPS's bench/in.lj with eight times fewer particles; temperature 1.44, 3N - 3 degrees of
     freedom."""

@@ -93,6 +93,7 @@ def test_counts_of_many_particles_are_those_of_a_tree():
     np.testing.assert_array_equal(result[0], np.diff(within) // 2)
 
 
+@pytest.mark.more
 @needs_processor
 def test_processors_that_share_and_accelerators_count_the_same():
     box = tilted()

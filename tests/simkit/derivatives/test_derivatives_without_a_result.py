@@ -165,6 +165,7 @@ def test_a_heavy_tail_is_flagged(monkeypatch):
     assert "! heavy tail: f by S, S" in file.getvalue()
 
 
+@pytest.mark.more
 @pytest.mark.user_code
 def test_a_heavy_tail_names_an_estimator_that_has_none():
     """The least of a population that grows only above 2: most paths end on one side, and a few in between."""

@@ -222,6 +222,7 @@ WASHOUT = {
 }
 
 
+@pytest.mark.more
 def test_the_table_says_how_many_paths_wait_at_the_end():
     """As that of the run does, of the same paths; and of no quantity that is not asked for.
 

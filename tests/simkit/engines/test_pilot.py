@@ -24,6 +24,7 @@ def patient(monkeypatch):
     monkeypatch.setattr(pilot, "PATIENCE", 600.0)
 
 
+@pytest.mark.more
 @pytest.mark.usefixtures("patient")
 def test_a_long_run_is_stopped_and_its_time_is_known():
     large = {"ensemble": {"paths": 4_000_000_000}, "time": {"t1": 1.0, "steps": 1000}}

@@ -49,6 +49,7 @@ def figures(dataset, name="call"):
     ), (float(np.atleast_1d(dataset[f"{name}_stderr"])[-1]))
 
 
+@pytest.mark.more
 def test_a_target_is_reached_in_95_of_100_runs_and_the_means_are_honest(monkeypatch):
     """A small pilot, whose variance is uncertain: that has to be allowed for."""
     monkeypatch.setattr(sizing, "FIRST", sizing.LEAST)
@@ -98,6 +99,7 @@ def test_events_of_a_network_as_well():
     assert 0.9 * 0.005 < figures(dataset, "many")[1] < 1.05 * 0.005
 
 
+@pytest.mark.more
 def test_a_total_error_has_the_step_bias_in_it():
     """The root mean square of true errors is at most 1.1 of the target, whatever of it is bias."""
     errors, paths = [], []
@@ -110,6 +112,7 @@ def test_a_total_error_has_the_step_bias_in_it():
     assert min(paths) > plain
 
 
+@pytest.mark.more
 def test_a_total_error_below_the_step_bias_says_how_many_steps_to_take():
     with pytest.raises(InputError, match=r"step bias of S is up to .*; use about (\d+) time.steps") as error:
         simkit.run(with_target(STEPS, total_error=0.01, of=["S"]))

@@ -88,6 +88,7 @@ def test_paths_come_in_pairs_around_their_mean():
     assert last(dataset, "size_variance_reduction") == pytest.approx(0.5, rel=0.02)
 
 
+@pytest.mark.more
 def test_a_controlled_mean_is_that_of_the_runs_own_paths():
     """With coefficients from others: the variance is the least that any have, but for the pilot's error."""
     plain = simkit.run(MARKET | {"save": {"paths": "all"}, "ensemble": {"paths": 4096, "seed": 5}})
@@ -125,6 +126,7 @@ def test_the_geometric_mean_controls_the_arithmetic_one(dates):
     assert abs(last(dataset, "asian_mean") - {12: 6.0, 64: 5.8}[dates]) < 0.3
 
 
+@pytest.mark.more
 @pytest.mark.user_code
 def test_bits_do_not_depend_on_chunks_threads_and_devices():
     one = simkit.run(reduced(BOTH, paths=10_000, chunk=2048, threads=1))
@@ -132,6 +134,7 @@ def test_bits_do_not_depend_on_chunks_threads_and_devices():
         assert simkit.run(reduced(BOTH, paths=10_000, **how)).drop_attrs().identical(one.drop_attrs())
 
 
+@pytest.mark.more
 def test_a_target_takes_as_many_fewer_paths():
     plain, less = (
         simkit.run(MARKET | {"ensemble": {"target": {"stderr": 0.1, "of": ["call"]}, **more}})

@@ -222,6 +222,7 @@ def test_steps_that_end_at_saved_times_have_a_bias_at_any_tolerance(why):
     assert shorter.requests[0].key == chunk_requests(simulation, chunk_plan(simulation))[0].key
 
 
+@pytest.mark.more
 def test_the_thermostat_of_the_guide_has_the_error_that_is_claimed():
     """Its 240 saved times make steps shorter than its tolerances do."""
     thermostat = {

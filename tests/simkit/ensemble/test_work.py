@@ -257,6 +257,7 @@ def test_fewer_threads_than_devices_leave_devices_idle():
     assert used == {1: 1, 2: 2, 5: 3}
 
 
+@pytest.mark.more
 def test_a_failing_path_names_the_same_path_for_any_number_of_threads():
     given = STOCHASTIC | {
         "model": {"sde": {"x": {"drift": "where(x > 2.9, sqrt(-x), 0)", "noise": {"W": 1.0}}}},
@@ -273,6 +274,7 @@ def test_a_failing_path_names_the_same_path_for_any_number_of_threads():
     assert len(messages) == 1
 
 
+@pytest.mark.more
 @pytest.mark.user_code
 def test_threads_leave_every_bit_of_an_ensemble():
     results = [run_ensemble(gbm(PATHS, 42, threads=threads, chunk=LEAF)) for threads in (1, 2, 4)]

@@ -32,6 +32,7 @@ RISING = {
 }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("idle", [{}, IDLE], ids=["alone", "with others"])
 @pytest.mark.parametrize("run", RISING)
 def test_events_trigger_one_another_until_none_is_due(run, idle):
@@ -101,6 +102,7 @@ ENDLESS = {
 }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("run", ENDLESS)
 def test_events_that_trigger_one_another_without_end_are_the_only_cause_named(run):
     """Neither the solver nor tolerances, nor an event that has no part in it."""
@@ -133,6 +135,7 @@ def cascade(rounds: int) -> dict:
     return LONG | {"constants": {"last": rounds}, "events": events}
 
 
+@pytest.mark.more
 def test_a_cascade_that_ends_is_followed_to_its_end_and_one_that_does_not_is_named():
     """A thousand rounds are the most; what happened a few times is not said to go on."""
     result = simkit.run(cascade(1000))

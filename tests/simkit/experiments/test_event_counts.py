@@ -23,6 +23,7 @@ def test_harvests_are_counted(solver):
     assert float(result["check_count"]) == 3
 
 
+@pytest.mark.more
 def test_leaps_leave_an_unknown_bias_in_counts():
     """A leap moves what a condition at given times sees, as a step of a stochastic equation does."""
     cut = {"cut": {"at": [1.0, 2.0], "when": "X >= 20", "set": {"X": "X - 20"}}}
@@ -31,6 +32,7 @@ def test_leaps_leave_an_unknown_bias_in_counts():
         assert event_notes(result)[0].endswith(", with an unknown step bias") == said
 
 
+@pytest.mark.more
 def test_bounces_are_counted_and_an_event_that_never_happens_is_named():
     """A ball from 1 m is on the ground after 0.45 s, and then every 0.72 s, 0.58 s, …"""
     never = {
@@ -70,6 +72,7 @@ KINDS = {
 }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("kind", KINDS)
 def test_counts_have_events_at_the_start_and_those_that_events_and_curves_trigger(kind):
     """At 0, 1, 2 and 3 x is set to 50, which brings it back to 0; and at 2.5 a parameter jumps."""

@@ -81,6 +81,7 @@ def test_no_energy_is_drawn_by_exact_velocities_and_none_kept_in_a_bath(changes)
     assert not said(run(2, **changes))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("solver", "lines"), [("VelocityVerlet", 1), (BATH, 0)])
 def test_a_run_that_goes_on_from_another_keeps_the_energies_of_its_end(tmp_path, solver, lines):
     """They were drawn in that run: at constant energy replicas keep them, in a bath they do not."""

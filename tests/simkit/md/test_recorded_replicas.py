@@ -59,6 +59,7 @@ def stop_after(chunks: int, monkeypatch) -> list[int]:
 
 
 # Of 24 particles: FIRE has three chunks, BAOAB as many; lanes hold some of five replicas.
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("changes", "chunks"),
     [
@@ -112,6 +113,7 @@ def test_another_run_is_not_resumed(fluid, monkeypatch):
     assert "recorded `steps: 120`; now `steps: 240`" in other.stderr
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", ["frames.xyz", "frames.zarr"])
 @pytest.mark.parametrize("paths", [1, 5])
 def test_a_trajectory_goes_on_where_its_state_was(fluid, monkeypatch, name, paths):
@@ -139,6 +141,7 @@ def content(path: Path) -> bytes:
     return b"".join(each.read_bytes() for each in files)
 
 
+@pytest.mark.more
 def test_frames_that_are_gone_are_not_made_up(fluid, monkeypatch):
     file = fluid(save=FLUID["save"] | {"trajectory": {"file": "frames.xyz", "every": 3}}, stages={})
     with monkeypatch.context() as patched:

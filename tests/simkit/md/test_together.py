@@ -58,6 +58,7 @@ def test_each_replica_is_measured_as_it_is_alone(monkeypatch):
     assert_agree(alone, together, 1e-9)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("solver", slow_but({"BAOAB"}, OPTIONS))
 def test_each_replica_moves_as_it_does_alone(monkeypatch, solver):
     stages = {"rest": {"solver": "FIRE", "steps": 20}, "heat": {"steps": 30}}

@@ -118,6 +118,7 @@ def whole():
     return {name: compute({}, None) for name, compute in CASES.items()}
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("case", CASES)
 @settings(max_examples=6)
 @given(chunks=st.integers(0, 20), threads=st.integers(1, 2), chunk=st.sampled_from([2048, 6144]))

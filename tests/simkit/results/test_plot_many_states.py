@@ -42,6 +42,7 @@ def test_up_to_a_dozen_state_variables_have_a_panel(count, paths):
     assert len(timed) == columns  # the lowest of each column
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("paths", [1, 64])
 def test_what_has_no_panel_is_named_with_the_remedy(paths):
     dataset = simkit.run(decays(15, paths))

@@ -119,6 +119,7 @@ def test_paths_that_are_not_stored_have_no_marks():
     assert float(dataset["fall_count"]) > 0
 
 
+@pytest.mark.more
 def test_marks_are_those_of_any_chunks():
     """Also where more paths are stored than one chunk has."""
     many = TEETH | {"save": {"points": 20, "paths": 4000}}

@@ -62,6 +62,7 @@ def slopes(*times):
     return value, jnp.stack(jax.jacfwd(at_end, by)(*times)), jnp.stack(reverse)
 
 
+@pytest.mark.more
 @given(TIMES, TIMES, TIMES)
 def test_derivatives_do_not_depend_on_which_times_meet(first, second, dose):
     """Each time has its own, forward and in reverse, whether a row, a jump or an event is there too."""

@@ -199,6 +199,7 @@ def test_no_count_is_negative_or_loses_its_unit(method, rates, start):
     assert set(np.unique(run.status)) <= {1, TOO_MANY_STEPS, BAD_COUNT}  # autocatalysis has no bound
 
 
+@pytest.mark.more
 @leaps_are_slow
 def test_an_epidemic_keeps_its_population(method):
     run = jump(SIR, method, 60.0, paths=64, points=6, dtype="float32")
@@ -219,6 +220,7 @@ def test_paths_do_not_depend_on_what_is_saved(method):
         np.testing.assert_array_equal(whole.counts.X[:128, -1], other.counts.X[:, -1])
 
 
+@pytest.mark.more
 def test_paths_do_not_depend_on_their_group():
     whole = jump(BirthDeath, "DirectMethod", 50.0)
     other = jump(BirthDeath, "DirectMethod", 50.0, paths=128, group=32)

@@ -21,6 +21,7 @@ def test_the_leaves_of_a_tree_join_to_its_root(components, areas):
     np.testing.assert_allclose(jax.tree.leaves(coarse), jax.tree.leaves(whole), rtol=0, atol=1e-13)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("float64_normals", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_leaves_are_independent_standard_normals(float64_normals):
     """All three kinds on level 3 with two components: 48 numbers of each path."""
