@@ -202,9 +202,14 @@ def _print_estimate(loaded: "Loaded", task: str, target: Path | None, as_json: b
             texts = {"": f"{counted(len(texts), 'point')}, each: {next(iter(texts.values()))}"}
         for name, text in texts.items():
             print(f"{called(name)}: {text}" if name else text, flush=True)
+    offers = {name: loaded.engine.offers(simulation) for name, simulation in loaded.each.items()}.get("", {})
+    if not as_json:
+        _print_offers(offers)
     pilot = Pilot(loaded)
     if as_json:
         more = {"seconds": pilot.seconds, "output": target and str(target)}
+        ways = {name: {"paths": paths, "seconds": seconds} for name, (paths, seconds) in offers.items()}
+        more |= {"variance_reduction": ways} if ways else {}
         print_json(each.get("", {"variants": each}) | more)
     elif pilot.seconds is None:
         print(f"how long it takes is not known: {pilot.why}")
@@ -212,6 +217,17 @@ def _print_estimate(loaded: "Loaded", task: str, target: Path | None, as_json: b
         print(f"{duration(pilot.seconds)} on this machine" + ("" if target else f"; {LOST}"))
     if pilot.busy:
         leave_at_once(0)
+
+
+def _print_offers(offers: dict[str, tuple[int, float]]) -> None:
+    """Say what the target takes by each way to reduce variances, and which takes least time."""
+    if len(offers) < 2:
+        return
+    cheapest = min(offers, key=lambda name: offers[name][1])
+    print("the target takes, by ensemble.variance_reduction:")
+    for name, (paths, seconds) in offers.items():
+        mark = ", the cheapest" if name == cheapest else ""
+        print(f"  {name}: {counted(paths, 'path')}, about {seconds:.2g} s{mark}", flush=True)
 
 
 def _warn_of_failures(dataset: "xr.Dataset") -> None:

@@ -63,6 +63,10 @@ class AbstractEngine(ABC, Generic[Built]):
         """The simulations with their numbers of paths, where a pilot run finds these."""
         return each
 
+    def offers(self, simulation: Built) -> dict[str, tuple[int, float]]:
+        """By name the ways to reach a target, each with its paths and their seconds."""
+        return {}
+
     @abstractmethod
     def size(self, simulation: Built) -> dict[str, Any]:
         """Steps, bytes of memory and bytes on disk: for `--dry-run`."""

@@ -81,6 +81,11 @@ class PathEngine(AbstractEngine[Simulation]):
         with placed(experiment_of(next(iter(each.values()))).document):
             return sized(each)
 
+    def offers(self, simulation: Simulation) -> dict[str, tuple[int, float]]:
+        from simkit.engines.sizing import offers
+
+        return offers(simulation)
+
     def size(self, simulation: Simulation) -> dict[str, Any]:
         with placed(experiment_of(simulation).document):
             return estimate(simulation)

@@ -11,6 +11,7 @@ of 100 runs both together leave the error at most $\varepsilon$. The step bias t
 from $\varepsilon^2$ the square of the largest bias that the pilot allows is subtracted.
 """
 
+import contextlib
 import dataclasses
 import math
 import time
@@ -27,6 +28,7 @@ from simkit.ensemble.replicates import MOMENTS, slopes_of
 from simkit.ensemble.run import chunk_plan, run_ensemble
 from simkit.ensemble.simulation import EnsembleResult, PilotSize, Simulation
 from simkit.errors import InputError
+from simkit.experiments.sections.reduction_plan import possible_reductions
 from simkit.progress import counted
 from simkit.records.recording import RecordedLoop, unrecorded
 from simkit.results.dataset import exact_moments, to_dataset
@@ -93,6 +95,24 @@ def with_slopes(simulation: Simulation) -> Simulation:
     return dataclasses.replace(
         simulation, reduction=dataclasses.replace(reduction, means=tuple(means), slopes=slopes)
     )
+
+
+def offers(simulation: Simulation) -> dict[str, tuple[int, float]]:
+    """By each way to reduce variances, `none` first, the paths that the target takes and their seconds.
+
+    Ways for which a pilot cannot tell are left out; all of them where there is no target.
+    """
+    if simulation.target is None or any(each.exercise for each in simulation.observed):
+        return {}
+    fixed = simulation.stepping.has_increments or simulation.stepping.kind == "ode"
+    ways = {"none": None} | possible_reductions(simulation.problem, fixed, simulation.observables)
+    result = {}
+    for name, way in ways.items():
+        with contextlib.suppress(InputError):
+            one = with_slopes(dataclasses.replace(simulation, reduction=way, chunk=None))
+            _, pilot = _found(one)
+            result[name] = pilot.wanted, pilot.wanted * pilot.of_path_s
+    return result
 
 
 class _Found:
@@ -197,7 +217,7 @@ def _limited(
     limited_by = limit if limits[limit] < wanted else ""
     size = 1 if simulation.reduction is None else simulation.reduction.size
     count = max(int(count) // size, 1) * size if limited_by else math.ceil(count / size) * size
-    return count, PilotSize(paths, seconds, math.ceil(wanted), limited_by)
+    return count, PilotSize(paths, seconds, math.ceil(wanted), result.elapsed_s / paths, limited_by)
 
 
 @dataclasses.dataclass(frozen=True)

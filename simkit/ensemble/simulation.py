@@ -173,12 +173,14 @@ class Simulation:
 class PilotSize:
     """How a pilot found the number of paths: by how many of its own, and in how many seconds.
 
-    `wanted` are the paths that the target takes, of which the key `limited_by`, if any, allows fewer.
+    `wanted` are the paths that the target takes, each `of_path_s` seconds; of these the key `limited_by`, if
+    any, allows fewer.
     """
 
     paths: int
     seconds: float
     wanted: int
+    of_path_s: float
     limited_by: str = ""
 
 

@@ -45,6 +45,25 @@ def plan_reduction(
     return VarianceReduction(section.antithetic, _controls(section.control, problem, info, diagnostics))
 
 
+def possible_reductions(
+    problem: AbstractODE, fixed_steps: bool, info: Mapping[str, ObservableInfo]
+) -> dict[str, VarianceReduction]:
+    """The ways to reduce variances of a run without early exercise, as `variance_reduction` has them."""
+    mirrored, known = not _not_mirrored(problem, fixed_steps), tuple(_known_means(problem, info))
+    ways = {
+        "antithetic": VarianceReduction(True) if mirrored else None,
+        "control": VarianceReduction(False, known) if known else None,
+        "{antithetic: true, control: true}": VarianceReduction(True, known) if mirrored and known else None,
+    }
+    return {name: way for name, way in ways.items() if way is not None}
+
+
+def _known_means(problem: AbstractODE, info: Mapping[str, ObservableInfo]) -> list[str]:
+    """The state variables and observables that may have a known mean."""
+    states = [*problem.State._fields] if isinstance(model_of(problem), AbstractExactMoments) else []
+    return [*states, *(name for name, each in info.items() if each.exact is not None)]
+
+
 def _not_mirrored(problem: AbstractODE, fixed_steps: bool) -> str:
     """Why there are no antithetic paths; empty where there are."""
     model = model_of(problem)
@@ -64,8 +83,7 @@ def _controls(
     diagnostics: Diagnostics,
 ) -> tuple[str, ...]:
     """The controls by name; of `true` all that may have a known mean."""
-    states = [*problem.State._fields] if isinstance(model_of(problem), AbstractExactMoments) else []
-    known = [*states, *(name for name, each in info.items() if each.exact is not None)]
+    known = _known_means(problem, info)
     if given is False:
         return ()
     if given is True:

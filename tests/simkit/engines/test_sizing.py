@@ -1,5 +1,6 @@
 """A target in place of a number of paths: reached in 95 of 100 runs, and without a bias."""
 
+import json
 import math
 
 import numpy as np
@@ -141,6 +142,24 @@ def test_what_was_reached_is_in_the_table_and_in_json(folder):
     assert "as many paths as its target takes" in simkit_command("validate", "a.yaml").stdout
     assert '"limited_by": null' in simkit_command("run", "a.yaml", "--json").stdout
     assert "paths x 1 step" in simkit_command("run", "a.yaml", "--dry-run").stdout
+
+
+def test_a_dry_run_says_what_each_way_to_reduce_variances_takes(folder):
+    """As many paths as the run that takes it, and the cheapest is marked; of jumps there are fewer ways."""
+    (folder / "a.yaml").write_text(yaml.safe_dump(with_target(stderr=0.1)))
+    printed = simkit_command("run", "a.yaml", "--dry-run")
+    assert printed.exit_code == 0
+    assert printed.stdout.count("the cheapest") == 1
+    ways = json.loads(simkit_command("run", "a.yaml", "--dry-run", "--json").stdout)["variance_reduction"]
+    assert [*ways] == ["none", "antithetic", "control", "{antithetic: true, control: true}"]
+    for name, how in (("none", None), ("antithetic", "antithetic"), ("control", "control")):
+        experiment = with_target(stderr=0.1)
+        experiment["ensemble"]["variance_reduction"] = how
+        assert ways[name]["paths"] == simkit.run(experiment).attrs["target_paths"]
+    assert 1.5 < ways["none"]["paths"] / ways["antithetic"]["paths"] < 3
+    network = simkit.load(with_target(INFECTION, stderr=0.01))
+    assert [*sizing.offers(network)] == ["none", "control"]
+    assert sizing.offers(simkit.load(EXACT)) == {}
 
 
 def test_points_of_a_sweep_have_the_paths_of_the_one_that_takes_most():
