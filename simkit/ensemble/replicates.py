@@ -131,15 +131,16 @@ def with_replicates(
 
 
 def slopes_of(covariance: np.ndarray, names: list[str], controls: tuple[str, ...]) -> Any:
-    """The slopes of each quantity on the controls, by least squares; of a control none on itself.
+    """The slopes of each quantity on the controls, by least squares; of a control none, whose mean is known.
 
+    Its own paths then show whether the known mean is right.
     `covariance` is that of replicates at the end, `(quantities, quantities)` in the order of `names`.
     """
     places = [names.index(control) for control in controls]
     scale = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     result = []
     for row, name in enumerate(names):
-        used = [place for place in places if place != row and scale[place] > 0]
+        used = [place for place in places if row not in places and scale[place] > 0]
         slopes = np.zeros(len(names))
         if used and scale[row] > 0:
             correlation = covariance[np.ix_(used, used)] / np.outer(scale[used], scale[used])

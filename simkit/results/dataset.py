@@ -260,7 +260,8 @@ def _reduction(simulation: Simulation) -> dict[str, str]:
         return {}
     controls = f"control variates {', '.join(reduction.controls)}" if reduction.controls else ""
     parts = ["antithetic paths" if reduction.antithetic else "", controls]
-    return {"variance_reduction": " and ".join(part for part in parts if part)}
+    text = " and ".join(part for part in parts if part)
+    return {"variance_reduction": text, "control_variates": " ".join(reduction.controls)}
 
 
 def _attributes(

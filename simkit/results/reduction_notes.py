@@ -10,21 +10,36 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
+FAR = 5.0  # standard errors: a control's mean is wrong, not unlucky
+WORSE = 0.9  # a factor that is no accident
+
+
 def reduction_notes(dataset: "xr.Dataset") -> list[str]:
     """A line with the factors of all quantities, of variants the least of each, and what is worse."""
     each = [one for one in each_variant(dataset).values() if "variance_reduction" in one.attrs]
     if not each:
         return []
+    controls = each[0].attrs["control_variates"].split()
     names = [*dataset.attrs["observables"].split(), *dataset.attrs["state_variables"].split()]
+    names = [name for name in names if name not in controls]
     factors = {name: min(float(one[f"{name}_variance_reduction"]) for one in each) for name in names}
     known = {name: factor for name, factor in factors.items() if np.isfinite(factor)}
+    far = {
+        name: max((abs(float(one.get(f"{name}_z", np.nan))) for one in each), default=0) for name in controls
+    }
+    wrong = [name for name in controls if far[name] > FAR]
+    shifted = [
+        f"! {name}: its mean is {far[name]:.0f} standard errors from its exact one, so that the means which it "
+        "controls are shifted; correct exact:, or leave it out of control"
+        for name in wrong
+    ]
     if not known:
-        return []
+        return shifted
     least = "at least " if len(each) > 1 else ""
     texts = ", ".join(f"{name} {least}{factor:.3g}" for name, factor in known.items())
     what = each[0].attrs["variance_reduction"]
-    worse = [name for name, factor in known.items() if factor < 1]
+    worse = [name for name, factor in known.items() if factor < WORSE]
     note = f"{what}: variances smaller by factors of {texts}"
     if worse:
         note += f"; as factors below 1 are larger ones, leave it out for {', '.join(worse)}"
-    return [note]
+    return [note, *shifted]

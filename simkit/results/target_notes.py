@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simkit.progress import counted
+from simkit.results.swept import is_swept
 from simkit.results.variants import each_variant
 
 if TYPE_CHECKING:
@@ -34,16 +35,17 @@ def target_notes(dataset: "xr.Dataset") -> list[str]:
     known = {name: summary for name, one in each_variant(dataset).items() if (summary := target_summary(one))}
     missed = {name: each for name, each in known.items() if each["limited_by"]}
     met = {name: each for name, each in known.items() if name not in missed}
-    notes = [_note(met)] if met else []
+    what = "point" if is_swept(dataset) else "variant"
+    notes = [_note(met, what)] if met else []
     for limit in dict.fromkeys(each["limited_by"] for each in missed.values()):
         those = {name: each for name, each in missed.items() if each["limited_by"] == limit}
         wanted = max(each["wanted_paths"] for each in those.values())
-        notes.append(f"! {_note(those)}; {limit} allows no more, and {wanted:,} paths would reach it")
+        notes.append(f"! {_note(those, what)}; {limit} allows no more, and {wanted:,} paths would reach it")
     return notes
 
 
-def _note(each: dict[str, dict[str, Any]]) -> str:
-    """The targets of some variants, and the largest errors that they reached."""
+def _note(each: dict[str, dict[str, Any]], thing: str) -> str:
+    """The targets of some variants or points, and the largest errors that they reached."""
     first = next(iter(each.values()))
     kind = "total_error" if "total_error" in first else "stderr"
     names = dict.fromkeys(name for one in each.values() for name in one["reached"])
@@ -53,7 +55,7 @@ def _note(each: dict[str, dict[str, Any]]) -> str:
         return f"{100 * error:.3g} %" if first["relative"] else f"{error:.3g}"
 
     wanted = " or ".join(dict.fromkeys(text(one[kind]) for one in each.values() if kind in one))
-    which = "" if "" in each else f" of {counted(len(each), 'variant')}"
+    which = "" if "" in each else f" of {counted(len(each), thing)}"
     worst = " at worst" if which else ""
     what = "total error" if kind == "total_error" else "standard error"
     reached = ", ".join(f"{name} {text(error)}" for name, error in errors.items())

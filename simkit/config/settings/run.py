@@ -150,8 +150,8 @@ class ErrorTarget(Section):
     )
     max_time: Duration | None = Field(
         None,
-        description="About how long the paths may take, as in 90s, 30min or 3h, though the error is larger "
-        "then.",
+        description="About how long the paths may take, as in 90s, 30min or 3h, or a number of seconds, though "
+        "the error is larger then.",
         examples=["10min"],
     )
 
@@ -196,7 +196,8 @@ class VarianceReductionSettings(Section):
     ] = Field(
         False,
         description="Control variates: observables with an `exact` mean, and state variables whose model "
-        "knows it; true for all of them. A pilot finds the coefficients.",
+        "knows it; true for the state, or where its means are unknown such observables. A pilot finds the "
+        "coefficients.",
         examples=[["S"]],
     )
 

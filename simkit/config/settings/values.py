@@ -219,8 +219,8 @@ def seconds_in(value: Any) -> float:
 
 
 def _duration(value: Any) -> float | str:
-    seconds_in(value)
-    return value
+    seconds = seconds_in(value)
+    return value if isinstance(value, str) else seconds
 
 
 Duration = Annotated[float | str, *checked(_duration, EXPRESSION_SCHEMA)]

@@ -59,9 +59,9 @@ def possible_reductions(
 
 
 def _known_means(problem: AbstractODE, info: Mapping[str, ObservableInfo]) -> list[str]:
-    """The state variables and observables that may have a known mean."""
+    """The state variables that may have a known mean; where there are none the observables that have."""
     states = [*problem.State._fields] if isinstance(model_of(problem), AbstractExactMoments) else []
-    return [*states, *(name for name, each in info.items() if each.exact is not None)]
+    return states or [name for name, each in info.items() if each.exact is not None]
 
 
 def _not_mirrored(problem: AbstractODE, fixed_steps: bool) -> str:
@@ -82,7 +82,7 @@ def _controls(
     info: Mapping[str, ObservableInfo],
     diagnostics: Diagnostics,
 ) -> tuple[str, ...]:
-    """The controls by name; of `true` all that may have a known mean."""
+    """The controls by name; of `true` the state, or observables, that may have a known mean."""
     known = _known_means(problem, info)
     if given is False:
         return ()
@@ -96,7 +96,7 @@ def _controls(
         if name not in everything:
             message = f"there is no {name}{did_you_mean(name, everything)}"
             diagnostics.add((*PLACE, "control", i), message)
-        elif name not in known:
+        elif name not in known and (name not in info or info[name].exact is None):
             hint = "make it an observable with exact:" if name not in info else f"give observe.{name}.exact"
             message = f"the mean of {name} is not known; {hint}, or leave it out"
             diagnostics.add((*PLACE, "control", i), message)

@@ -5,6 +5,7 @@ import pytest
 
 import simkit
 from simkit import InputError
+from simkit.results.reduction_notes import reduction_notes
 
 MARKET = {
     "constants": {"r": 0.05, "K": 100.0},
@@ -160,8 +161,22 @@ def test_a_control_explains_a_multiple_of_itself_but_not_itself():
 
 def test_known_means_are_found_where_none_are_named():
     dataset = simkit.run(reduced("control", MARKET | {"solver": "ExactSampling"}))
-    assert dataset.attrs["variance_reduction"] == "control variates S, stock"
+    assert dataset.attrs["variance_reduction"] == "control variates S"
     assert last(dataset, "asian_variance_reduction") > 2
+
+
+def test_a_control_whose_known_mean_is_wrong_is_named():
+    """Also where two of them are wrong alike: each would explain the other."""
+    wrong = {"value": "exp(-r*t) * S", "exact": 105.0}
+    observe = MARKET["observe"] | {"stock": wrong, "again": wrong}
+    experiment = MARKET | {"observe": observe, "ensemble": {"paths": 4096}}
+    dataset = simkit.run(reduced({"control": ["stock", "again"]}, experiment))
+    assert last(dataset, "stock_mean") == pytest.approx(100, abs=2)
+    assert abs(last(dataset, "stock_z")) > 5
+    notes = reduction_notes(dataset)
+    assert [note.split(":")[0] for note in notes[1:]] == ["! stock", "! again"]
+    assert "correct exact:, or leave it out of control" in notes[1]
+    assert len(reduction_notes(simkit.run(reduced(BOTH)))) == 1
 
 
 ADAPTIVE = MARKET | {"solver": "Milstein", "time": {"t1": 1.0, "rtol": 1e-2, "atol": 1e-2}}
