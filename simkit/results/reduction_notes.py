@@ -24,15 +24,7 @@ def reduction_notes(dataset: "xr.Dataset") -> list[str]:
     names = [name for name in names if name not in controls]
     factors = {name: min(float(one[f"{name}_variance_reduction"]) for one in each) for name in names}
     known = {name: factor for name, factor in factors.items() if np.isfinite(factor)}
-    far = {
-        name: max((abs(float(one.get(f"{name}_z", np.nan))) for one in each), default=0) for name in controls
-    }
-    wrong = [name for name in controls if far[name] > FAR]
-    shifted = [
-        f"! {name}: its mean is {far[name]:.0f} standard errors from its exact one, so that the means which it "
-        "controls are shifted; correct exact:, or leave it out of control"
-        for name in wrong
-    ]
+    shifted = [line for name in controls if (line := _wrong_mean(name, each))]
     if not known:
         return shifted
     least = "at least " if len(each) > 1 else ""
@@ -43,3 +35,14 @@ def reduction_notes(dataset: "xr.Dataset") -> list[str]:
     if worse:
         note += f"; as factors below 1 are larger ones, leave it out for {', '.join(worse)}"
     return [note, *shifted]
+
+
+def _wrong_mean(name: str, each: "list[xr.Dataset]") -> str:
+    """That the mean of a control is not the known one; empty where it may be."""
+    far = max(abs(float(np.nan_to_num(one.get(f"{name}_z", np.nan)))) for one in each)
+    if far < FAR:
+        return ""
+    return (
+        f"! {name}: its mean is {far:.0f} standard errors from its exact one, so the means that it controls are "
+        "shifted; correct exact:, or leave it out of control"
+    )

@@ -150,7 +150,7 @@ class ErrorTarget(Section):
     )
     max_time: Duration | None = Field(
         None,
-        description="About how long the paths may take, as in 90s, 30min or 3h, or a number of seconds, though "
+        description="About how long the paths may take, as in 90s, 30min or 3h, or seconds, though "
         "the error is larger then.",
         examples=["10min"],
     )
