@@ -43,6 +43,6 @@ def _wrong_mean(name: str, each: "list[xr.Dataset]") -> str:
     if far < FAR:
         return ""
     return (
-        f"! {name}: its mean is {far:.0f} standard errors from its exact one, so the means that it controls are "
-        "shifted; correct exact:, or leave it out of control"
+        f"! {name}: its mean is {far:.0f} standard errors from its exact one, so the means that it controls "
+        "are shifted; correct exact:, or leave it out of control"
     )
