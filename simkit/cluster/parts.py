@@ -1,6 +1,7 @@
 """An ensemble in parts, each in a file of its own, and what makes one result of them."""
 
 import dataclasses
+import glob
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -97,7 +98,7 @@ def is_part(file: Path, identity: Mapping[str, str], part: EnsemblePart) -> bool
 
 def parts_beside(target: Path) -> list[Path]:
     """The files of parts of a dataset."""
-    found = target.parent.glob(f"{target.name}.part-*-of-*")
+    found = target.parent.glob(f"{glob.escape(target.name)}.part-*-of-*")
     return sorted(file for file in found if re.search(r"\.part-\d+-of-\d+$", file.name))
 
 

@@ -12,7 +12,7 @@ from simkit.ensemble.simulation import Simulation, StepCounts
 from simkit.ensemble.stepping import IN_LEAPS, happened_names, since
 from simkit.errors import OutputError
 from simkit.observe.observable import waits
-from simkit.records.path_file import PathFile
+from simkit.records.path_file import PathFile, Region
 
 
 class Total(NamedTuple):
@@ -31,6 +31,13 @@ class Total(NamedTuple):
     def joined(self, other: "Total") -> "Total":
         """The total of the paths of both."""
         return Total(self.sum + other.sum, self.squares + other.squares, max(self.most, other.most))
+
+
+class StoredInFile(NamedTuple):
+    """The file with stored paths, and the regions of it that are written."""
+
+    file: PathFile
+    regions: tuple[Region, ...]
 
 
 class Accumulator:
@@ -64,6 +71,7 @@ class Accumulator:
         self._states = {name: reducer.init(first_leaf) for name, reducer in reducers.items()}
         self._stored: dict[str, np.ndarray] = {}
         self.paths_in = paths_in
+        self._regions: tuple[Region, ...] = ()  # of that file
         self._ends: dict[str, list[np.ndarray]] = {}
         self._totals: dict[str, Total] = {}
         self.failed = 0
@@ -98,7 +106,9 @@ class Accumulator:
             self._states[name] = self._reducers[name].join(self._states[name], later)
         for name, total in totals.items():
             self._totals[name] = self._totals.get(name, Total()).joined(total)
-        if not isinstance(stored, PathFile):
+        if isinstance(stored, StoredInFile):
+            self._regions += stored.regions
+        else:
             self._store(chunk.first, stored)
         for name, parts in ends.items():
             self._ends.setdefault(name, []).extend(parts)
@@ -117,7 +127,7 @@ class Accumulator:
     def _store(self, first: int, rows: Mapping[str, np.ndarray]) -> None:
         if self.paths_in is not None:
             if rows:
-                self.paths_in.write(first, rows)
+                self._regions = (*self._regions, self.paths_in.write(first, rows))
             return
         wanted = min(self._simulation.stored_paths, self._part.stop) - self._part.start
         place = first - self._part.start
@@ -129,23 +139,24 @@ class Accumulator:
     def state(self) -> tuple:
         """What it has so far, for a record."""
         ends = {name: [*parts] for name, parts in self._ends.items()}
-        stored = dict(self._stored) if self.paths_in is None else self.paths_in
+        in_file = self.paths_in and StoredInFile(self.paths_in, self._regions)
+        stored = in_file or dict(self._stored)
         return dict(self._states), stored, ends, dict(self._totals), self.failed
 
     def restore(self, state: tuple) -> None:
         """Go on from what another accumulator of this run had.
 
-        Raises `OutputError` where its stored paths are in a file that is gone.
+        Raises `OutputError` where its stored paths are in a file that is gone or damaged.
         """
         states, stored, self._ends, self._totals, self.failed = state
         self._states = dict(states)
-        if isinstance(stored, PathFile):
-            if not stored.is_here:
+        if isinstance(stored, StoredInFile):
+            if not stored.file.has(stored.regions):
                 raise OutputError(
-                    f"{stored.path}: the paths that the stopped run has stored are gone; start anew with "
-                    "--overwrite"
+                    f"{stored.file.path}: the paths that the stopped run has stored are gone or damaged; "
+                    "start anew with --overwrite"
                 )
-            self.paths_in = stored
+            self.paths_in, self._regions = stored
         elif self.paths_in is None:
             self._stored = {name: np.array(x) for name, x in stored.items()}
         else:

@@ -1,6 +1,7 @@
 """Files that are not complete yet: hidden names, of which none is left when the process ends."""
 
 import contextlib
+import glob
 import itertools
 import os
 import re
@@ -41,7 +42,8 @@ def unused(path: Path, suffix: str = "") -> Path:
 
 def abandoned(path: Path) -> list[Path]:
     """What processes that are no more have left of `path`: incomplete files, and what one was to replace."""
-    patterns = f".{path.stem}.tmp-[0-9]*{path.suffix}", f".{path.name}.old-[0-9]*"
+    stem, name = glob.escape(path.stem), glob.escape(path.name)
+    patterns = f".{stem}.tmp-[0-9]*{path.suffix}", f".{name}.old-[0-9]*"
     found = (file for pattern in patterns for file in sorted(path.parent.glob(pattern)))
     return [file for file in found if file not in _names and not _of_another_process(file)]
 

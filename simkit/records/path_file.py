@@ -6,12 +6,12 @@ another machine knows that it reaches this file, and not one of the same name on
 
 import contextlib
 import json
-import math
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,14 @@ from simkit.errors import OutputError
 
 HEADER = 2**22  # bytes, for the token and the names of some hundred thousand arrays
 TOKEN = 32
+
+
+class Region(NamedTuple):
+    """The rows of `count` paths from the `first`, and the checksum of what was written of them."""
+
+    first: int
+    count: int
+    checksum: int
 
 
 class PathFile(NamedTuple):
@@ -43,7 +51,7 @@ class PathFile(NamedTuple):
         """Whether this process reaches the file."""
         return _token_in(self.path) == self.token
 
-    def write(self, first: int, arrays: Mapping[str, np.ndarray]) -> None:
+    def write(self, first: int, arrays: Mapping[str, np.ndarray]) -> Region:
         """Write the rows of the paths from `first`, durably. Raises `OutputError`."""
         layout = json.dumps([(name, array.dtype.str, array.shape[1]) for name, array in arrays.items()])
         start = HEADER
@@ -57,16 +65,50 @@ class PathFile(NamedTuple):
                 start += self.paths * of_path
             file.flush()
             os.fsync(file.fileno())
+        return Region(first, len(next(iter(arrays.values()))), _checksum(arrays))
+
+    def has(self, regions: Iterable[Region]) -> bool:
+        """Whether this process reaches the file, and it holds what was written of these regions."""
+        if not self.is_here:
+            return False
+        try:
+            with open(self.path, "rb") as file:
+                arrays = [*self._arrays(file)]
+                return all(self._checksum_in(file, arrays, each) == each.checksum for each in regions)
+        except (OSError, ValueError, TypeError):  # the names of its arrays are damaged
+            return False
+
+    def _checksum_in(self, file: BinaryIO, arrays: list[tuple], region: Region) -> int:
+        """The checksum of what the file holds of a region, of which the end may be cut off."""
+        result = 0
+        for _, dtype, rows, start in arrays:
+            of_path = dtype.itemsize * rows
+            file.seek(start + region.first * of_path)
+            result = zlib.crc32(file.read(region.count * of_path), result)
+        return result
+
+    def _arrays(self, file: BinaryIO) -> Iterator[tuple[str, np.dtype, int, int]]:
+        """The name, type, rows and first byte of each array. Raises `ValueError` where they are damaged."""
+        layout, start = file.read(HEADER)[TOKEN:].partition(b"\0")[0], HEADER
+        for name, text, rows in json.loads(layout or b"[]"):
+            dtype = np.dtype(text)
+            yield name, dtype, rows, start
+            start += dtype.itemsize * self.paths * rows
 
     def read(self) -> dict[str, np.ndarray]:
         """The arrays, mapped into memory, where they stay when the file is removed. Raises `OutputError`."""
         with _errors_named(self.path), open(self.path, "rb") as file:
-            layout, start, arrays = file.read(HEADER)[TOKEN:].partition(b"\0")[0], HEADER, {}
-            for name, dtype, rows in json.loads(layout):
-                shape = self.paths, rows
-                arrays[name] = np.asarray(np.memmap(file, np.dtype(dtype), "r", start, shape))
-                start += np.dtype(dtype).itemsize * math.prod(shape)
-        return arrays
+            return {
+                name: np.asarray(np.memmap(file, dtype, "r", start, (self.paths, rows)))
+                for name, dtype, rows, start in self._arrays(file)
+            }
+
+
+def _checksum(arrays: Mapping[str, np.ndarray]) -> int:
+    result = 0
+    for array in arrays.values():
+        result = zlib.crc32(np.ascontiguousarray(array).data, result)
+    return result
 
 
 @contextlib.contextmanager

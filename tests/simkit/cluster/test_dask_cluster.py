@@ -308,10 +308,13 @@ def test_a_run_on_a_cluster_is_finished_with_the_same_bits(scheduler, tmp_path, 
     assert stopped.exit_code == 75, stopped.output
     (paths,) = tmp_path.glob(".many.zarr.record-paths-*")
     content = paths.read_bytes()
-    paths.write_bytes(content[::-1])
-    refused = simkit_command("run", "many.yaml", "--out", "many.zarr", "--resume")
-    assert refused.exit_code == 4, refused.output
-    assert "the paths that the stopped run has stored are gone; start anew with --overwrite" in refused.stderr
+    flipped = bytearray(content)
+    flipped[2**22 + 100] ^= 1
+    for damaged in (content[::-1], bytes(flipped), content[: 2**22 + 100], content[:100]):
+        paths.write_bytes(damaged)
+        refused = simkit_command("run", "many.yaml", "--out", "many.zarr", "--resume")
+        assert refused.exit_code == 4, refused.output
+        assert "the stopped run has stored are gone or damaged; start anew with --overwrite" in refused.stderr
     paths.write_bytes(content)
     done = simkit_command("run", "many.yaml", "--out", "many.zarr", "--resume")
     assert done.exit_code == 0, done.output

@@ -22,12 +22,15 @@ def test_regions_may_be_written_in_any_order_and_again(sizes, order, rows):
         "b": random.normal(size=(paths, 2 * rows)),
         "when b": random.random((paths, 1)) < 0.5,
     }
+    regions = []
     starts = np.cumsum([0, *sizes[:-1]])
     with tempfile.TemporaryDirectory() as folder:
         file = PathFile.opened(Path(folder, "paths"), paths, anew=True)
         for place in [each for each in (*order, *order[:2]) if each < len(sizes)]:
             first, count = starts[place], sizes[place]
-            file.write(first, {name: array[first : first + count] for name, array in whole.items()})
+            regions.append(file.write(first, {name: x[first : first + count] for name, x in whole.items()}))
+            assert file.has(regions)  # also while the last of the arrays is not written to its end
+        assert not file.has([regions[0]._replace(checksum=regions[0].checksum ^ 1)])
         found = PathFile.opened(Path(folder, "paths"), paths, anew=False).read()
     assert [*found] == [*whole]
     for name, array in whole.items():
