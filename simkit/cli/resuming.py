@@ -65,11 +65,14 @@ class Resuming:
                 raise InputError("--resume: there is no output, so nothing is recorded; give --out FILE.zarr")
             return self.overwrite
         from simkit.records.record_file import exists, record_of
+        from simkit.results.claims import claimed
 
         if self.resume and self.overwrite:
             raise InputError("--resume and --overwrite: give one; --overwrite starts anew")
         there = exists(record_of(self.target))
         if there and not (self.resume or self.overwrite):
+            with claimed([self.target], lambda line: None):
+                pass  # or it is the record of a run at work
             raise OutputError(
                 f"{self.target}: an earlier run was stopped before its end; finish it with --resume, or "
                 "start anew with --overwrite"

@@ -115,6 +115,8 @@ def read_parts(files: Sequence[Path], identity: Mapping[str, str]) -> list[list[
         if record is None:
             raise OutputError("; ".join(spoilt) or f"{file}: no such file")
         found = dict(record.identity)
+        if PART not in found:
+            raise InputError(f"{file}: is the record of a whole run, and no part; `--resume` goes on with it")
         part = EnsemblePart.of(found.pop(PART, ""))
         if other := differences(found, identity, "there", "here"):
             problems += [f"{file}: is a part of another run", *other]

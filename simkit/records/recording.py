@@ -15,12 +15,13 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from simkit.errors import InputError
 from simkit.records import record_file
 from simkit.records.incomplete import remove
 from simkit.records.path_file import PathFile
 from simkit.records.record_file import Record
 
-EVERY = 5.0  # seconds between records; SIMKIT_RECORD_EVERY sets others
+VARIABLE, EVERY = "SIMKIT_RECORD_EVERY", 5.0  # seconds between records; the variable sets others
 PART_OF_TIME = 0.01  # that writing may take
 
 _current: ContextVar["Recording | None"] = ContextVar("recording", default=None)
@@ -55,7 +56,7 @@ class Recording:
         self._loops: list[LoopState] = []
         self._partial: list[Path] = []
         self._lock = threading.RLock()  # replicas of particles keep their states in threads
-        self.every = float(os.environ.get("SIMKIT_RECORD_EVERY", EVERY))
+        self.every = _every()
         self._next = time.monotonic() + self.every
 
     def begin(self, total: int) -> tuple[int, LoopState | None]:
@@ -109,6 +110,18 @@ class Recording:
         record_file.remove(self._path)
         for path in self._partial:
             remove(path)
+
+
+def _every() -> float:
+    """The seconds between records. Raises `InputError` where the variable that sets others is no number."""
+    given = os.environ.get(VARIABLE, "")
+    try:
+        seconds = float(given or EVERY)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise InputError(f"{VARIABLE}: must be a number of seconds, such as 5, got {given!r}")
+    return seconds
 
 
 def current() -> Recording | None:

@@ -203,6 +203,7 @@ def _memory(value: Any) -> str:
 Memory = Annotated[str, *checked(_memory, {"type": "string", "pattern": f"^{MEMORY.pattern}$"})]
 
 
+MOST_SECONDS = 1e9  # some thirty years, which clocks can count
 TIME_UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 
 
@@ -213,7 +214,7 @@ def seconds_in(value: Any) -> float:
         seconds = float(match[1]) * TIME_UNITS.get(match[2] or "s", 0) if match else 0.0
     else:
         seconds = plain_number(value, "a time such as 90s, 30min, 3h or 2d")
-    if seconds <= 0:
+    if not 0 < seconds <= MOST_SECONDS:
         raise wrong(f"must be a time such as 90s, 30min, 3h or 2d, got {shown(value)}")
     return seconds
 

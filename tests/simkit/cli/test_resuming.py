@@ -1,6 +1,7 @@
 """The rules of `--resume`, `--overwrite` and `--max-time`: what a command may replace, and how it stops."""
 
 import signal
+import subprocess
 import sys
 import time
 
@@ -10,10 +11,11 @@ import typer
 from simkit import InputError, OutputError
 from simkit.cli import failures
 from simkit.cli.resuming import Resuming, seconds_of
+from simkit.cluster.parts import read_parts
 from simkit.errors import PausedError
 from simkit.records import record_file
 from simkit.records.record_file import Record, record_of
-from simkit.records.recording import RecordedLoop
+from simkit.records.recording import RecordedLoop, Recording
 
 
 def resuming(target, resume=False, overwrite=False, max_time=None, quiet=False):
@@ -38,7 +40,7 @@ def test_a_time_is_a_number_with_its_unit(text, seconds):
     assert seconds_of(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["0s", "3 weeks", "1.2.3h", "-1h", "h"])
+@pytest.mark.parametrize("text", ["0s", "3 weeks", "1.2.3h", "-1h", "h", "99999999999d"])
 def test_what_is_no_time_is_refused(text):
     with pytest.raises(typer.BadParameter, match="must be a time such as 90s, 30min, 3h or 2d"):
         seconds_of(text)
@@ -132,3 +134,32 @@ def test_a_run_out_of_time_is_stopped_and_recorded(tmp_path):
 
     with pytest.raises(PausedError, match=r"^stopped at --max-time; what is done is recorded"):
         too_long()
+
+
+def test_a_record_of_a_run_at_work_is_not_that_of_a_stopped_one(tmp_path):
+    """Whoever begins a second run is told of the first, and not to finish it."""
+    target = tmp_path / "a.zarr"
+    record_file.write(record_of(target), Record({}, []))
+    code = "import sys; from pathlib import Path; from simkit.results.claims import claimed; "
+    code += "c = claimed([Path(sys.argv[1])]); c.__enter__(); print('held', flush=True); input()"
+    command = [sys.executable, "-c", code, str(target)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == b"held\n"
+        with pytest.raises(OutputError, match="is being written by another run"):
+            resuming(target).may_replace()
+        other.communicate(b"\n")
+    with pytest.raises(OutputError, match="was stopped before its end"):
+        resuming(target).may_replace()
+
+
+@pytest.mark.parametrize("text", ["abc", "nan", "-1", "inf"])
+def test_the_time_between_records_must_be_a_number_of_seconds(text, tmp_path, monkeypatch):
+    monkeypatch.setenv("SIMKIT_RECORD_EVERY", text)
+    with pytest.raises(InputError, match=f"SIMKIT_RECORD_EVERY: must be a number .* got '{text}'"):
+        Recording(tmp_path / "record", {})
+
+
+def test_a_record_of_a_whole_run_is_no_part(tmp_path):
+    record_file.write(tmp_path / "record", Record({}, []))
+    with pytest.raises(InputError, match="record: is the record of a whole run, and no part"):
+        read_parts([tmp_path / "record"], {})
