@@ -107,10 +107,10 @@ def test_increments_are_independent_and_standard(steps, components):
     assert np.abs(scores(W.mean(axis=1), 0.0)).max() < 5.0
 
 
-@pytest.mark.parametrize(("steps", "components"), [(64, 1), (50, 1), (50, 3), (12, 2)])
+@pytest.mark.parametrize(("steps", "components"), [(64, 1), (50, 1), (12, 2)])
 def test_a_block_is_the_same_whatever_is_drawn_before(steps, components):
     paths = np.arange(16)
-    single, several = (normals(paths, steps, 16, components, blocks) for blocks in (1, 3))
+    single, several = (normals(paths, steps, 16, components, blocks) for blocks in (1, 2))
     np.testing.assert_allclose(several, single, atol=1e-12)
 
 
