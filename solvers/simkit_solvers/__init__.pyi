@@ -162,6 +162,7 @@ from .random.noise import MirroredNoise as MirroredNoise
 from .random.noise import StepWords as StepWords
 from .random.normal import standard_normal as standard_normal
 from .random.particle_noise import ParticleNoise as ParticleNoise
+from .random.sobol import SobolNoise as SobolNoise
 from .random.variates import binomial as binomial
 from .random.variates import exponential as exponential
 from .random.variates import gamma as gamma

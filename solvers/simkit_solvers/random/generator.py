@@ -44,6 +44,7 @@ class Stream(IntEnum):
     SECOND_BRIDGE = 10
     SECOND_BRIDGE_AREAS = 11
     COUPLED_LEAPS = 12
+    SOBOL = 13
 
 
 class Words(NamedTuple):

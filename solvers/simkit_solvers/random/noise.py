@@ -124,7 +124,7 @@ class CounterNoise(AbstractNoise):
         return 1 if self.float64 or components % 2 == 0 else 2
 
     def draws(self, components: int, areas: int, first: UInt32[Array, ""] | int, count: int) -> list[Draw]:
-        _check_steps(self, components, first, count)
+        check_steps(self, components, first, count)
         W = self._normals(self.increments, components, first, count)
         HK = self._normals(self.areas, areas * components, first, count)
         return [
@@ -197,7 +197,7 @@ class CoarsenedNoise(AbstractNoise):
         return group // math.gcd(group, self.factor)
 
     def draws(self, components: int, areas: int, first: UInt32[Array, ""] | int, count: int) -> list[Draw]:
-        _check_steps(self, components, first, count)
+        check_steps(self, components, first, count)
         fine = self.fine.draws(components, areas, first * jnp.uint32(self.factor), count * self.factor)
         return [
             merged(fine[i * self.factor : (i + 1) * self.factor], components, areas) for i in range(count)
@@ -252,7 +252,7 @@ class HalvedNoise(AbstractNoise):
         return 2 * math.lcm(self.whole.group(components), self.bridge.group(components))
 
     def draws(self, components: int, areas: int, first: UInt32[Array, ""] | int, count: int) -> list[Draw]:
-        _check_steps(self, components, first, count)
+        check_steps(self, components, first, count)
         start, wholes = first >> jnp.uint32(1), (count + 1) // 2
         parts = [noise.draws(components, areas, start, wholes) for noise in (self.whole, self.bridge)]
         halves = [half for whole, fresh in zip(*parts, strict=True) for half in split(whole, fresh)]
@@ -315,7 +315,7 @@ def on_sums(noise: AbstractNoise, factor: int) -> AbstractNoise:
     return CoarsenedNoise(noise, factor)
 
 
-def _check_steps(noise: AbstractNoise, components: int, first: UInt32[Array, ""] | int, count: int) -> None:
+def check_steps(noise: AbstractNoise, components: int, first: UInt32[Array, ""] | int, count: int) -> None:
     """Refuse a start inside a group or a counter that would wrap, where the step is known."""
     if isinstance(first, Tracer):
         return

@@ -79,6 +79,7 @@ def test_every_stream_has_the_number_that_it_always_had():
         "SECOND_BRIDGE": 10,
         "SECOND_BRIDGE_AREAS": 11,
         "COUPLED_LEAPS": 12,
+        "SOBOL": 13,
     }
 
 
