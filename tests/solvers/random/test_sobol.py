@@ -89,6 +89,7 @@ def test_a_point_is_uniform_over_scramblings(point):
     assert abs(np.mean(correlations**2) - 1) < 4 * np.sqrt(2 / 1225)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("steps", "components"), [(64, 1), (64, 2), (12, 1), (50, 1), (50, 3), (7, 2)])
 def test_the_sum_of_a_path_is_its_first_coordinates(steps, components):
     paths = np.arange(100, 164)
@@ -96,6 +97,7 @@ def test_the_sum_of_a_path_is_its_first_coordinates(steps, components):
     np.testing.assert_allclose(ends / np.sqrt(steps), normals(paths, 1, 64, components)[:, 0], atol=1e-12)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("steps", "components"), [(64, 1), (64, 2), (50, 1), (12, 2), (7, 1), (7, 3)])
 def test_increments_are_independent_and_standard(steps, components):
     W = normals(np.arange(200 * 64), steps, 64, components).reshape(200, 64, -1)
@@ -107,6 +109,7 @@ def test_increments_are_independent_and_standard(steps, components):
     assert np.abs(scores(W.mean(axis=1), 0.0)).max() < 5.0
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("steps", "components"), [(64, 1), (50, 1), (12, 2)])
 def test_a_block_is_the_same_whatever_is_drawn_before(steps, components):
     paths = np.arange(16)
@@ -114,6 +117,7 @@ def test_a_block_is_the_same_whatever_is_drawn_before(steps, components):
     np.testing.assert_allclose(several, single, atol=1e-12)
 
 
+@pytest.mark.more
 def test_float32_loses_only_round_off():
     exact, result = (normals(np.arange(256), 50, 256, 2, float64=wide) for wide in (True, False))
     assert result.dtype == np.float32
