@@ -70,6 +70,7 @@ class Accumulator:
         first_leaf = self._part.start // LEAF
         self._states = {name: reducer.init(first_leaf) for name, reducer in reducers.items()}
         self._stored: dict[str, np.ndarray] = {}
+        self._filled = 0  # how many of their rows are there
         self.paths_in = paths_in
         self._regions: tuple[Region, ...] = ()  # of that file
         self._ends: dict[str, list[np.ndarray]] = {}
@@ -135,12 +136,13 @@ class Accumulator:
             if name not in self._stored:
                 self._stored[name] = np.empty((wanted, kept.shape[1]), kept.dtype)
             self._stored[name][place : place + len(kept)] = kept
+            self._filled = place + len(kept)
 
     def state(self) -> tuple:
         """What it has so far, for a record."""
         ends = {name: [*parts] for name, parts in self._ends.items()}
         in_file = self.paths_in and StoredInFile(self.paths_in, self._regions)
-        stored = in_file or dict(self._stored)
+        stored = in_file or {name: x[: self._filled] for name, x in self._stored.items()}
         return dict(self._states), stored, ends, dict(self._totals), self.failed
 
     def restore(self, state: tuple) -> None:
@@ -157,10 +159,8 @@ class Accumulator:
                     "start anew with --overwrite"
                 )
             self.paths_in, self._regions = stored
-        elif self.paths_in is None:
-            self._stored = {name: np.array(x) for name, x in stored.items()}
         else:
-            self._store(0, stored)
+            self._store(self._part.start, stored)
 
     def statistics(self) -> dict[str, dict[str, np.ndarray]]:
         """The finished statistics."""

@@ -289,6 +289,34 @@ def test_stored_paths_in_a_file_need_no_memory(monkeypatch):
         sizes.check_memory({"": simulation})
 
 
+def test_a_run_that_is_stopped_here_and_on_a_cluster_is_finished(scheduler, tmp_path, monkeypatch):
+    """What is stored before the cluster comes goes into its file, and no more than that."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SIMKIT_RECORD_EVERY", "0")
+    experiment = MANY | {"save": {"paths": "all", "points": 2}}
+    (tmp_path / "many.yaml").write_text(yaml.safe_dump(experiment))
+
+    def stopped_after(units, method, *options):
+        calls, usual = [], getattr(dask_cluster.Accumulator, method)
+
+        def stop(self, *arguments):
+            calls.append(1)
+            if len(calls) > units:
+                raise KeyboardInterrupt
+            usual(self, *arguments)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(dask_cluster.Accumulator, method, stop)
+            stopped = simkit_command("run", "many.yaml", "--out", "many.zarr", "--no-plot", *options)
+        assert stopped.exit_code == 75, stopped.output
+
+    stopped_after(2, "add_chunk", "--set", f"ensemble.chunk={LEAF}")
+    stopped_after(2, "join", "--resume", "--cluster", scheduler)
+    done = simkit_command("run", "many.yaml", "--out", "many.zarr", "--no-plot", "--resume")
+    assert done.exit_code == 0, done.output
+    assert simkit.read_dataset("many.zarr").drop_attrs().identical(simkit.run(experiment).drop_attrs())
+
+
 def test_a_run_on_a_cluster_is_finished_with_the_same_bits(scheduler, tmp_path, monkeypatch):
     """Stopped after some units on the cluster, and finished here."""
     monkeypatch.chdir(tmp_path)
