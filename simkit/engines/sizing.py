@@ -41,6 +41,8 @@ FIRST, LEAST, MOST = 2**15, 2**11, 2**22  # paths of a pilot
 FIRST_WORK, MOST_WORK = 2 * 10**8, 2 * 10**9  # path-steps of it
 GROWTH = 4
 FEWEST = 1000  # paths of a run: fewer do not know their own error
+# Of a variance, by which that of the run's own paths may be off, unless that takes so many times the paths.
+OWN, AT_MOST = 0.2, 2
 SURE = NormalDist().inv_cdf(0.95)
 KNOWN = 0.05  # of a variance, a mean, or the wanted error, that the pilot may leave unknown
 OF_BIAS, OF_NOISE = 0.25, 0.1  # of a total error, by which a step bias, and noise in it, may be unknown
@@ -297,9 +299,10 @@ class _Seen:
 
     def _count(self, paths: float, doubt: float) -> float:
         """The paths with what two samples of such a variance may differ by."""
-        count = max(paths, FEWEST)
+        fewest = max(FEWEST, min(self._paths * (doubt / OWN) ** 2, AT_MOST * paths))
+        count = max(paths, fewest)
         for _ in range(20):
-            count = max(paths * (1 + SURE * doubt * math.sqrt(1 + self._paths / count)), FEWEST)
+            count = max(paths * (1 + SURE * doubt * math.sqrt(1 + self._paths / count)), fewest)
         return count
 
     def _figure(self, name: str, key: str) -> float:

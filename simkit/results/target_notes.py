@@ -1,6 +1,7 @@
 """Lines below a table about the error that a run was to have: what was wanted, and what was reached."""
 
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,7 +37,8 @@ def target_notes(dataset: "xr.Dataset") -> list[str]:
     missed = {name: each for name, each in known.items() if each["limited_by"]}
     met = {name: each for name, each in known.items() if name not in missed}
     what = "point" if is_swept(dataset) else "variant"
-    notes = [_note(met, what)] if met else []
+    unknown = any(math.isnan(x) for each in met.values() for x in each["reached"].values())
+    notes = [("! " if unknown else "") + _note(met, what)] if met else []
     for limit in dict.fromkeys(each["limited_by"] for each in missed.values()):
         those = {name: each for name, each in missed.items() if each["limited_by"] == limit}
         wanted = max(each["wanted_paths"] for each in those.values())
@@ -49,9 +51,11 @@ def _note(each: dict[str, dict[str, Any]], thing: str) -> str:
     first = next(iter(each.values()))
     kind = "total_error" if "total_error" in first else "stderr"
     names = dict.fromkeys(name for one in each.values() for name in one["reached"])
-    errors = {name: max(one["reached"].get(name, 0) for one in each.values()) for name in names}
+    errors = {name: _largest(one["reached"].get(name, 0) for one in each.values()) for name in names}
 
     def text(error: float) -> str:
+        if math.isnan(error):
+            return "unknown, as all paths have one value"
         return f"{100 * error:.3g} %" if first["relative"] else f"{error:.3g}"
 
     wanted = " or ".join(dict.fromkeys(text(one[kind]) for one in each.values() if kind in one))
@@ -63,13 +67,21 @@ def _note(each: dict[str, dict[str, Any]], thing: str) -> str:
     return f"{what}{which}: {wanted} was the target, reached{worst}: {reached} ({pilot})"
 
 
+def _largest(errors: Iterable[float]) -> float:
+    """The largest error; NaN where one is unknown."""
+    return float(np.max([*errors]))
+
+
 def _reached(dataset: "xr.Dataset", name: str, kind: str, relative: bool) -> float:
-    """The error of a mean, with its step bias where that is meant; NaN where it is unknown."""
+    """The error of a mean, with its step bias where that is meant; NaN where it is unknown.
+
+    So it is where all paths have one value, though rarer ones would have another.
+    """
 
     def figure(key: str) -> float:
         return float(np.atleast_1d(dataset.get(f"{name}_{key}", np.nan))[-1])
 
-    error = figure("stderr")
+    error = math.nan if f"{name}_upper" in dataset else figure("stderr")
     if kind == "total_error" and f"{name}_bias" in dataset:
         error = math.hypot(error, figure("bias"))
     return error / abs(figure("mean" if f"{name}_mean" in dataset else "value")) if relative else error

@@ -14,7 +14,7 @@ from simkit import InputError
 from simkit.engines import sizing
 from simkit.records import record_file
 from simkit.records.recording import Recording, recording
-from simkit.results.target_notes import target_summary
+from simkit.results.target_notes import target_notes, target_summary
 from simkit.results.variants import each_variant
 
 CALL = 10.450583572185565
@@ -160,6 +160,28 @@ def test_a_dry_run_says_what_each_way_to_reduce_variances_takes(folder):
     network = simkit.load(with_target(INFECTION, stderr=0.01))
     assert [*sizing.offers(network)] == ["none", "control"]
     assert sizing.offers(simkit.load(EXACT)) == {}
+
+
+@pytest.mark.more
+def test_a_target_is_reached_where_a_few_paths_make_the_variance():
+    """What both reductions leave of a call far out of the money; such a variance needs paths to be known."""
+    stock = {"value": "S", "exact": 100 * math.exp(0.05)}
+    out = EXACT | {"observe": {"call": "exp(-0.05*t) * maximum(S - 150, 0)", "stock": stock}}
+    how = {"antithetic": True, "control": ["stock"]}
+    target = {"target": {"stderr": 0.06, "of": ["call"]}, "variance_reduction": how}
+    runs = [simkit.run(out | {"ensemble": target | {"seed": seed}}) for seed in range(100)]
+    reached = np.array([figures(run)[1] for run in runs]) / 0.06
+    assert np.sum(reached > 1.05) <= 1
+
+
+def test_an_error_that_is_unknown_is_not_reached():
+    """No path meets the condition, so that the mean is 0 ± 0; the pilot, of many more, knew such paths."""
+    rare = EXACT | {"observe": {"rare": "S > 250"}}
+    dataset = simkit.run(with_target(rare, stderr=0.005))
+    assert (float(dataset["rare_mean"]), dataset.attrs["paths"]) == (0, sizing.FEWEST)
+    (note,) = target_notes(dataset)
+    assert note.startswith("! ")
+    assert "reached: rare unknown, as all paths have one value" in note
 
 
 def test_points_of_a_sweep_have_the_paths_of_the_one_that_takes_most():
