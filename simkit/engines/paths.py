@@ -145,6 +145,10 @@ class PathEngine(AbstractEngine[Simulation]):
     def run_part(
         self, each: Mapping[str, Simulation], part: EnsemblePart, progress: Progress | None = None
     ) -> list[Any]:
+        if any(one.target is not None and one.target.max_time is not None for one in each.values()):
+            raise InputError(
+                "ensemble.target.max_time: would give each part another number of paths; use max_paths"
+            )
         each = self.sized(each)
         self._check_machine(each)
         kept = _paired(each)

@@ -8,7 +8,8 @@ $$N = \frac{s^2}{\varepsilon^2} \left(1 + 1.645\, q \sqrt{1 + n/N}\right)$$
 
 paths: the pilot's n paths may have shown too small a variance, and the run's own may show a larger one. In 95
 of 100 runs both together leave the error at most $\varepsilon$. The step bias takes part of a total error:
-from $\varepsilon^2$ the square of the largest bias that the pilot allows is subtracted.
+from $\varepsilon^2$ the square of the largest bias that the pilot allows is subtracted. Where few paths make
+the variance, q does not say how far that of a run may be off, and N is up to `AT_MOST` times as large.
 """
 
 import contextlib
@@ -117,7 +118,7 @@ def offers(simulation: Simulation) -> dict[str, tuple[int, float]]:
     return result
 
 
-class _Found:
+class _Size:
     """What a record keeps of a pilot, so that a run that goes on has as many paths."""
 
     pilot: PilotSize | None = None
@@ -132,13 +133,13 @@ class _Found:
 
 def _recorded(simulation: Simulation) -> tuple[int, PilotSize]:
     """The number of paths of one simulation, and how it was found: now, or before the run was stopped."""
-    found = _Found()
-    loop = RecordedLoop(found, 1)
+    size = _Size()
+    loop = RecordedLoop(size, 1)
     if not loop.done:
         with unrecorded():
-            found.paths, found.pilot = _found(simulation)
+            size.paths, size.pilot = _found(simulation)
         loop.advance(1)
-    return found.paths, cast(PilotSize, found.pilot)
+    return size.paths, cast(PilotSize, size.pilot)
 
 
 def _with_paths(simulation: Simulation, paths: int, pilot: PilotSize) -> Simulation:
@@ -226,8 +227,8 @@ def _limited(
 class _Need:
     """The paths that a target takes for one quantity; whether the pilot knows them, and if not why."""
 
-    paths: float
-    known: bool
+    paths: float = math.inf
+    known: bool = False
     fault: str = ""
 
 
@@ -240,50 +241,38 @@ class _Seen:
 
     def need(self, name: str) -> _Need:
         """What the target takes for a quantity."""
-        stderr, mean, of = (
-            self._figure(name, "stderr"),
-            abs(self._figure(name, self._value(name))),
-            self._of(name),
-        )
+        mean, stderr = abs(self._figure(name, self._value(name))), self._figure(name, "stderr")
+        of = self._of(name)
         pilot = f"in a pilot of {counted(self._paths, 'path')}"
         if any(self._figure(part, "min") == self._figure(part, "max") for part in of):
             return _Need(
-                math.inf,
-                False,
-                f"{name} is the same on all paths {pilot}, so its error is unknown; give paths",
+                fault=f"{name} is the same on all paths {pilot}, so its error is unknown; give paths"
             )
         if not math.isfinite(stderr):
-            return _Need(math.inf, False, f"{name} has no finite error {pilot}; give paths")
+            return _Need(fault=f"{name} has no finite error {pilot}; give paths")
         share = max(share_of_one(self._dataset, part) for part in of)
         if share > TAIL:
             return _Need(
-                math.inf,
-                False,
-                f"one path of {name} makes {100 * share:.0f} % of the variance {pilot}, which may be "
-                "infinite; give paths, or observe what has lighter tails",
+                fault=f"one path of {name} makes {100 * share:.0f} % of the variance {pilot}, which may be "
+                "infinite; give paths, or observe what has lighter tails"
             )
         wanted, sure = self.wanted(name), True
         if self._target.relative:
             doubt = SURE * stderr
             if doubt > CLOSE * mean:
                 return _Need(
-                    math.inf,
-                    False,
-                    f"the mean of {name} is too close to 0 for a relative error: {mean:.2g} ± {stderr:.2g} "
-                    f"{pilot}; leave relative out",
+                    fault=f"the mean of {name} is too close to 0 for a relative error: {mean:.2g} ± "
+                    f"{stderr:.2g} {pilot}; leave relative out"
                 )
             sure = doubt <= KNOWN * mean
         eps = float(np.finfo(self._dataset.attrs["precision"]).eps)
         if wanted < eps * mean:
-            return _Need(
-                math.inf,
-                True,
-                f"{wanted:.2g} is less than the rounding of {name}, about {eps * mean:.2g}; ask for more",
-            )
+            rounding = f"the rounding of {name}, about {eps * mean:.2g}"
+            return _Need(known=True, fault=f"{wanted:.2g} is less than {rounding}; ask for more")
         if self._target.total_error is not None:
             bias, fault = self._largest_bias(name, wanted)
             if fault or bias >= ROOM * wanted:
-                return _Need(math.inf, False, fault or self._too_long(name, bias, wanted))
+                return _Need(fault=fault or self._too_long(name, bias, wanted))
             sure = (sure and self._figure(name, "bias_stderr") <= OF_BIAS * wanted) or bias == 0
             wanted = math.sqrt(wanted**2 - bias**2)
         doubt = max(self._doubt(part) for part in of)

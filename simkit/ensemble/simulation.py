@@ -16,13 +16,13 @@ from simkit_solvers.random.noise import AbstractNoise
 
 from simkit.config.settings import ErrorTarget, Experiment
 from simkit.ensemble.initial import InitialValue, numbers_of
+from simkit.ensemble.replicates import COVARIANCE, MOMENTS, VarianceReduction
 from simkit.ensemble.step_bias.step_error import StepError
 from simkit.observe.exercise import ExerciseFit
 from simkit.observe.observable import Observable
 from simkit.observe.observer import Observer
 
 if TYPE_CHECKING:
-    from simkit.ensemble.replicates import VarianceReduction
     from simkit.ensemble.stepping import AbstractStepping
 
 Driver = Callable[..., AbstractNoise]  # of key, path, and whether normals are float64
@@ -114,7 +114,7 @@ class Simulation:
     draws_per_step: int = 1
     derived: tuple[Any, ...] = ()
     experiment: Experiment | None = dataclasses.field(default=None, compare=False, repr=False)
-    reduction: "VarianceReduction | None" = None
+    reduction: VarianceReduction | None = None
     target: ErrorTarget | None = None
     pilot: "PilotSize | None" = None
 
@@ -248,9 +248,8 @@ class EnsembleResult:
     @property
     def covariance_and_count(self) -> tuple[np.ndarray, int]:
         """The covariance at the end of what means are taken over, paths or replicates, and their number."""
-        reduced = "replicates" in self.statistics
-        covariance = self.statistics["replicate_covariance" if reduced else "covariance"]["covariance"]
-        return np.asarray(covariance), int(self.statistics["replicates" if reduced else "moments"]["n"])
+        covariance = self.statistics.get(COVARIANCE, self.statistics["covariance"])["covariance"]
+        return np.asarray(covariance), int(self.statistics.get(MOMENTS, self.statistics["moments"])["n"])
 
     @property
     def mean_steps(self) -> float:

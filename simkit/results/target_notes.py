@@ -1,7 +1,6 @@
 """Lines below a table about the error that a run was to have: what was wanted, and what was reached."""
 
 import math
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,7 +50,7 @@ def _note(each: dict[str, dict[str, Any]], thing: str) -> str:
     first = next(iter(each.values()))
     kind = "total_error" if "total_error" in first else "stderr"
     names = dict.fromkeys(name for one in each.values() for name in one["reached"])
-    errors = {name: _largest(one["reached"].get(name, 0) for one in each.values()) for name in names}
+    errors = {name: float(np.max([one["reached"].get(name, 0) for one in each.values()])) for name in names}
 
     def text(error: float) -> str:
         if math.isnan(error):
@@ -65,11 +64,6 @@ def _note(each: dict[str, dict[str, Any]], thing: str) -> str:
     reached = ", ".join(f"{name} {text(error)}" for name, error in errors.items())
     pilot = f"pilot of {counted(max(one['pilot_paths'] for one in each.values()), 'path')}"
     return f"{what}{which}: {wanted} was the target, reached{worst}: {reached} ({pilot})"
-
-
-def _largest(errors: Iterable[float]) -> float:
-    """The largest error; NaN where one is unknown."""
-    return float(np.max([*errors]))
 
 
 def _reached(dataset: "xr.Dataset", name: str, kind: str, relative: bool) -> float:

@@ -26,7 +26,7 @@ EXACT = {
     "observe": {"call": "exp(-0.05*t) * maximum(S - 100, 0)"},
 }
 STEPS = EXACT | {"solver": "EulerMaruyama", "time": {"t1": 1.0, "steps": 8}}
-INFECTION = {
+ARRIVALS = {
     "model": {"type": "ImmigrationDeath", "alpha": 20.0, "mu": 1.0},
     "initial": {"X": 0},
     "time": {"t1": 2.0},
@@ -96,7 +96,7 @@ def test_several_quantities_all_reach_it():
 
 
 def test_events_of_a_network_as_well():
-    dataset = simkit.run(with_target(INFECTION, stderr=0.005))
+    dataset = simkit.run(with_target(ARRIVALS, stderr=0.005))
     assert 0.9 * 0.005 < figures(dataset, "many")[1] < 1.05 * 0.005
 
 
@@ -157,7 +157,7 @@ def test_a_dry_run_says_what_each_way_to_reduce_variances_takes(folder):
         experiment["ensemble"]["variance_reduction"] = how
         assert ways[name]["paths"] == simkit.run(experiment).attrs["target_paths"]
     assert 1.5 < ways["none"]["paths"] / ways["antithetic"]["paths"] < 3
-    network = simkit.load(with_target(INFECTION, stderr=0.01))
+    network = simkit.load(with_target(ARRIVALS, stderr=0.01))
     assert [*sizing.offers(network)] == ["none", "control"]
     assert sizing.offers(simkit.load(EXACT)) == {}
 
@@ -272,6 +272,16 @@ def test_a_run_that_goes_on_has_the_paths_that_its_pilot_found(folder, monkeypat
     monkeypatch.delattr(sizing, "_found")
     with recording(Recording(folder / "record", {}, record_file.read(folder / "record")[0])):
         assert sizing.sized(each) == first
+
+
+def test_parts_cannot_depend_on_the_time_of_a_pilot(folder):
+    """Each would be a part of another number of paths."""
+    experiment = with_target(stderr=0.1, max_time="1min") | {"output": "a.zarr"}
+    (folder / "a.yaml").write_text(yaml.safe_dump(experiment))
+    refused = simkit_command("run", "a.yaml", "--part", "1/2")
+    assert refused.exit_code == 2
+    assert "max_time: would give each part another number of paths; use max_paths" in refused.stderr
+    assert not [*folder.glob("a.zarr*")]
 
 
 @pytest.mark.more
