@@ -302,8 +302,11 @@ def test_leftovers_are_named_and_kept(folder):
 @pytest.mark.skipif(sys.platform != "linux", reason="needs RLIMIT_AS")
 @pytest.mark.parametrize(("gigabytes", "code"), [(0.9, 4), (1.4, 2), (2.2, 4)])
 def test_too_little_memory_ends_a_run_with_a_remedy(folder, gigabytes, code):
-    """No room for jax; none for what is stored, as estimated; and an allocation that fails, in any thread."""
-    limited = f"ulimit -v {int(gigabytes * 1e6)}; exec {sys.executable} -m simkit run small.yaml --quiet"
+    """No room for jax; none for what is stored, as estimated; and an allocation that fails, in any thread.
+
+    A slow machine would have recorded the run by then, for another try with more memory.
+    """
+    limited = f"export SIMKIT_RECORD_EVERY=1000; ulimit -v {int(gigabytes * 1e6)}; exec {sys.executable} -m simkit run small.yaml --quiet"
     stored = "--set ensemble.paths=600000 --set save.paths=all --set time.steps=100 --set save.points=100"
     done = subprocess.run(
         ["bash", "-c", f"{limited} {stored}"], capture_output=True, text=True, timeout=120, check=False
