@@ -306,7 +306,8 @@ def test_too_little_memory_ends_a_run_with_a_remedy(folder, gigabytes, code):
 
     A slow machine would have recorded the run by then, for another try with more memory.
     """
-    limited = f"export SIMKIT_RECORD_EVERY=1000; ulimit -v {int(gigabytes * 1e6)}; exec {sys.executable} -m simkit run small.yaml --quiet"
+    limited = f"export SIMKIT_RECORD_EVERY=1000; ulimit -v {int(gigabytes * 1e6)}"
+    limited += f"; exec {sys.executable} -m simkit run small.yaml --quiet"
     stored = "--set ensemble.paths=600000 --set save.paths=all --set time.steps=100 --set save.points=100"
     done = subprocess.run(
         ["bash", "-c", f"{limited} {stored}"], capture_output=True, text=True, timeout=120, check=False
