@@ -19,14 +19,12 @@ from simkit_solvers.loops.reverse_pass import ReversePass, reverse_pass
 from simkit_solvers.methods.registry import in_calculus_of
 from simkit_solvers.numerics.tangents import as_tangent, jvp
 from simkit_solvers.numerics.traced import Static
-from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.problems.schedule import schedule_of
 from simkit_solvers.random.generator import seed_key
 from simkit_solvers.random.noise import CounterNoise
 
 from simkit.ensemble.coupling import OnSums
 from simkit.ensemble.initial import draw_initial
-from simkit.ensemble.replicates import Mirrored
 from simkit.ensemble.simulation import Driver, Run, Simulation
 from simkit.ensemble.stepping import AbstractStepping
 
@@ -158,19 +156,23 @@ def path_program(
 ) -> tuple[PathProgram, Run]:
     """The program of a simulation's paths on a grid, and the arguments it needs in addition to path ids."""
     run = simulation.run._replace(grid=grid)
-    driver = driver if simulation.draws_per_step == 1 else OnSums(driver, simulation.draws_per_step)
-    if simulation.reduction is not None and simulation.reduction.antithetic:
-        driver = Mirrored(driver)
     program = PathProgram(
         Static(run.split()[0]),
         tuple(simulation.initial),
         simulation.precision,
         simulation.normals == "float64",
         simulation.convert,
-        driver,
+        driver_of(simulation, driver),
         reverse_bytes,
     )
     return program, inputs_of(simulation, run)
+
+
+def driver_of(simulation: Simulation, driver: Driver = CounterNoise.of) -> Driver:
+    """What makes the noise of a simulation's paths, from what makes that of independent ones on its grid."""
+    driver = driver if simulation.draws_per_step == 1 else OnSums(driver, simulation.draws_per_step)
+    reduction, steps = simulation.reduction, simulation.grid.steps
+    return driver if reduction is None or steps is None else reduction.driver(driver, steps, simulation.paths)
 
 
 def inputs_of(simulation: Simulation, run: Run) -> Run:
@@ -191,10 +193,12 @@ def inputs_of(simulation: Simulation, run: Run) -> Run:
     return arguments._replace(key=seed_key(simulation.seed))
 
 
-def with_traced_steps(problem: AbstractODE, grid: Any) -> Any:
+def with_traced_steps(simulation: Simulation, grid: Any) -> Any:
     """The grid with numbers of steps that one program takes as arguments, where it can.
 
-    Not those of events, whose places among the steps are static.
+    Not those of events, whose places among the steps are static, nor those of Sobol' points, of which they
+    make the tree.
     """
-    schedule = schedule_of(problem)
-    return grid if schedule is not None and schedule.events else grid.traced()
+    schedule, reduction = schedule_of(simulation.problem), simulation.reduction
+    static = (schedule is not None and schedule.events) or (reduction is not None and reduction.scramblings)
+    return grid if static else grid.traced()

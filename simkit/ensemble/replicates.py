@@ -1,7 +1,8 @@
-r"""Variance reduction: antithetic pairs and control variates, averaged in place of single paths.
+r"""Variance reduction: pairs, control variates and Sobol' points, averaged in place of single paths.
 
 A mean and its error are those of *replicates*: a pair of antithetic paths, whose Brownian noise has opposite
-signs, counts as the average of the two. With control variates $c_j$ of known means $\mu_j$ a path counts as
+signs, counts as the average of the two, and a scrambling of Sobol' points as that of all of them. With
+control variates $c_j$ of known means $\mu_j$ a path counts as
 
 $$y - \sum_j \beta_j (c_j - \mu_j),$$
 
@@ -20,9 +21,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from simkit_solvers.random.generator import Words
-from simkit_solvers.random.noise import AbstractNoise, MirroredNoise
+from simkit_solvers.random.noise import AbstractNoise, MirroredNoise, on_base
+from simkit_solvers.random.sobol import SobolNoise
 
-from simkit.ensemble.reducers import AbstractReducer, Covariance, Moments
+from simkit.ensemble.reducers import AbstractReducer, Covariance, GroupMoments, Moments
 
 MOMENTS, COVARIANCE = "replicates", "replicate_covariance"  # their statistics
 PAIR = 2
@@ -32,19 +34,48 @@ PAIR = 2
 class VarianceReduction:
     """How the variance of means is reduced.
 
+    With `scramblings` the noise is that of Sobol' points: path i is one of scrambling i % `scramblings`.
     `controls` are observables or state variables, with their `means` and for each quantity its `slopes` on
     them once a pilot has found these.
     """
 
     antithetic: bool = False
+    scramblings: int = 0
     controls: tuple[str, ...] = ()
     means: tuple[float, ...] = ()
     slopes: tuple[tuple[str, tuple[float, ...]], ...] = ()
 
     @property
     def size(self) -> int:
-        """The paths of a replicate."""
+        """The paths of a pair; 1 where there are no pairs."""
         return PAIR if self.antithetic else 1
+
+    def independent(self, paths: int) -> int:
+        """How many of these paths are independent at least."""
+        return self.scramblings or paths // self.size
+
+    @property
+    def inflation(self) -> float:
+        """How many times as large the errors of single paths may be: those of quantiles and counts.
+
+        They are no larger than those of independent paths times the square root of the paths of a pair,
+        whatever the two have in common. Scrambled points are more even than independent ones.
+        """
+        return math.sqrt(self.size)
+
+    @property
+    def description(self) -> str:
+        """What is done, in words."""
+        parts = ["antithetic paths"] * self.antithetic
+        parts += [f"control variates {', '.join(self.controls)}"] * bool(self.controls)
+        parts += [f"Sobol' points in {self.scramblings} scramblings"] * bool(self.scramblings)
+        return " and ".join(parts)
+
+    def driver(self, driver: Any, steps: int, paths: int) -> Any:
+        """What makes the noise of paths of so many steps, from what makes that of independent ones."""
+        if self.scramblings:
+            return OnPoints(driver, steps, self.scramblings, paths // self.scramblings)
+        return Mirrored(driver) if self.antithetic else driver
 
     @property
     def ready(self) -> bool:
@@ -71,8 +102,11 @@ class VarianceReduction:
         return result
 
     def averaged(self, values: np.ndarray) -> np.ndarray:
-        """The averages of replicates, along the first axis."""
-        if self.size == 1:
+        """The averages of replicates along the first axis: of pairs, or of scramblings as far as they go."""
+        if self.scramblings:
+            whole = values[: len(values) // self.scramblings * self.scramblings]
+            return whole.reshape(-1, self.scramblings, *values.shape[1:]).mean(0)
+        if not self.antithetic:
             return values
         whole = values[: len(values) // PAIR * PAIR]
         return (whole[::PAIR] + whole[1::PAIR]) / PAIR
@@ -89,15 +123,40 @@ class Mirrored:
         return MirroredNoise(self.driver(key, pair, float64), self.driver(key, path, float64), odd)
 
 
-def replicate_reducers(rows: Mapping[str, int]) -> dict[str, AbstractReducer]:
+@dataclasses.dataclass(frozen=True)
+class OnPoints:
+    """Makes the noise of paths of so many steps with normals of scrambled Sobol' points.
+
+    Where `driver` sums draws or splits them between halves, these are those of the points. The first paths
+    are the first points of all scramblings, and these fill space evenly too.
+    """
+
+    driver: Any
+    steps: int
+    scramblings: int
+    points: int
+
+    def __call__(self, key: Words, path: jax.Array, float64: bool) -> AbstractNoise:
+        point, scrambling = path // jnp.uint32(self.scramblings), path % jnp.uint32(self.scramblings)
+        place = scrambling * jnp.uint32(self.points) + point
+
+        def on_points(_, steps: int) -> AbstractNoise:
+            return SobolNoise.of(key, place, steps, self.points, float64)
+
+        return on_base(self.driver(key, path, float64), self.steps, on_points)
+
+
+def replicate_reducers(rows: Mapping[str, int], scramblings: int) -> dict[str, AbstractReducer]:
     """The statistics of replicates."""
+    if scramblings:
+        return {MOMENTS: GroupMoments(rows, scramblings)}
     return {MOMENTS: Moments(rows), COVARIANCE: Covariance(rows)}
 
 
 def replicated(
-    values: Mapping[str, jax.Array], valid: jax.Array, size: int, controls: tuple[str, ...], numbers: tuple
+    values: Mapping[str, jax.Array], valid: jax.Array, pairs: bool, controls: tuple[str, ...], numbers: tuple
 ) -> tuple[dict[str, jax.Array], jax.Array]:
-    """The replicates of values `(rows, leaves, lanes)`, and which of them count; inside a program.
+    """The averages of pairs, or the single values, of `(rows, leaves, lanes)`, and which count; in a program.
 
     `numbers` are slopes and means (`VarianceReduction.numbers`); they change the last rows.
     """
@@ -108,24 +167,21 @@ def replicated(
         x = x.astype(jnp.float64)
         for i, each in enumerate(off):
             x = jnp.concatenate([x[:-1], x[-1:] - slopes[place, i] * each])
-        result[name] = x if size == 1 else (x[..., ::PAIR] + x[..., 1::PAIR]) / PAIR
-    return result, valid if size == 1 else valid[..., ::PAIR] & valid[..., 1::PAIR]
+        result[name] = (x[..., ::PAIR] + x[..., 1::PAIR]) / PAIR if pairs else x
+    return result, valid[..., ::PAIR] & valid[..., 1::PAIR] if pairs else valid
 
 
 def with_replicates(
     statistics: dict[str, dict[str, np.ndarray]], reduction: VarianceReduction
 ) -> dict[str, dict[str, np.ndarray]]:
-    """The statistics with means, and their errors, from replicates.
-
-    The errors of variances and quantiles are those of independent paths, times the square root of the paths
-    of a replicate: they are no larger, whatever the paths of one have in common.
-    """
+    """The statistics with means, and their errors, from replicates."""
     moments, histogram = dict(statistics["moments"]), dict(statistics["histogram"])
-    most = math.sqrt(reduction.size)
-    for name, x in statistics[MOMENTS].items():
-        if name.endswith(("_mean", "_stderr")) and not name.endswith("_variance_stderr"):
-            moments[name] = x
-    moments |= {name: most * x for name, x in moments.items() if name.endswith("_variance_stderr")}
+    most, own = reduction.inflation, statistics[MOMENTS]
+    figures = [name for name in own if name in moments and name.endswith(("_mean", "_stderr"))]
+    if not reduction.scramblings:
+        moments |= {name: most * moments[name] for name in figures if name.endswith("_variance_stderr")}
+        figures = [name for name in figures if not name.endswith("_variance_stderr")]
+    moments |= {name: own[name] for name in figures}
     histogram |= {name: most * x for name, x in histogram.items() if name.endswith("_quantile_stderr")}
     return statistics | {"moments": moments, "histogram": histogram}
 

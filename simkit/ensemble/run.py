@@ -18,7 +18,7 @@ from simkit.ensemble.over_chunks import Progress, over_chunks
 from simkit.ensemble.paths import path_program, with_traced_steps
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.reducers import STATISTICS, AbstractReducer
-from simkit.ensemble.replicates import replicate_reducers, replicated, with_replicates
+from simkit.ensemble.replicates import MOMENTS, replicate_reducers, replicated, with_replicates
 from simkit.ensemble.simulation import EnsembleResult, Simulation, StepCounts
 from simkit.ensemble.step_bias.bias_paths import BiasRun
 from simkit.ensemble.step_bias.coupled_steps import (
@@ -136,12 +136,13 @@ class Reduction:
 
     A program of its own, which reads no names: models that differ share it where they have as many rows, and
     a third less is compiled for each. `kinds` are the statistics, by which programs differ. Where variances
-    are reduced there are those of replicates too, of `replicate` paths, with `numbers` of the `controls`.
+    are reduced there are those of replicates too, with `numbers` of the `controls`.
     """
 
     counts: tuple[int, ...]
     kinds: tuple[type[AbstractReducer], ...]
-    replicate: int = 1
+    antithetic: bool = False
+    scramblings: int = 0
     controls: tuple[str, ...] = ()
 
     def __call__(self, values, remaining, numbers=None):
@@ -154,8 +155,9 @@ class Reduction:
         reducers = default_reducers({str(place): count for place, count in enumerate(self.counts)})
         partials = {name: reducer.update(named, present & finite) for name, reducer in reducers.items()}
         if numbers is not None:
-            means, sound = replicated(named, present & finite, self.replicate, self.controls, numbers)
-            of_replicates = replicate_reducers({str(place): count for place, count in enumerate(self.counts)})
+            means, sound = replicated(named, present & finite, self.antithetic, self.controls, numbers)
+            rows = {str(place): count for place, count in enumerate(self.counts)}
+            of_replicates = replicate_reducers(rows, self.scramblings)
             partials |= {name: reducer.update(means, sound) for name, reducer in of_replicates.items()}
         lost = present & ~finite
         return partials, lost, jnp.any(lost)
@@ -167,7 +169,7 @@ def chunk_requests(simulation: Simulation, plan: Chunks) -> tuple[Request, Reque
     Observables with early exercise must have their policies.
     """
     rows = quantity_rows(simulation)
-    grid = with_traced_steps(simulation.problem, simulation.grid)
+    grid = with_traced_steps(simulation, simulation.grid)
     devices = devices_of(simulation)
     paths, inputs = path_program(simulation, grid)
     ids = plan.ids()
@@ -178,7 +180,7 @@ def chunk_requests(simulation: Simulation, plan: Chunks) -> tuple[Request, Reque
         return simulated, Request(Reduction(counts, kinds), (values, np.int64(0)), devices)
     places = [*rows]
     controls = tuple(str(places.index(name)) for name in reduced.controls) if reduced.slopes else ()
-    reduction = Reduction(counts, kinds, reduced.size, controls)
+    reduction = Reduction(counts, kinds, reduced.antithetic, reduced.scramblings, controls)
     return simulated, Request(reduction, (values, np.int64(0), reduced.numbers(places)), devices)
 
 
@@ -200,6 +202,22 @@ def accumulated(
     return accumulator.state(), seconds
 
 
+def _ends_of_replicates(
+    simulation: Simulation,
+    statistics: Mapping[str, Mapping[str, np.ndarray]],
+    final: Mapping[str, np.ndarray],
+    count: int,
+) -> dict[str, np.ndarray]:
+    """The final values of the replicates of `count` paths, of all paths where these are scramblings."""
+    first = {name: x[: min(count, simulation.paths)] for name, x in final.items()}
+    if simulation.reduction is None:
+        return first
+    if simulation.reduction.scramblings:
+        names = map(str, statistics["covariance"]["quantity"])
+        return dict(zip(names, statistics[MOMENTS]["ends"].T, strict=True))
+    return simulation.reduction.of_paths(first)
+
+
 def _ends_of(bias: BiasRun | None, ends: int) -> int:
     """Of how many paths the final values are kept."""
     return max(ends, BIAS_PATHS, 0 if bias is None else bias.most)
@@ -210,7 +228,8 @@ def _accumulator(
 ) -> Accumulator:
     rows = quantity_rows(simulation)
     reducers = default_reducers(rows, simulation.quantiles)
-    reducers |= {} if simulation.reduction is None else replicate_reducers(rows)
+    reduction = simulation.reduction
+    reducers |= {} if reduction is None else replicate_reducers(rows, reduction.scramblings)
     return Accumulator(simulation, rows, reducers, ends, part, paths_in)
 
 
@@ -239,7 +258,6 @@ def _run(
     steps = simulation.grid.steps or accumulator.step_counts(ACCEPTED, REJECTED)
     mean_steps = steps.mean if isinstance(steps, StepCounts) else steps
     start = time.perf_counter()
-    of_replicates = dict if simulation.reduction is None else simulation.reduction.of_paths
     final = accumulator.ends()
     errors, shorter_s = unknown_errors(simulation), 0.0
     if bias is not None:
@@ -264,7 +282,7 @@ def _run(
         fit_s=fit_s + bound_s,
         waiting=accumulator.waiting(),
         happened=[(total.sum, total.squares) for total in accumulator.happened()],
-        ends=of_replicates({name: x[: min(ends, simulation.paths)] for name, x in final.items()}),
+        ends=_ends_of_replicates(simulation, statistics, final, ends),
     )
 
 

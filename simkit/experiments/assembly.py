@@ -20,7 +20,7 @@ from simkit.config.settings.values import bytes_of
 from simkit.ensemble.simulation import STORED_PATHS, Simulation
 from simkit.experiments.binding import Binding
 from simkit.experiments.constants import Constants
-from simkit.experiments.defaults import PATHS
+from simkit.experiments.defaults import default_paths
 from simkit.experiments.inline.differential_plan import plan_differential
 from simkit.experiments.inline.hamiltonian_plan import plan_hamiltonian
 from simkit.experiments.inline.network_plan import plan_network
@@ -42,7 +42,7 @@ from simkit.experiments.sections.jump_plan import plan_jumps, refuse_jumps, seen
 from simkit.experiments.sections.model_plan import ModelPlan, plan_named
 from simkit.experiments.sections.observable_plan import plan_observables
 from simkit.experiments.sections.plot_plan import plan_plot
-from simkit.experiments.sections.reduction_plan import plan_reduction
+from simkit.experiments.sections.reduction_plan import plan_reduction, refuse_dimensions
 from simkit.experiments.sections.schedule_plan import at_start, plan_schedule, refuse_jumps_inside
 from simkit.experiments.sections.solver_plan import is_network, plan_solver
 from simkit.experiments.sections.target_plan import check_target
@@ -122,7 +122,7 @@ class _Assembly:
         if starts_per_path(experiment.initial):
             initial = resolved_initial(experiment.initial, self.initial)
             experiment = experiment.model_copy(update={"initial": initial, "ensemble": ensemble})
-        return Simulation(
+        simulation = Simulation(
             run=binding({}),
             observables=info,
             paths=ensemble.paths,
@@ -146,6 +146,8 @@ class _Assembly:
             reduction=reduction,
             target=ensemble.target,
         )
+        refuse_dimensions(simulation, diagnostics)
+        return None if diagnostics.entries else simulation
 
     def model(self) -> tuple[ModelPlan | None, tuple[EventPlan, ...]]:
         """The model with what changes with time, and the events."""
@@ -228,7 +230,7 @@ class _Assembly:
         ensemble = self.experiment.ensemble
         if ensemble is None:
             return None
-        default = None if self.diagnostics.entries else PATHS if self.random else 1
+        default = None if self.diagnostics.entries else default_paths(ensemble) if self.random else 1
         with self.diagnostics.collecting():
             ensemble = plan_paths(ensemble, self.initial, default)
         with self.diagnostics.collecting():

@@ -12,6 +12,8 @@ from simkit.errors import InputError
 from simkit.observe.exercise import Exercise
 from simkit.suggestions import called
 
+NONE = VarianceReduction()
+
 
 def fitted(simulations: dict[str, Simulation]) -> dict[str, Simulation]:
     """The variants, coupled if `ensemble.couple` is set. Raises `InputError` unless their results fit."""
@@ -49,7 +51,7 @@ def _difference(one: Simulation, first: Simulation, first_name: str) -> str | No
             "the observables": ", ".join(f"{key} ({at})" for key, at in when.items()) or "none",
             "the dates of exercise": ", ".join(options) or "none",
             "another number of paths": "that of a target" if simulation.target else simulation.paths,
-            "another variance reduction": _reduction_text(simulation.reduction),
+            "another variance reduction": (simulation.reduction or NONE).description or "none",
             "another number of stored paths": simulation.stored_paths,
             "the quantiles": ", ".join(f"{level:g}" for level in simulation.quantiles),
             "another number of saved times": len(simulation.grid.times),
@@ -65,15 +67,6 @@ def _difference(one: Simulation, first: Simulation, first_name: str) -> str | No
             f"runs from {times[0]:g} to {times[-1]:g}, and {first_name} from {others[0]:g} to {others[-1]:g}"
         )
     return None
-
-
-def _reduction_text(reduction: VarianceReduction | None) -> str:
-    if reduction is None:
-        return "none"
-    parts = ["antithetic"] * reduction.antithetic + [f"control by {', '.join(reduction.controls)}"] * bool(
-        reduction.controls
-    )
-    return " and ".join(parts)
 
 
 def _dates_text(exercise: Exercise) -> str:

@@ -203,7 +203,7 @@ def _event_counts(simulation: Simulation, result: EnsembleResult) -> Variables:
     """How often events with a condition have happened on a path: the means over the paths, with errors."""
     n, variables = int(result.statistics["moments"]["n"]), {}
     names, random = counted_events(schedule_of(simulation.problem)), is_random(simulation)
-    most = math.sqrt(1 if simulation.reduction is None else simulation.reduction.size)
+    most = 1.0 if simulation.reduction is None else simulation.reduction.inflation
     for name, (total, squares) in zip(names, result.happened, strict=True):
         stderr = _error_of_count(n, total, squares) * most if random else 0.0
         what = f"times that event {name} happened on a path, in the mean"
@@ -253,15 +253,14 @@ def _target(simulation: Simulation) -> dict[str, Any]:
     }
 
 
-def _reduction(simulation: Simulation) -> dict[str, str]:
-    """The attribute about what makes variances smaller, where something does."""
+def _reduction(simulation: Simulation) -> dict[str, Any]:
+    """The attributes about what makes variances smaller, where something does."""
     reduction = simulation.reduction
     if reduction is None:
         return {}
-    controls = f"control variates {', '.join(reduction.controls)}" if reduction.controls else ""
-    parts = ["antithetic paths" if reduction.antithetic else "", controls]
-    text = " and ".join(part for part in parts if part)
-    return {"variance_reduction": text, "control_variates": " ".join(reduction.controls)}
+    controls = " ".join(reduction.controls)
+    scramblings = {"scramblings": reduction.scramblings} if reduction.scramblings else {}
+    return {"variance_reduction": reduction.description, "control_variates": controls, **scramblings}
 
 
 def _attributes(

@@ -43,7 +43,7 @@ class RunQuantity:
     def independent(self) -> int:
         """How many of the paths are independent at least: of antithetic ones half."""
         reduction = self.simulation.reduction
-        return self.n if reduction is None else self.n // reduction.size
+        return self.n if reduction is None else reduction.independent(self.n)
 
     @property
     def variance_reduction(self) -> float | None:

@@ -1,9 +1,11 @@
 """Lines below a table about how much smaller the variance of means is than that of plain paths."""
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simkit.ensemble.step_bias.step_error import student_quantile
 from simkit.results.variants import each_variant
 
 if TYPE_CHECKING:
@@ -28,10 +30,16 @@ def reduction_notes(dataset: "xr.Dataset") -> list[str]:
     if not known:
         return shifted
     least = "at least " if len(each) > 1 else ""
-    texts = ", ".join(f"{name} {least}{factor:.3g}" for name, factor in known.items())
+    texts = ", ".join(f"{name} {least}{float(f'{factor:.3g}'):,.9g}" for name, factor in known.items())
     what = each[0].attrs["variance_reduction"]
     worse = [name for name, factor in known.items() if factor < WORSE]
     note = f"{what}: variances smaller by factors of {texts}"
+    if "scramblings" in each[0].attrs:
+        freedom = each[0].attrs["scramblings"] - 1
+        note += (
+            f" (within {100 * math.sqrt(2 / freedom):.0f} %); a 95 % interval is "
+            f"± {student_quantile(freedom, 0.975):.3g} standard errors"
+        )
     if worse:
         note += f"; as factors below 1 are larger ones, leave it out for {', '.join(worse)}"
     return [note, *shifted]

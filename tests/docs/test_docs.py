@@ -190,7 +190,7 @@ def has_target(experiment: dict) -> bool:
 
 def skeleton(line: str) -> str:
     """A line without its numbers, frames and widths, which change with the number of paths."""
-    line = re.sub(r"[-+]?\(?[-+]?\d[\d,]*(\.\d+)?(e[-+]?\d+)?(M|kB)?", "#", line)
+    line = re.sub(r"[-+]?\(?[-+]?\d+(,\d{3})*(\.\d+)?(e[-+]?\d+)?(M|kB)?", "#", line)
     return " ".join(re.sub(r"[┏┓┗┛━┳┻┃┡┩╇│├┤─┼└┘┴()]|e[-+]#", " ", line).split())
 
 

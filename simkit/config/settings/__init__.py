@@ -20,6 +20,7 @@ from simkit.config.settings.observe import EarlyExercise as EarlyExercise
 from simkit.config.settings.observe import ObservableSettings as ObservableSettings
 from simkit.config.settings.particles import ParticleExperiment as ParticleExperiment
 from simkit.config.settings.plot import Plot as Plot
+from simkit.config.settings.run import FEWEST_SCRAMBLINGS as FEWEST_SCRAMBLINGS
 from simkit.config.settings.run import Ensemble as Ensemble
 from simkit.config.settings.run import ErrorTarget as ErrorTarget
 from simkit.config.settings.run import Save as Save

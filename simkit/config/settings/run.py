@@ -156,6 +156,8 @@ class ErrorTarget(Section):
     )
 
 
+FEWEST_SCRAMBLINGS = 16  # with fewer, the spread of their means says little of the error
+MOST_SCRAMBLINGS = 256
 REDUCTIONS = ("antithetic", "control")
 
 
@@ -249,6 +251,18 @@ class Ensemble(Section):
         description="What makes the errors of means smaller for as many paths: antithetic, control, or both "
         "as a section.",
         examples=["antithetic"],
+    )
+    driver: Annotated[Literal["random", "sobol"], ONE_OF] = Field(
+        "random",
+        description="What Brownian noise is made of: independent random numbers, or `sobol`, scrambled "
+        "Sobol' points along a Brownian bridge, which leave means of smooth functions much smaller errors.",
+        examples=["sobol"],
+    )
+    scramblings: Annotated[int, *whole(FEWEST_SCRAMBLINGS, MOST_SCRAMBLINGS)] | None = Field(
+        None,
+        description="With `driver: sobol`, the number of independent scramblings, 16 by default, whose "
+        "means tell the error. It and `paths` are powers of two.",
+        examples=[32],
     )
     failures: Annotated[Literal["stop", "exclude"], ONE_OF] = Field(
         "stop",

@@ -13,11 +13,11 @@ from simkit_solvers.problems.schedule import as_solved, parameters_at, schedule_
 from simkit_solvers.problems.terms import brownian_increment
 from simkit_solvers.random.draws import Draw
 from simkit_solvers.random.generator import seed_key
-from simkit_solvers.random.noise import CounterNoise
 
 from simkit.diagnostics.debugging.cause import bad_operation, bad_part, functionals_alone
 from simkit.diagnostics.inspection.operation_graph import in_solvers_calculus
 from simkit.ensemble.failures import REPLAY_ROWS, Failure, failure_of, replayed
+from simkit.ensemble.paths import driver_of
 from simkit.ensemble.simulation import Simulation
 from simkit.experiments.inline.inline_differential import DifferentialText
 from simkit.expressions import Expression
@@ -122,7 +122,8 @@ def draw_of(simulation: Simulation, path: int, step: int) -> Draw:
     problem = simulation.problem
     if not problem.stochastic:
         return Draw(())
-    noise = CounterNoise.of(seed_key(simulation.seed), jnp.uint32(path), simulation.normals == "float64")
+    make_noise = driver_of(simulation)
+    noise = make_noise(seed_key(simulation.seed), jnp.uint32(path), simulation.normals == "float64")
     stepper, components = stepper_for(simulation.solver), len(problem.Noise._fields)
     start = step - step % noise.group(components)
     return noise.draws(components, stepper.areas, jnp.uint32(start), step - start + 1)[-1]

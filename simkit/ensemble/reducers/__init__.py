@@ -14,4 +14,5 @@ from simkit.ensemble.reducers.reducer import (
 # One more statistic is one more line here.
 from simkit.ensemble.reducers.moments import Moments  # isort: skip  # in the order of a dataset's variables
 from simkit.ensemble.reducers.covariance import Covariance
+from simkit.ensemble.reducers.group_moments import GroupMoments
 from simkit.ensemble.reducers.histogram import Histogram

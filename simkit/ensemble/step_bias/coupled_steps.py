@@ -119,7 +119,7 @@ def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | None:
 
     def request(other: OtherGrid) -> Request:
         there = simulation.with_run(observer=other.observer, grid=other.grid)
-        grid = with_traced_steps(simulation.problem, other.grid)
+        grid = with_traced_steps(simulation, other.grid)
         program, inputs = path_program(there, grid, other.driver)
         return Request(chunk_program(there, program, ids), (inputs, ids), devices)
 

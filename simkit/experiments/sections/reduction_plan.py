@@ -1,15 +1,17 @@
-"""From `ensemble.variance_reduction` to what is averaged, and whether a run can have it."""
+"""From `ensemble.variance_reduction` and `driver` to what is averaged, and whether a run can have it."""
 
 from collections.abc import Mapping, Sequence
 
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
 from simkit_solvers.problems.problem import AbstractExactMoments, AbstractODE
 from simkit_solvers.problems.schedule import model_of
+from simkit_solvers.random.sobol import LONGEST_GROUP, MOST_DIMENSIONS, SobolNoise
 
 from simkit.config.diagnostics import Diagnostics
 from simkit.config.settings import Ensemble
 from simkit.ensemble.replicates import PAIR, VarianceReduction
-from simkit.ensemble.simulation import ObservableInfo
+from simkit.ensemble.simulation import ObservableInfo, Simulation
+from simkit.experiments.defaults import default_paths, scramblings_of
 from simkit.observe.observable import Observable
 from simkit.suggestions import did_you_mean
 
@@ -26,6 +28,11 @@ def plan_reduction(
 ) -> VarianceReduction | None:
     """What is averaged; None where these are single paths. What is wrong goes to `diagnostics`."""
     section = ensemble.variance_reduction
+    if ensemble.driver == "sobol":
+        return _plan_points(ensemble, problem, fixed_steps, observables, diagnostics)
+    if ensemble.scramblings is not None:
+        message = "is for Sobol' points; set driver: sobol, or leave it out"
+        diagnostics.add(("ensemble", "scramblings"), message, at_key=True)
     if section is None or not (section.antithetic or section.control):
         return None
     exercised = [observable.name for observable in observables if observable.exercise is not None]
@@ -42,7 +49,53 @@ def plan_reduction(
         elif ensemble.target is None and (ensemble.paths or 0) % PAIR:
             message = f"antithetic paths come in pairs; use {(ensemble.paths or 0) + 1}"
             diagnostics.add(("ensemble", "paths"), message)
-    return VarianceReduction(section.antithetic, _controls(section.control, problem, info, diagnostics))
+    controls = _controls(section.control, problem, info, diagnostics)
+    return VarianceReduction(section.antithetic, controls=controls)
+
+
+def _plan_points(
+    ensemble: Ensemble,
+    problem: AbstractODE,
+    fixed_steps: bool,
+    observables: Sequence[Observable],
+    diagnostics: Diagnostics,
+) -> VarianceReduction:
+    """The Sobol' points of a scrambling."""
+    exercised = [observable.name for observable in observables if observable.exercise is not None]
+    reasons = {
+        "drives Brownian noise, and this model has none; leave driver out": not problem.stochastic,
+        "needs steps of one length; give time.steps": problem.stochastic and not fixed_steps,
+        "a target knows the errors of independent paths only; give paths in its place": ensemble.target,
+        "strong errors are those of independent paths; leave driver or couple out": ensemble.couple,
+        "variance_reduction is for independent paths; leave one of the two out": ensemble.variance_reduction,
+        f"{''.join(exercised[:1])} is exercised early, by independent paths; leave driver out": exercised,
+    }
+    for reason in (text for text, applies in reasons.items() if applies):
+        diagnostics.add(("ensemble", "driver"), f"sobol: {reason}")
+    paths, scramblings = ensemble.paths or default_paths(ensemble), scramblings_of(ensemble)
+    if scramblings & (scramblings - 1):
+        message = f"{scramblings} is no power of two; use {1 << scramblings.bit_length()}"
+        diagnostics.add(("ensemble", "scramblings"), message)
+    elif paths & (paths - 1) or paths < scramblings:
+        below = 1 << paths.bit_length() - 1
+        choices = f"{below} or {2 * below}" if below >= scramblings else scramblings
+        message = f"Sobol' points in {scramblings} scramblings are a power of two paths; use {choices}"
+        diagnostics.add(("ensemble", "paths"), message)
+    return VarianceReduction(scramblings=scramblings)
+
+
+def refuse_dimensions(simulation: Simulation, diagnostics: Diagnostics) -> None:
+    """Add that a path has more normals than Sobol' points have dimensions."""
+    if simulation.reduction is None or not simulation.reduction.scramblings:
+        return
+    steps, noises = simulation.grid.steps or 1, len(simulation.problem.Noise._fields)
+    needed = SobolNoise.dimensions(steps, noises)
+    if needed > MOST_DIMENSIONS:
+        message = (
+            f"{steps} steps take {needed} dimensions, and Sobol' points have {MOST_DIMENSIONS}; use "
+            f"{MOST_DIMENSIONS // noises // LONGEST_GROUP * LONGEST_GROUP} or fewer, or leave driver out"
+        )
+        diagnostics.add(("time", "steps"), message)
 
 
 def possible_reductions(
@@ -52,8 +105,10 @@ def possible_reductions(
     mirrored, known = not _not_mirrored(problem, fixed_steps), tuple(_known_means(problem, info))
     ways = {
         "antithetic": VarianceReduction(True) if mirrored else None,
-        "control": VarianceReduction(False, known) if known else None,
-        "{antithetic: true, control: true}": VarianceReduction(True, known) if mirrored and known else None,
+        "control": VarianceReduction(controls=known) if known else None,
+        "{antithetic: true, control: true}": VarianceReduction(True, controls=known)
+        if mirrored and known
+        else None,
     }
     return {name: way for name, way in ways.items() if way is not None}
 

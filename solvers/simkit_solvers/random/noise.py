@@ -6,6 +6,7 @@ how many steps do, and `draws` starts where a group does.
 
 import abc
 import math
+from collections.abc import Callable
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -306,13 +307,23 @@ class MirroredNoise(AbstractNoise):
         return self.own.words(purpose, first, count)
 
 
+def on_base(
+    noise: AbstractNoise, steps: int, change: Callable[[AbstractNoise, int], AbstractNoise]
+) -> AbstractNoise:
+    """The noise of so many steps with that which it sums or splits changed.
+
+    `change` takes the latter and how many steps it has.
+    """
+    if isinstance(noise, CoarsenedNoise):
+        return CoarsenedNoise(on_base(noise.fine, steps * noise.factor, change), noise.factor)
+    if isinstance(noise, HalvedNoise):
+        return HalvedNoise(on_base(noise.whole, -(-steps // 2), change), noise.bridge)
+    return change(noise, steps)
+
+
 def on_sums(noise: AbstractNoise, factor: int) -> AbstractNoise:
     """The noise with each of its own draws replaced by the sum of `factor` finer ones."""
-    if isinstance(noise, CoarsenedNoise):
-        return CoarsenedNoise(on_sums(noise.fine, factor), noise.factor)
-    if isinstance(noise, HalvedNoise):
-        return HalvedNoise(on_sums(noise.whole, factor), noise.bridge)
-    return CoarsenedNoise(noise, factor)
+    return on_base(noise, 0, lambda base, _: CoarsenedNoise(base, factor))
 
 
 def check_steps(noise: AbstractNoise, components: int, first: UInt32[Array, ""] | int, count: int) -> None:

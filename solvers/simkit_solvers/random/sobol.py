@@ -83,6 +83,11 @@ class SobolNoise(AbstractNoise):
         seeds = stream_key(key, path // points, Stream.SOBOL)
         return SobolNoise(seeds, jnp.uint32(path % points), own, steps, points)
 
+    @staticmethod
+    def dimensions(steps: int, components: int) -> int:
+        """The coordinates of a path's point: one for each node of its tree and component of the noise."""
+        return -(-steps // _group(steps)) * _group(steps) * components
+
     @property
     def refinement(self) -> int:
         return 1
@@ -92,7 +97,7 @@ class SobolNoise(AbstractNoise):
         return self.steps
 
     def group(self, components: int) -> int:
-        return min(LONGEST_GROUP, 1 << (self.steps - 1).bit_length())
+        return _group(self.steps)
 
     def draws(self, components: int, areas: int, first: UInt32[Array, ""] | int, count: int) -> list[Draw]:
         check_steps(self, components, first, count)
@@ -117,7 +122,7 @@ class SobolNoise(AbstractNoise):
         group = self.group(components)
         blocks = -(-self.steps // group)
         levels = (blocks - 1).bit_length()
-        path = _Coordinates(self, components, blocks * group)
+        path = _Coordinates(self, components)
 
         def steps_before(place: UInt32[Array, ""]) -> UInt32[Array, ""]:
             return jnp.minimum(place, jnp.uint32(self.steps))
@@ -150,10 +155,10 @@ class SobolNoise(AbstractNoise):
 class _Coordinates:
     """The normals of the tree's nodes: of each, one for each component, in adjacent dimensions."""
 
-    def __init__(self, noise: SobolNoise, components: int, nodes: int):
+    def __init__(self, noise: SobolNoise, components: int):
         self.noise, self.components = noise, components
         self.bits = noise.points.bit_length() - 1
-        self.directions = jnp.asarray(_directions(nodes * components, self.bits))
+        self.directions = jnp.asarray(_directions(noise.dimensions(noise.steps, components), self.bits))
         self.dtype = jnp.float64 if noise.own.float64 else jnp.float32
         # All bits of a word are those of the point's bit.
         self.masks = [-((noise.point >> k) & 1) for k in range(self.bits)]
@@ -187,6 +192,11 @@ class _Coordinates:
         for k, mask in enumerate(self.masks):
             bits = bits ^ (row[k] & mask)
         return bits
+
+
+def _group(steps: int) -> int:
+    """The steps of a block."""
+    return min(LONGEST_GROUP, 1 << (steps - 1).bit_length())
 
 
 @jax.jit  # traced once rather than at every call

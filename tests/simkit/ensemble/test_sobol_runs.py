@@ -1,0 +1,162 @@
+"""Runs on scrambled Sobol' points: small errors, which are those of whole scramblings, and the same bits."""
+
+import numpy as np
+import pytest
+import yaml
+from command import simkit_command
+
+import simkit
+from simkit import InputError
+from simkit.results.reduction_notes import reduction_notes
+
+CALL = "black_scholes_call(S=100, K=K, r=r, sigma=0.2, T=1)"
+MARKET = {
+    "constants": {"r": 0.05, "K": 100.0},
+    "model": {"type": "GBM", "mu": "r", "sigma": 0.2},
+    "initial": {"S": 100.0},
+    "solver": "ExactSampling",
+    "time": {"t1": 1.0, "steps": 4},
+    "ensemble": {"driver": "sobol", "paths": 1024},
+    "observe": {
+        "call": {"value": "exp(-r*t) * maximum(S - K, 0)", "exact": CALL},
+        "digital": {"value": "S > K", "exact": "normal_cdf(0.15)"},
+        "asian": "exp(-r*t) * maximum(mean(S) - K, 0)",
+    },
+    "derived": {"ratio": "call / asian"},
+}
+
+
+def on_points(experiment=MARKET, **ensemble):
+    return experiment | {"ensemble": experiment["ensemble"] | ensemble}
+
+
+def last(dataset, name):
+    return float(np.atleast_1d(dataset[name])[-1])
+
+
+@pytest.mark.parametrize(("paths", "scramblings"), [(512, 16), (2048, 32), (65536, 16)])
+def test_means_and_errors_are_those_of_scramblings(paths, scramblings):
+    """Of one leaf, and of many; of a difference between variants by the same points."""
+    variants = {"variants": {"low": {"model.sigma": 0.2}, "high": {"model.sigma": 0.25}}}
+    experiment = MARKET | {"save": {"paths": "all"}} | variants
+    dataset = simkit.run(on_points(experiment, paths=paths, scramblings=scramblings))
+    groups = {
+        name: dataset[f"{name}_path"].values.reshape(2, -1, scramblings).mean(1) for name in ("call", "asian")
+    }
+    for name, means in groups.items():
+        np.testing.assert_allclose(dataset[f"{name}_mean"], means.mean(1), rtol=1e-12)
+        errors = means.std(1, ddof=1) / np.sqrt(scramblings)
+        np.testing.assert_allclose(dataset[f"{name}_stderr"], errors, rtol=1e-8)
+        error = (means[1] - means[0]).std(ddof=1) / np.sqrt(scramblings)
+        np.testing.assert_allclose(dataset[f"{name}_difference_stderr"][1], error, rtol=1e-8)
+
+
+def test_smooth_functions_have_far_smaller_errors():
+    """With 64 steps and 4096 points more than a hundred times fewer paths, and means within their errors."""
+    experiment = MARKET | {"time": {"t1": 1.0, "steps": 64}}
+    dataset = simkit.run(on_points(experiment, paths=2**16))
+    for name, factor in (("call", 1000), ("asian", 300), ("digital", 10)):
+        assert last(dataset, f"{name}_variance_reduction") > factor
+    assert abs(last(dataset, "call_z")) < 4
+    assert abs(last(dataset, "digital_z")) < 4
+    assert last(dataset, "ratio_stderr") < 1e-3
+    assert dataset.attrs["scramblings"] == 16
+    (note,) = reduction_notes(dataset)
+    assert note.startswith("Sobol' points in 16 scramblings: variances smaller by factors of call ")
+    assert "2.13 standard errors" in note
+
+
+@pytest.mark.more
+def test_errors_are_as_wide_as_the_spread_of_repetitions():
+    """The variance of 100 repetitions is known to 14 %; intervals of Student's t hold 95 of 100 truths."""
+    keys = ("call", "digital", "asian", "ratio")
+    seen = {key: [] for key in keys}
+    spread = []
+    for seed in range(100):
+        dataset = simkit.run(on_points(paths=512, seed=seed))
+        for key in keys:
+            value = f"{key}_mean" if f"{key}_mean" in dataset else f"{key}_value"
+            seen[key].append((last(dataset, value), last(dataset, f"{key}_stderr")))
+        spread.append((last(dataset, "call_variance"), last(dataset, "call_variance_stderr")))
+    seen["variance"] = spread
+    for key, pairs in seen.items():
+        values, errors = np.array(pairs).T
+        assert 1 / 1.6 < values.var(ddof=1) / np.mean(errors**2) < 1.6, key
+    call = np.array(seen["call"])
+    assert np.sum(np.abs(call[:, 0] - 10.4505835721856) < 2.1314 * call[:, 1]) >= 88
+
+
+@pytest.mark.more
+@pytest.mark.user_code
+def test_bits_do_not_depend_on_chunks_threads_and_devices():
+    experiment = on_points(paths=2**15, scramblings=64)
+    one = simkit.run(on_points(experiment, chunk=2048, threads=1))
+    for how in ({"chunk": 2**14}, {"threads": 2, "chunk": 6144}, {"devices": 2}):
+        assert simkit.run(on_points(experiment, **how)).drop_attrs().identical(one.drop_attrs())
+
+
+def test_parts_join_to_the_bits_of_one_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    experiment = on_points(paths=2**15) | {"output": "a.zarr"}
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(experiment, sort_keys=False))
+    for part in ("2/3", "1/3", "3/3"):
+        assert simkit_command("run", "a.yaml", "--part", part).exit_code == 0
+    merged = simkit_command("merge", "a.yaml", *(f"a.zarr.part-{i}-of-3" for i in (1, 2, 3)))
+    assert merged.exit_code == 0, merged.output
+    whole = simkit.run(experiment, out="whole.zarr")
+    assert simkit.read_dataset("a.zarr").drop_attrs().identical(whole.drop_attrs())
+
+
+def test_a_step_bias_is_that_of_independent_paths():
+    """And better known, though other grids differ in what later coordinates say.
+
+    100 (1 + r/16)^16 is 0.0082 less than 100 exp(r).
+    """
+    experiment = on_points(
+        MARKET | {"solver": "EulerMaruyama", "time": {"t1": 1.0, "steps": 16}}, paths=2**15
+    )
+    sobol, plain = (simkit.run(on_points(experiment, driver=driver)) for driver in ("sobol", "random"))
+    for dataset in (sobol, plain):
+        assert abs(last(dataset, "S_bias") + 0.0082) < 4 * last(dataset, "S_bias_stderr")
+    for name, factor in (("S_stderr", 0.1), ("S_bias_stderr", 0.8), ("call_bias_stderr", 0.8)):
+        assert last(sobol, name) < factor * last(plain, name)
+
+
+def test_events_that_never_happen_are_as_rare_as_scramblings_tell():
+    """Sixteen scramblings without one say as much as sixteen paths."""
+    observe = {"observe": {"never": "S > 1000"}, "derived": {}}
+    assert last(simkit.run(on_points(MARKET | observe)), "never_upper") == pytest.approx(3 / 16)
+
+
+NETWORK = {"model": {"reactions": {"birth": {"equation": "0 -> A", "rate": 2.0}}}, "initial": {"A": 0}}
+NETWORK |= {"time": {"t1": 1.0}, "ensemble": {"driver": "sobol"}}
+ORDINARY = {"model": {"ode": {"x": "-x"}}, "initial": {"x": 1.0}, "time": {"t1": 1.0, "steps": 4}}
+
+
+@pytest.mark.parametrize(
+    ("experiment", "message"),
+    [
+        (on_points(paths=1000), "ensemble.paths: Sobol' points .* a power of two paths; use 512 or 1024"),
+        (on_points(paths=10), "ensemble.paths: Sobol' points .* a power of two paths; use 16"),
+        (on_points(scramblings=20), "ensemble.scramblings: 20 is no power of two; use 32"),
+        (on_points(scramblings=8), "ensemble.scramblings: must be .* 16.*, got 8"),
+        (on_points(driver="random", scramblings=16), "ensemble.scramblings: is for Sobol' points"),
+        (on_points(variance_reduction="antithetic"), "variance_reduction is for independent paths"),
+        (NETWORK, "ensemble.driver: sobol: .*Brownian noise"),
+        (ORDINARY | {"ensemble": {"driver": "sobol"}}, "ensemble.driver: sobol: .*Brownian noise"),
+        (
+            MARKET
+            | {"solver": "Milstein", "time": {"t1": 1.0, "rtol": 1e-2, "atol": 1e-2}, "observe": {}}
+            | {"derived": {}},
+            "sobol: needs steps of one length; give time.steps",
+        ),
+        (
+            MARKET | {"time": {"t1": 1.0, "steps": 30_000}},
+            "time.steps: 30000 steps take 30000 dimensions, .* points have 21201; use 21200 or fewer",
+        ),
+        (on_points(driver="sobel"), "driver: must be random or sobol"),
+    ],
+)
+def test_what_has_no_points_is_refused_by_name(experiment, message):
+    with pytest.raises(InputError, match=message):
+        simkit.run(experiment)
