@@ -177,6 +177,20 @@ def test_what_does_not_belong_together_is_refused(small):
     assert files_in(small) == before
 
 
+def test_parts_made_by_another_version_are_refused(small, monkeypatch):
+    for part in ("1/2", "2/2"):
+        with monkeypatch.context() as other:
+            if part == "2/2":
+                other.setattr("simkit.records.same_run.__version__", "0.0.1")
+            assert simkit_command("run", "small.yaml", "--part", part, "-q").exit_code == 0
+    refused = simkit_command("merge", "small.yaml")
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith(
+        "small.zarr.part-2-of-2: is a part of another run\nversions: there simkit=0.0.1 "
+    )
+    assert not (small / "small.zarr").exists()
+
+
 def test_merge_says_what_there_is_to_merge(small):
     refused = simkit_command("merge", "small.yaml")
     assert refused.exit_code == 2

@@ -40,6 +40,9 @@ def test_options_are_ranges_or_values_with_commas():
         "b": [[1, 2], [3, 4]],
         "c": [{"x": 1, "y": 2}, None],
     }
+    assert read_over([" a = 1e-3:1:4:log"]) == {"a": "1e-3:1:4:log"}
+    assert read_over(["a=x:y"]) == {"a": "x:y"}  # for the section to refuse
+    assert read_over(["a=0.5-0.1", "b=1-1", "c=-1:1:3"]) == {"a": ["0.5-0.1"], "b": ["1-1"], "c": "-1:1:3"}
 
 
 def test_the_table_has_a_column_for_each_key_and_the_files_all_points(file):
