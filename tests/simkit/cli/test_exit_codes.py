@@ -217,6 +217,7 @@ def test_a_signal_in_the_middle_leaves_nothing_but_a_record(folder, number, code
     ours, theirs = pty.openpty()  # a terminal, so that the progress bar says when the run has begun
     command = [sys.executable, "-c", HEEDFUL, *arguments, "--threads", "2"]
     environment = {**os.environ, "XLA_FLAGS": "", "TERM": "xterm", "COLUMNS": "120"}
+    environment["SIMKIT_RECORD_EVERY"] = "1000"  # or a slow machine would have one record before another
     process = subprocess.Popen(command, stderr=theirs, stdout=subprocess.PIPE, env=environment)
     os.close(theirs)
     try:
