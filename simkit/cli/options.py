@@ -1,5 +1,6 @@
 """Arguments and options that several commands share."""
 
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -121,6 +122,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but er
 
 def with_options(overrides: list | None, cluster: str | None = None, **limits: Any) -> list:
     """The overrides, and with them what options of their own say: the cluster, and keys of `ensemble`."""
-    options = {"cluster": cluster, **{f"ensemble.{key}": value for key, value in limits.items()}}
+    address = None if cluster is None else json.dumps(cluster, ensure_ascii=False)  # `local:` is a mapping
+    options = {"cluster": address, **{f"ensemble.{key}": value for key, value in limits.items()}}
     given = [Option(f"{key}={x}", f"--{key.split('.')[-1]}") for key, x in options.items() if x is not None]
     return [*given, *(overrides or ())]

@@ -147,7 +147,7 @@ class Execution:
 
     def run_part(self, loaded: "Loaded", text: str) -> None:
         """Run a part of the paths, and write what it gives beside the dataset."""
-        from simkit.cluster.parts import PART, EnsemblePart, is_part, write_part
+        from simkit.cluster.parts import PART, EnsemblePart, check_part, write_part
         from simkit.records.record_file import exists, record_of
         from simkit.results.claims import claimed
         from simkit.results.storage import check_place
@@ -170,7 +170,8 @@ class Execution:
         check_place(target)
         file = part.file_of(target)
         resuming = Resuming(file, self.resume, self.overwrite, self.max_time, self.quiet)
-        if self.resume and file.exists() and not exists(record_of(file)) and is_part(file, identity, part):
+        if self.resume and not self.overwrite and file.exists() and not exists(record_of(file)):
+            check_part(file, identity, part)
             say(f"{file}: is complete already")  # as when an array is submitted again
             return
         if not resuming.may_replace() and file.exists():

@@ -1,5 +1,6 @@
 """`simkit sweep`: an experiment at many values of some of its keys."""
 
+import sys
 from typing import Annotated
 
 import typer
@@ -65,6 +66,11 @@ def sweep(
 
         values = read_over(over) if over else None
         given = with_options(overrides, cluster, threads=threads, memory=memory, devices=devices)
-        loaded = load_sweep(experiment, given, values, side_by_side, "--over")
+
+        def note(line: str) -> None:
+            if not quiet:
+                print(line, file=sys.stderr)
+
+        loaded = load_sweep(experiment, given, values, side_by_side, "--over", note)
         how = Execution(out, no_plot, overwrite, resume, max_time, quiet, as_json, dry_run)
         how.run(loaded.points, "sweep", lambda: table, loaded.labelled)

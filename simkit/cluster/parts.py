@@ -90,10 +90,13 @@ def write_part(file: Path, identity: Mapping[str, str], part: EnsemblePart, stat
         raise OutputError(f"{file}: cannot be written ({error.strerror or error})") from error
 
 
-def is_part(file: Path, identity: Mapping[str, str], part: EnsemblePart) -> bool:
-    """Whether a file has this part of a run of this identity."""
-    record, _ = record_file.read(file)
-    return record is not None and record.identity == {**identity, PART: str(part)}
+def check_part(file: Path, identity: Mapping[str, str], part: EnsemblePart) -> None:
+    """Raise `OutputError` where a file is damaged, `InputError` where it is not this part of this run."""
+    record, spoilt = record_file.read(file)
+    if record is None:
+        raise OutputError("; ".join([*spoilt, "to run this part anew use --overwrite"]))
+    if other := differences(record.identity, {**identity, PART: str(part)}, "there", "here"):
+        raise InputError([f"{file}: is of another run; to start anew use --overwrite", *other])
 
 
 def parts_beside(target: Path) -> list[Path]:

@@ -20,6 +20,8 @@ Result = TypeVar("Result")
 Progress = Callable[[int, int], None]  # of what is done, and all of it
 Target = str | os.PathLike | None
 
+OF_NO_EFFECT = ("threads", "chunk", "memory", "devices")  # keys of `ensemble`, on the bits of a run
+
 
 class AbstractEngine(ABC, Generic[Built]):
     """How experiments of one kind are built, checked, measured, run and differentiated.

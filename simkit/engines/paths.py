@@ -11,7 +11,7 @@ from simkit.config.diagnostics import placed
 from simkit.config.documents import Document
 from simkit.config.settings import Experiment, Sensitivity
 from simkit.derivatives.study import find_sensitivities
-from simkit.engines.engine import AbstractEngine, Progress, Target
+from simkit.engines.engine import OF_NO_EFFECT, AbstractEngine, Progress, Target
 from simkit.ensemble.run import Accumulate, run_ensemble, run_part
 from simkit.ensemble.simulation import Simulation, experiment_of
 from simkit.ensemble.sizes import LIGHTER, check_memory, estimate, estimate_text
@@ -27,7 +27,6 @@ from simkit.results.provenance import as_yaml, provenance
 if TYPE_CHECKING:
     import xarray as xr
 
-OF_NO_EFFECT = ("threads", "chunk", "memory", "devices")  # on the bits of a run
 PAIRED, OF_ALL = 2**16, 2**20  # paths of which variants are compared one by one, of one and of all together
 
 

@@ -35,25 +35,29 @@ def over_chunks(
     What comes of a chunk is dropped when `sink` returns. `progress` is called with the paths done and the
     paths in all. The first error in the order of the chunks is raised. What `kept` has, which is all that
     `sink` has taken, is recorded where a recording is at work, and chunks that an earlier process has done
-    are left out. Where chunks do not fit into memory, and `work_on` gives the work on chunks of another plan,
-    the loop goes on with chunks half as large. Gives the seconds that it took, in all processes.
+    are left out. Where `work` finds no memory, and `work_on` gives the work on chunks of another plan, the
+    loop goes on with chunks half as large; where `sink` finds none, part of the chunk may be added, and the
+    error is raised. Gives the seconds that it took, in all processes.
     """
     total = plan.kinds * plan.total
     loop = RecordedLoop(kept, total)
     if loop.done and progress is not None:
         progress(loop.done, total)
     while True:
+        adding = False
         try:
             units = plan.after(loop.done)
             for chunk, outputs in in_order(lambda chunk, work=work: (chunk, work(chunk)), units, workers):
+                adding = True
                 sink(chunk, outputs)
+                adding = False
                 del outputs  # or it would be in memory while the next one is awaited
                 loop.advance(chunk.count)
                 if progress is not None:
                     progress(loop.done, total)
         except (MemoryError, RuntimeError) as error:
             smaller = plan.halved
-            if work_on is None or smaller is None or not is_shortage(error):
+            if adding or work_on is None or smaller is None or not is_shortage(error):
                 raise
         else:
             return loop.seconds

@@ -74,12 +74,14 @@ def build_changed(
     changes: Mapping[str, Mapping[KeyPath, tuple[Any, KeyPath]]],
     build: Callable[[Document], Built],
     root: Root = Experiment,
+    replaced: str = "every variant sets it; change it in the variants",
 ) -> dict[str, Built]:
     """What `build` makes of the document with each of the changes, by name. Raises one error for all.
 
-    A change has for each key its value, and the place of that in the document.
+    A change has for each key its value, and the place of that in the document. `replaced` says why an
+    option that every change replaces changes nothing, and what to do.
     """
-    _refuse_unused(document, changes, root)
+    _refuse_unused(document, changes, root, replaced)
     result: dict[str, Built] = {}
     problems: dict[str, list[str]] = {}
     kinds = set()
@@ -156,17 +158,20 @@ def _changes(document: Document, chosen: Collection[str] | None) -> dict[str, di
     return result
 
 
-def _refuse_unused(document: Document, changes: Mapping[str, Mapping[KeyPath, tuple]], root: Root) -> None:
+def _refuse_unused(
+    document: Document, changes: Mapping[str, Mapping[KeyPath, tuple]], root: Root, why: str
+) -> None:
     """Raise `InputError` for values that every variant replaces: options, and what could not be read."""
 
-    def sets(variant: Mapping[KeyPath, tuple], path: KeyPath) -> bool:
-        return any(path[: len(target)] == target for target in variant)
+    def sets(targets: Collection[KeyPath], path: KeyPath) -> bool:
+        return any(path[: len(target)] == target for target in targets)
 
-    replaced = {t for own in changes.values() for t in own if all(sets(x, t) for x in changes.values())}
+    each = {frozenset(own) for own in changes.values()}  # one for all points of a sweep
+    replaced = {target for own in each for target in own if all(sets(other, target) for other in each)}
     diagnostics = Diagnostics(document, with_text=False)
     for path in document.options:
-        if path[0] != VARIANTS and sets(dict.fromkeys(replaced, ()), path):
-            diagnostics.add(path, "changes nothing, since every variant sets it; change it in the variants")
+        if path[0] != VARIANTS and sets(replaced, path):
+            diagnostics.add(path, f"changes nothing, since {why}")
     add_unreadable(replaced, diagnostics, root)
     diagnostics.raise_if_any()
 
@@ -227,14 +232,12 @@ def _common(document: Document) -> Document:
 def labelled(file: str | None, problems: Mapping[str, list[str]], variants: int) -> list[str]:
     """The problems of all variants; those that are not common to all say which variant has them."""
     place = re.compile(rf"({re.escape(file)}:\d+:\d+: )?(.*)" if file else "()(.*)", re.DOTALL)
+    of_all = variants > 1 and len(problems) == variants
+    common = set.intersection(*map(set, problems.values())) if of_all else set()
     result = []
     for name, lines in problems.items():
         for line in lines:
-            if (
-                variants > 1
-                and len(problems) == variants
-                and all(line in other for other in problems.values())
-            ):
+            if line in common:
                 result.append(line)
             elif (parts := place.fullmatch(line)) is not None:
                 result.append(f"{parts[1] or ''}{called(name)}: {parts[2]}")

@@ -122,17 +122,13 @@ class Frames:
 class _Written(Frames):
     """A frame every few steps, as a format writes it into a file."""
 
-    def __init__(self, simulation: ParticleSimulation, write: Write, file: TextIO | None = None):
+    def __init__(self, simulation: ParticleSimulation, write: Write, flushed: Callable[[], int] = int):
         assert simulation.trajectory is not None
         self.simulation, self.write, self.every = simulation, write, simulation.trajectory.every
-        self.file = file
+        self.flushed = flushed
 
     def end(self) -> int:
-        if self.file is None:
-            return 0
-        self.file.flush()
-        os.fsync(self.file.fileno())
-        return self.file.tell()
+        return self.flushed()
 
     def until_next(self, step: int) -> int:
         return self.every - step % self.every
@@ -182,8 +178,15 @@ def _in_own_file(
             yield _Written(
                 simulation,
                 lambda frame, i: write_frame(text, frame, step=i * every, time=i * every * dt),
-                text,
+                lambda: _end_of(text),
             )
+
+
+def _end_of(text: TextIO) -> int:
+    """Where a file ends, which is on the disk then."""
+    text.flush()
+    os.fsync(text.fileno())
+    return text.tell()
 
 
 @contextlib.contextmanager
@@ -216,7 +219,11 @@ def _dcd(simulation: ParticleSimulation, path: Path) -> Iterator[Write]:
 
 
 def _in_store(simulation: ParticleSimulation, store: FrameStore, replica: int) -> Frames:
-    return _Written(simulation, lambda frame, i: store.write(replica, i, frame))
+    def flushed() -> int:
+        store.flush(replica)
+        return 0
+
+    return _Written(simulation, lambda frame, i: store.write(replica, i, frame), flushed)
 
 
 def _store(

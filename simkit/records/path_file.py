@@ -1,7 +1,8 @@
 """Stored paths of a run in a file beside its record, which several processes write, each its own region.
 
 The arrays, `(paths, rows)` each, lie one after another behind a header. It has a token, by which a process on
-another machine knows that it reaches this file, and not one of the same name on a disk of its own.
+another machine knows that it reaches this file, and not one of the same name on a disk of its own, and the
+names, types and rows of the arrays with their checksum.
 """
 
 import contextlib
@@ -18,7 +19,7 @@ import numpy as np
 from simkit.errors import OutputError
 
 HEADER = 2**22  # bytes, for the token and the names of some hundred thousand arrays
-TOKEN = 32
+TOKEN, CHECKSUM = 32, 8  # digits
 
 
 class Region(NamedTuple):
@@ -57,7 +58,7 @@ class PathFile(NamedTuple):
         start = HEADER
         with _errors_named(self.path), open(self.path, "r+b") as file:
             file.seek(TOKEN)
-            file.write(layout.encode() + b"\0")
+            file.write(_digits(layout.encode()) + layout.encode() + b"\0")
             for array in arrays.values():
                 of_path = array.itemsize * array.shape[1]
                 file.seek(start + first * of_path)
@@ -75,7 +76,7 @@ class PathFile(NamedTuple):
             with open(self.path, "rb") as file:
                 arrays = [*self._arrays(file)]
                 return all(self._checksum_in(file, arrays, each) == each.checksum for each in regions)
-        except (OSError, ValueError, TypeError):  # the names of its arrays are damaged
+        except (OSError, ValueError):  # its header is damaged
             return False
 
     def _checksum_in(self, file: BinaryIO, arrays: list[tuple], region: Region) -> int:
@@ -89,7 +90,10 @@ class PathFile(NamedTuple):
 
     def _arrays(self, file: BinaryIO) -> Iterator[tuple[str, np.dtype, int, int]]:
         """The name, type, rows and first byte of each array. Raises `ValueError` where they are damaged."""
-        layout, start = file.read(HEADER)[TOKEN:].partition(b"\0")[0], HEADER
+        header, start = file.read(HEADER)[TOKEN:].partition(b"\0")[0], HEADER
+        checksum, layout = header[:CHECKSUM], header[CHECKSUM:]
+        if header and checksum != _digits(layout):
+            raise ValueError("the checksum of its header is wrong, so part of it is damaged")
         for name, text, rows in json.loads(layout or b"[]"):
             dtype = np.dtype(text)
             yield name, dtype, rows, start
@@ -104,6 +108,11 @@ class PathFile(NamedTuple):
             }
 
 
+def _digits(layout: bytes) -> bytes:
+    """The checksum of a header, as it stands there."""
+    return b"%0*x" % (CHECKSUM, zlib.crc32(layout))
+
+
 def _checksum(arrays: Mapping[str, np.ndarray]) -> int:
     result = 0
     for array in arrays.values():
@@ -115,8 +124,9 @@ def _checksum(arrays: Mapping[str, np.ndarray]) -> int:
 def _errors_named(path: str | Path) -> Iterator[None]:
     try:
         yield
-    except OSError as error:
-        raise OutputError(f"{path}: stored paths cannot be kept there: {error.strerror or error}") from error
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise OutputError(f"{path}: stored paths cannot be kept there: {why}") from error
 
 
 def _token_in(path: str | Path) -> str:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from simkit.records.durable import flush_names
 from simkit.records.incomplete import incomplete
 
 MAGIC = b"simkit record 1\n"
@@ -64,17 +65,7 @@ def write(path: Path, record: Record) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.replace(path, _before(path))
         os.replace(temporary, path)
-    _flush_names(path.parent)
-
-
-def _flush_names(folder: Path) -> None:
-    """Make renames durable; a system that cannot open folders does so by itself."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    flush_names(path.parent)
 
 
 def read(path: Path) -> tuple[Record | None, list[str]]:

@@ -159,7 +159,7 @@ def unfolded(dataset: "xr.Dataset") -> "xr.Dataset":
 
 def _names_of_points(dataset: "xr.Dataset", axes: Axes) -> list[str]:
     """The names of the points that a dataset has, in its order, by the values of its coordinates."""
-    labels = {key: [*map(str, _coordinate(values))] for key, values in axes.over.items()}
+    labels = {key: coordinate_texts(values) for key, values in axes.over.items()}
     whole = {
         tuple(labels[key][i] for key, i in zip(axes.over, point, strict=True)): name
         for name, point in zip(axes.names, axes.points, strict=True)
@@ -167,6 +167,11 @@ def _names_of_points(dataset: "xr.Dataset", axes: Axes) -> list[str]:
     present = [[*map(str, np.atleast_1d(dataset[key].values))] for key in axes.over]
     points = zip(*present, strict=True) if axes.side_by_side else itertools.product(*present)
     return [whole[point] for point in points]
+
+
+def coordinate_texts(values: list[Any]) -> list[str]:
+    """The values of a key as texts, which are alike where those in its coordinate are."""
+    return [*map(str, _coordinate(values))]
 
 
 def _coordinate(values: list[Any]) -> np.ndarray:

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -13,16 +13,19 @@ from simkit.config.documents import Document, KeyPath, parse_value
 from simkit.config.overrides import Overrides, opened, replace_key
 from simkit.config.python_data import PythonData
 from simkit.config.settings.sweep import MOST, Sweep, swept_values
+from simkit.engines.engine import OF_NO_EFFECT
 from simkit.engines.loaded import Loaded, engine_of
 from simkit.errors import InputError
 from simkit.experiments.constants import remark_unused, unused
 from simkit.experiments.experiment import SWEEP, VARIANTS
 from simkit.experiments.variants import OF_THE_FILE, build_changed
-from simkit.results.swept import Axes, folded
+from simkit.results.swept import Axes, coordinate_texts, folded, value_text
 from simkit.suggestions import did_you_mean, shown
 
 if TYPE_CHECKING:
     import xarray as xr
+
+MANY = 1000  # points, which take some seconds to read
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,10 +46,12 @@ def load_sweep(
     over: str | Mapping[str, Any] | None = None,
     side_by_side: bool = False,
     label: str = "over",
+    note: Callable[[str], None] = lambda line: None,
 ) -> LoadedSweep:
     """Read, check and build an experiment at each point of its section `sweep`.
 
-    `over`, which messages call `label`, stands in place of `sweep.over`. Raises one `InputError` with every
+    `over`, which messages call `label`, stands in place of `sweep.over`. `note` says how many points there
+    are where reading them takes seconds. Raises one `InputError` with every
     error at every point; what is wrong at all of them is reported once.
     """
     if isinstance(over, str):
@@ -80,7 +85,10 @@ def load_sweep(
     axes = _axes(settings, place)
     remark_unused(document)
     _refuse_idle(document, axes, place)
-    each = build_changed(document, _changes(document, axes), engine.build, engine.root())
+    if len(axes.points) >= MANY:
+        note(f"note: reading {len(axes.points):,} points")
+    why = "the sweep varies it; leave it out, here or in the sweep"
+    each = build_changed(document, _changes(document, axes), engine.build, engine.root(), why)
     return LoadedSweep(Loaded(engine, engine.fitted(each)), axes)
 
 
@@ -160,9 +168,14 @@ def _axes(settings: Sweep, place: str) -> Axes:
             problems.append(f"{where}: must be a key such as model.sigma")
         elif path[0] in OF_THE_FILE:
             problems.append(f"{where}: is the same at all points, and cannot be swept")
+        elif path[0] == "cluster" or (path[0] == "ensemble" and path[-1] in OF_NO_EFFECT):
+            problems.append(
+                f"{where}: says how to compute, so that all points would be the same; give it once, as in "
+                f"--set {key}={value_text(settings.over[key][0])}"
+            )
         elif any(key != other and path[: len(its)] == its for other, its in paths.items()):
             problems.append(f"{where}: is swept twice")
-        texts = [str(value) for value in settings.over[key]]
+        texts = coordinate_texts(settings.over[key])
         repeated = next((text for text in texts if texts.count(text) > 1), None)
         if repeated is not None and not settings.zip:
             problems.append(f"{where}: has the value {repeated} twice")

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import threading
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 
 from simkit.errors import OutputError
 from simkit.md.files.frame import Frame
+from simkit.records.durable import flush_files, flush_names
 from simkit.records.incomplete import incomplete, remove
 from simkit.records.recording import Recording
 from simkit.results.storage import put_in_place
@@ -26,11 +28,12 @@ LONG_NAMES = {
 
 class FrameStore:
     """An open dataset of frames: `position` in the box, `image` box vectors, and `velocity` where it means
-    something, by path, time, particle and axis."""
+    something, by path, time, particle and axis. It is in a `folder`."""
 
-    def __init__(self, group: Any):
+    def __init__(self, group: Any, folder: Path):
         self.arrays = {name: group[name] for name in ("position", "image", "velocity") if name in group}
-        self.lock, self.closed = threading.Lock(), False
+        self.folder, self.lock, self.closed = folder, threading.Lock(), False
+        self.written: dict[int, list[Path]] = defaultdict(list)  # since the last flush
 
     def write(self, path: int, number: int, frame: Frame) -> None:
         """Put frame `number` of a replica in its place; nothing once the store is closed."""
@@ -39,6 +42,12 @@ class FrameStore:
             if not self.closed:
                 for name, array in self.arrays.items():
                     array[path, number] = given[name]
+                    chunk = array.metadata.encode_chunk_key((path, number, 0, 0))
+                    self.written[path].append(self.folder / name / chunk)
+
+    def flush(self, path: int) -> None:
+        """Make the frames of a replica durable. Of a chunk of zeros there is no file."""
+        flush_files(self.written.pop(path, ()))
 
     def close(self) -> None:
         with self.lock:
@@ -71,12 +80,15 @@ def frame_store(
             if not resumed:
                 remove(temporary)
                 _new_store(temporary, variables, units, dtype, attributes)
+                if record is not None:
+                    flush_files(file for file in temporary.rglob("*") if file.is_file())
+                    flush_names(temporary.parent)
             elif not (complete or temporary.exists()):
                 raise OutputError(
                     f"{temporary}: frames that were recorded are gone; start anew by --overwrite"
                 )
             group = {} if complete else zarr.open_group(str(temporary), zarr_format=2)
-            store = FrameStore(group)
+            store = FrameStore(group, temporary)
             try:
                 yield store
             finally:

@@ -375,6 +375,15 @@ def test_addresses_are_checked(address, message):
         simkit.load(with_cluster(address))
 
 
+@pytest.mark.parametrize("address", ["local:", "local: 4", "{address: tcp://10.0.0.7:8786}", "", "null"])
+def test_an_address_of_the_command_line_is_text_whatever_it_would_be_in_a_file(tmp_path, address):
+    (tmp_path / "many.yaml").write_text(yaml.safe_dump(with_cluster("local:1")))
+    refused = simkit_command("run", str(tmp_path / "many.yaml"), "--cluster", address)
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith("--cluster: must be the address of a scheduler of Dask such as tcp://")
+    assert refused.stderr.endswith(f"or local:4 for four processes on this machine, got {address!r}\n")
+
+
 def test_units_are_enough_for_all_workers_and_no_more_than_some_seconds():
     for leaves, workers in ((1, 4), (100, 4), (10_000, 4), (10**6, 300)):
         units = units_of(Chunks(leaves * LEAF, 32, LEAF), workers)

@@ -1,6 +1,7 @@
 """Parts of an ensemble, each run by itself, join to the bits of one run; others are refused."""
 
 import itertools
+import re
 import shutil
 from types import SimpleNamespace
 
@@ -122,6 +123,25 @@ def test_a_part_that_was_stopped_is_resumed(small, monkeypatch):
     assert datasets[0].identical(datasets[1])
 
 
+def test_a_part_that_is_there_is_complete_only_if_it_is_whole_and_of_this_run(small):
+    file = small / "small.zarr.part-1-of-2"
+    assert simkit_command("run", "small.yaml", "--part", "1/2", "-q").exit_code == 0
+    whole = file.read_bytes()
+    shutil.copy(file, "small.zarr.part-2-of-2")
+    for damage, number, changes, code, message in [
+        (whole, 1, (), 0, "is complete already"),
+        (whole[:-100], 1, (), 4, "its checksum is wrong, .*; to run this part anew use --overwrite"),
+        (b"", 1, (), 4, "it does not begin as a record .*; to run this part anew use --overwrite"),
+        (whole, 1, ("--set", "ensemble.seed=2"), 2, "of another run; .* --overwrite\n.*there `seed: 1`"),
+        (whole, 2, (), 2, "part-2-of-2: is of another run; .*\npart: there 1/2, here 2/2"),
+    ]:
+        file.write_bytes(damage)
+        again = simkit_command("run", "small.yaml", "--part", f"{number}/2", "--resume", *changes)
+        assert again.exit_code == code, again.output
+        assert re.search(message, again.stderr), again.stderr
+        assert file.read_bytes() == damage
+
+
 def test_what_does_not_belong_together_is_refused(small):
     for part in ("1/3", "2/3", "3/3", "1/2"):
         assert simkit_command("run", "small.yaml", "--part", part, "-q").exit_code == 0
@@ -157,6 +177,20 @@ def test_what_does_not_belong_together_is_refused(small):
     assert files_in(small) == before
 
 
+def test_parts_made_by_another_version_are_refused(small, monkeypatch):
+    for part in ("1/2", "2/2"):
+        with monkeypatch.context() as other:
+            if part == "2/2":
+                other.setattr("simkit.records.same_run.__version__", "0.0.1")
+            assert simkit_command("run", "small.yaml", "--part", part, "-q").exit_code == 0
+    refused = simkit_command("merge", "small.yaml")
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith(
+        "small.zarr.part-2-of-2: is a part of another run\nversions: there simkit=0.0.1 "
+    )
+    assert not (small / "small.zarr").exists()
+
+
 def test_merge_says_what_there_is_to_merge(small):
     refused = simkit_command("merge", "small.yaml")
     assert refused.exit_code == 2
@@ -164,7 +198,8 @@ def test_merge_says_what_there_is_to_merge(small):
 
 
 def test_totals_join_by_sums_and_the_larger_of_both():
-    assert Total(1, 2, 5).joined(Total(3, 7, 4)) == Total(4, 9, 5)
+    for one, other in ((Total(1, 2, 5), Total(3, 7, 4)), (Total(3, 7, 4), Total(1, 2, 5))):
+        assert one.joined(other) == Total(4, 9, 5)
 
 
 def test_of_molecular_dynamics_there_are_no_parts(tmp_path, monkeypatch):

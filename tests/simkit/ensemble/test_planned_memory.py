@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import simkit
 from simkit import InputError, OutOfMemoryError
 from simkit.config.settings.values import bytes_of
+from simkit.ensemble.accumulator import Accumulator
 from simkit.ensemble.chunks import COPIES, JAX, LEAF, plan_chunks
 from simkit.ensemble.programs import compiled
 from simkit.ensemble.sizes import estimate
@@ -157,6 +158,21 @@ def test_what_was_done_before_memory_ran_out_is_not_done_again(monkeypatch, tmp_
     assert result.drop_attrs().identical(whole.drop_attrs())
     sizes = [size for size in machine.sizes if size == LEAF]
     assert np.sum(sizes) <= 20_000 - 8192 + LEAF
+
+
+def test_a_chunk_is_not_added_twice_where_memory_ends_while_it_is_added(monkeypatch):
+    """Its statistics would count it twice."""
+    store, calls = Accumulator._store, []
+
+    def failing(self, *arguments):
+        calls.append(1)
+        if len(calls) == 1:
+            raise MemoryError
+        store(self, *arguments)
+
+    monkeypatch.setattr(Accumulator, "_store", failing)
+    with pytest.raises(OutOfMemoryError, match=r"not enough memory.*store fewer paths"):
+        simkit.run(GBM)
 
 
 def test_another_error_is_raised_at_once(monkeypatch):

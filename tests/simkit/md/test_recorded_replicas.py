@@ -1,5 +1,6 @@
 """A run of particles that was stopped between two chunks is finished with the bits of a whole one."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from command import files_in, simkit_command
 import simkit
 from simkit.md import replica
 from simkit.md.step_counter import StepCounter
+from simkit.records.recording import Recording
 
 FLUID = {
     "system": {
@@ -111,6 +113,35 @@ def test_another_run_is_not_resumed(fluid, monkeypatch):
     other = simkit_command("run", file, "--no-plot", "--resume", "--set", "time.steps=240")
     assert other.exit_code == 2
     assert "recorded `steps: 120`; now `steps: 240`" in other.stderr
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("name", ["frames.zarr", "frames.xyz"])
+def test_a_record_names_no_frame_that_is_not_on_the_disk(fluid, monkeypatch, name):
+    """Or a machine that stops would lose frames that are not written again."""
+    flushed, checked, fsync, keep = {}, set(), os.fsync, Recording.keep
+
+    def noted(descriptor):
+        fsync(descriptor)
+        about = os.fstat(descriptor)
+        flushed[about.st_ino] = about.st_mtime_ns, about.st_size
+
+    def checking(*arguments):
+        partial = Path(f".{name}.partial")
+        for file in [file for file in (partial, *partial.rglob("*")) if file.is_file()]:
+            about = file.stat()
+            assert flushed[about.st_ino] == (about.st_mtime_ns, about.st_size), file
+            checked.add(file)
+        keep(*arguments)
+
+    monkeypatch.setattr("os.fsync", noted)
+    monkeypatch.setattr(Recording, "keep", checking)
+    file = fluid(save=FLUID["save"] | {"trajectory": {"file": name, "every": 3}}, stages={})
+    result = simkit_command("run", file, "--quiet", "--no-plot")
+    assert result.exit_code == 0, result.output
+    frames = [each for each in checked if each.match("position/0.*")]
+    assert len(frames) == (41 if name == "frames.zarr" else 0)
+    assert checked
 
 
 @pytest.mark.more

@@ -15,10 +15,10 @@ def test_a_folder_in_which_a_thread_goes_on_is_removed_for_good(tmp_path):
     def go_on(folder):
         number = 0
         while time.monotonic() < end:
-            (folder / "chunks").mkdir(parents=True, exist_ok=True)
             try:
+                (folder / "chunks").mkdir(parents=True, exist_ok=True)
                 (folder / "chunks" / str(number)).touch()
-            except FileNotFoundError:
+            except FileNotFoundError:  # removed meanwhile
                 continue
             number += 1
 

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import hypothesis.strategies as st
 import numpy as np
+import pytest
 from hypothesis import given, settings
 
+from simkit import OutputError
 from simkit.records.path_file import PathFile
 
 
@@ -45,6 +47,37 @@ def test_ten_thousand_arrays_have_their_names_in_the_file(tmp_path):
     found = file.read()
     assert [*found] == [*whole]
     assert all(np.array_equal(found[name], whole[name]) for name in ("theta_0", "theta_9999"))
+
+
+def test_a_header_with_a_wrong_byte_is_noticed_wherever_it_is(tmp_path):
+    """One of a name would give the paths of another quantity, though all numbers are right."""
+    place = tmp_path / "paths"
+    file = PathFile.opened(place, 3, anew=True)
+    region = file.write(0, {"S": np.arange(3.0)[:, None], "when S": np.ones((3, 1), bool)})
+    whole = place.read_bytes()
+    end = whole.index(b"\0")
+    assert b'"S"' in whole[:end]
+    for position in range(end + 1):
+        damaged = bytearray(whole)
+        damaged[position] ^= 1
+        place.write_bytes(damaged)
+        assert not file.has([region]), whole[position : position + 1]
+    place.write_bytes(whole.replace(b'"S"', b'"T"', 1))
+    with pytest.raises(
+        OutputError, match=r"paths: stored paths cannot be kept there: the checksum of its he"
+    ):
+        file.read()
+    place.write_bytes(whole)
+    assert file.has([region])
+
+
+def test_a_region_is_on_disk_before_anything_says_that_it_is_there(tmp_path, monkeypatch):
+    """What a record names must survive a machine that stops."""
+    place, flushed = tmp_path / "paths", []
+    file = PathFile.opened(place, 3, anew=True)
+    monkeypatch.setattr("os.fsync", lambda _: flushed.append(place.read_bytes()))
+    file.write(1, {"S": np.array([[1.0], [2.0]])})
+    assert flushed == [place.read_bytes()]
 
 
 def test_a_file_of_the_same_name_elsewhere_is_not_this_one(tmp_path):

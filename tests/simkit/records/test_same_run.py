@@ -1,5 +1,8 @@
 """What differs between a record and a run is named: each key of either, and no more lines than one reads."""
 
+import io
+import re
+
 import pytest
 
 from simkit.records.same_run import SHOWN, differences, of_this_machine
@@ -39,6 +42,41 @@ def test_of_many_lines_the_first_are_shown_and_the_others_counted(more):
     (text,) = differences({"experiment": "\n".join(["same", *lines])}, {"experiment": "same\n"})
     assert text.count("recorded `line ") == SHOWN
     assert text.endswith(f", and {more} more lines" if more else f"`line {SHOWN - 1}`")
+
+
+CPU = """\
+processor\t: 0
+model name\t: Some CPU
+flags\t\t: fpu sse{}
+
+processor\t: 1
+model name\t: Another
+"""
+
+
+def test_the_version_of_python_decides_too(monkeypatch):
+    monkeypatch.setattr("platform.python_version", lambda: "3.11.7")
+    first = of_this_machine()
+    monkeypatch.setattr("platform.python_version", lambda: "3.12.1")
+    (line,) = differences(first, of_this_machine())
+    assert re.fullmatch("versions: recorded simkit=.* python=3.11.7, now simkit=.* python=3.12.1", line)
+
+
+def test_what_the_processor_can_do_decides_too(monkeypatch):
+    """XLA compiles for that: of two of a name one may be in a virtual machine that hides some of it."""
+
+    def on(text: str) -> dict[str, str]:
+        monkeypatch.setattr("builtins.open", lambda path, **_: io.StringIO(text))
+        identity = of_this_machine()
+        monkeypatch.undo()
+        return identity
+
+    first = on(CPU.format(" avx"))
+    assert differences(first, on(CPU.format(" avx"))) == []
+    assert differences(first, on(CPU.format(" avx avx512f"))) == ["processor: now `avx512f`"]
+    assert differences(first, on(CPU.format(""))) == ["processor: recorded `avx`"]
+    other = differences(first, on(CPU.format(" avx").replace("Some CPU", "Other")))
+    assert other == ["processor: recorded `Some CPU`; now `Other`"]
 
 
 def test_flags_of_the_compiler_decide_the_bits_too(monkeypatch):

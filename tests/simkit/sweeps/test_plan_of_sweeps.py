@@ -4,6 +4,8 @@ import pytest
 
 import simkit
 from simkit import InputError
+from simkit.config.overrides import opened
+from simkit.experiments.variants import build_changed
 from simkit.sweeps.plan import load_sweep
 
 ODE = {
@@ -72,6 +74,35 @@ def test_a_swept_parameter_that_no_expression_uses_is_refused():
         load_sweep(ODE, over={"model.parameters.kk": [1.0, 2.0]})
     into_it = {"model.parameters.kk": [1.0, 2.0], "model.ode.x": ["-kk*x", "-kk*x*c"]}
     assert len(load_sweep(ODE, over=into_it).points.each) == 4
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_key_within_another_is_swept_twice_wherever_it_stands(reverse):
+    """But not one that only begins as another, which would change nothing of it."""
+    pairs = {"model.parameters.k": [1.0, 2.0], "model.parameters": [{"k": 1.0, "c": 0.0}]}.items()
+    over = dict(reversed(pairs) if reverse else pairs)
+    with pytest.raises(InputError) as refused:
+        load_sweep(ODE, over=over)
+    assert refused.value.problems == ["sweep.over: model.parameters.k: is swept twice"]
+    named = ODE | {"model": {"ode": {"x": "-k*x + kk"}, "parameters": {"k": 1.0, "kk": 0.0}}}
+    over = {"model.parameters.k": [1.0, 2.0], "model.parameters.kk": [1.0, 2.0]}
+    assert len(load_sweep(named, over=over).points.each) == 4
+
+
+def test_each_point_is_compared_with_few_others_however_many_there_are():
+    """Compared with all of them, ten thousand points would take minutes to read."""
+    iterations = []
+
+    class Counted(dict):
+        def __iter__(self):
+            iterations.append(1)
+            return super().__iter__()
+
+    k = ("model", "parameters", "k")
+    for number in (10, 100):
+        changes = {str(i): Counted({k: (float(i), ("sweep", "over"))}) for i in range(number)}
+        build_changed(opened(ODE), changes, lambda document: document.data["model"]["parameters"]["k"])
+    assert len(iterations) <= 10 * (10 + 100)
 
 
 def test_a_constant_that_no_point_uses_is_remarked():

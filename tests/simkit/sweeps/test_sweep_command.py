@@ -40,6 +40,9 @@ def test_options_are_ranges_or_values_with_commas():
         "b": [[1, 2], [3, 4]],
         "c": [{"x": 1, "y": 2}, None],
     }
+    assert read_over([" a = 1e-3:1:4:log"]) == {"a": "1e-3:1:4:log"}
+    assert read_over(["a=x:y"]) == {"a": "x:y"}  # for the section to refuse
+    assert read_over(["a=0.5-0.1", "b=1-1", "c=-1:1:3"]) == {"a": ["0.5-0.1"], "b": ["1-1"], "c": "-1:1:3"}
 
 
 def test_the_table_has_a_column_for_each_key_and_the_files_all_points(file):
@@ -118,6 +121,8 @@ MISTAKES = {
         "sigma: must be a range of two numbers and how many",
     ),
     "same value": (("--over", "model.sigma=0.1,0.1"), "model.sigma: has the value 0.1 twice"),
+    "same number": (("--over", "model.sigma=1,2,1.0"), "model.sigma: has the value 1.0 twice"),
+    "same text": (("--over", "save.times=1,'1'"), "save.times: has the value 1 twice"),
     "nested": (
         ("--over", "model.sigma=0.1,0.2", "--over", "model={type: GBM},{type: CIR}"),
         "model.sigma: is swept twice",
@@ -141,8 +146,16 @@ MISTAKES = {
     ),
     "set": (
         ("--over", "model.sigma=0.1,0.2", "--set", "model.sigma=0.3"),
-        "--set model.sigma: changes nothing, since every variant sets it",
+        "--set model.sigma: changes nothing, since the sweep varies it; leave it out, here or in the sweep\n",
     ),
+    "threads": (
+        ("--over", "ensemble.threads=1,2"),
+        "gbm.yaml: sweep.over: ensemble.threads: says how to compute, so that all points would be the same; "
+        "give it once, as in --set ensemble.threads=1\n",
+    ),
+    "memory": (("--over", "ensemble.memory=1GB,2GB"), "as in --set ensemble.memory=1GB"),
+    "cluster": (("--over", "cluster=local:1,local:2"), "cluster: says how to compute"),
+    "timeout": (("--over", "cluster.timeout=10,20"), "cluster.timeout: says how to compute"),
     "inline": (
         ("--over", "model.k=1,2", "--set", "model={ode: {S: -k*S}, parameters: {k: 1.0}}"),
         "--over model.k: unknown key; did you mean model.parameters.k?",
@@ -165,6 +178,16 @@ def test_mistakes_are_named_with_a_remedy_and_write_nothing(file, case):
     assert result.exit_code == 2
     assert message in result.stderr
     assert not (file.parent / "s.zarr").exists()
+
+
+@pytest.mark.parametrize(("options", "said"), [((), True), (("--quiet",), False)])
+def test_many_points_are_announced_before_they_are_read(file, monkeypatch, options, said):
+    """And those of a wrong sweep too, which takes as long."""
+    monkeypatch.setattr("simkit.sweeps.plan.MANY", 3)
+    many = simkit_command("sweep", "gbm.yaml", "--over", "model.sigma=0.1,0.2,-1", *options)
+    assert many.exit_code == 2
+    assert many.stderr.startswith("note: reading 3 points\n") == said
+    assert "note:" not in simkit_command("sweep", "gbm.yaml", "--over", "model.sigma=0.1,-1").stderr
 
 
 def test_a_mistake_in_the_section_has_its_place():
