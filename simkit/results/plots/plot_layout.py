@@ -1,8 +1,9 @@
 """The layout of a picture: rows over time, a phase portrait next to them, distributions below."""
 
 import contextlib
+import re
 import textwrap
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simkit.results.plots.first_times import unmet_note
@@ -27,6 +28,7 @@ MAX_OBSERVABLES = 9
 COLUMNS = 3
 ENLARGED = 0.1  # of a row: final values closer together than that have a scale of their own
 PADS = {"w_pad": 0.08, "h_pad": 0.08, "hspace": 0.03, "wspace": 0.03}
+VISIBLE = 0.01  # of the axis of time
 EQUAL = 1e-9  # of a row: a spread of less is rounding
 
 STYLE: Any = {
@@ -112,8 +114,10 @@ def arranged(dataset: "xr.Dataset", title: str, panels: Panels) -> "Figure":
             if not single:
                 ends.append(_end_of_row(figure, cells[row, column * 2 + 1], axes, dataset, panels, name))
             axes.set_ylabel(label(dataset, name, 34 if len(rows) < 3 and not pairs else 24))
-            if number == 0:
-                _note_left_out(axes, dataset, drawn)
+            notes = [_delay_of_events(dataset, name), _left_out(dataset, drawn) if number == 0 else ""]
+            if text := "\n".join(filter(None, notes)):
+                above = "\n" if axes.get_title("right") else ""
+                axes.set_title(f"{text}{above}", loc="left", fontsize=9, color=GREY)
         if pairs:
             panels.phase_portrait(figure.add_subplot(upper[1]), pairs)
         lower = blocks[-1].subgridspec(max(below, 1), columns)
@@ -187,19 +191,37 @@ def _observed_over_time(dataset: "xr.Dataset", drawn: Collection[str]) -> list[s
     return [n for n in each if not _repeats(dataset, n, drawn)]
 
 
-def _note_left_out(axes: "Axes", dataset: "xr.Dataset", drawn: Collection[str]) -> None:
-    """Above a panel which quantities are in none, and the remedy; nothing where the user chose them."""
+def _left_out(dataset: "xr.Dataset", drawn: Collection[str]) -> str:
+    """Which quantities are in no panel, and the remedy; nothing where the user chose them."""
     if dataset.attrs.get("plot_over_time"):
-        return
+        return ""
     known = dataset.attrs["state_variables"].split()
     if int(dataset.attrs["paths"]) == 1:  # of several paths observables have a distribution
         known += _observed_over_time(dataset, known)
     names = [name for name in known if name not in drawn]
-    if names:
-        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-        other_note = "\n" if axes.get_title("right") else ""
-        text = f"not drawn: {', '.join(names[:NAMED])}{more}; choose by plot.over_time{other_note}"
-        axes.set_title(text, loc="left", fontsize=9, color=GREY)
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"not drawn: {', '.join(names[:NAMED])}{more}; choose by plot.over_time" if names else ""
+
+
+def _delay_of_events(dataset: "xr.Dataset", name: str) -> str:
+    """How much later than events of equal size a quantity is saved, by which these look unequal."""
+    times = dataset["time"].values
+    counts = [dataset[f"{x}_events"] for x in states_in(dataset, (name,)) if f"{x}_events" in dataset]
+    delay = max((float(each.attrs.get("longest_delay", 0)) for each in counts), default=0.0)
+    if delay <= VISIBLE * (times[-1] - times[0]):
+        return ""
+    return f"events are up to {delay:.3g} before the next saved time (save.points)"
+
+
+def states_in(dataset: "xr.Dataset", names: Iterable[str]) -> list[str]:
+    """The state variables on which any of the quantities depends."""
+    states = dataset.attrs["state_variables"].split()
+    return [state for state in states if any(_depends(dataset, name, state) for name in names)]
+
+
+def _depends(dataset: "xr.Dataset", name: str, state: str) -> bool:
+    text = str(dataset[f"{name}_mean"].attrs["description"])
+    return name == state or re.search(rf"\b{re.escape(state)}\b", text) is not None
 
 
 def rowless_note(dataset: "xr.Dataset", name: str) -> str:
