@@ -207,6 +207,8 @@ def steps_text(attributes: Mapping[str, Any]) -> str:
     for what in ("event", "leap"):
         if f"{what}s_mean" in attributes:
             mean, most = float(attributes[f"{what}s_mean"]), int(attributes[f"{what}s_max"])
+            if mean == most:  # as of one path
+                return counted(most, what)
             return f"{mean:,.0f} {what}s on average (at most {most:,})"
     mean, most = float(attributes["accepted_steps_mean"]), int(attributes["accepted_steps_max"])
     rejected = f"{float(attributes['rejected_steps_mean']):,.3g} rejected"

@@ -11,6 +11,7 @@ WIDTH = 100
 
 
 PARTICLES = "In molecular dynamics: "
+Part = tuple[dict[str, Any], dict[str, Any]]  # the schema of a section, and the definitions that it refers to
 
 
 def wrapped(text: str, indent: str = "") -> str:
@@ -49,62 +50,84 @@ def _field(name: str) -> Any:
 
 def about_key(name: str) -> dict[str, Any]:
     """What is known of a top-level key: its meaning, an example, and the keys below it."""
-    from simkit_physics import MODELS
-
-    from simkit.schema import experiment_schema, particle_schema
-
-    schema, particles = experiment_schema(), particle_schema()
-    own = particles if name in particle_keys() else schema
-    field, spec = _field(name), own["properties"][name]
-    sections = [own["$defs"][part] for part in _below(spec, own["$defs"]) if part not in MODELS]
-    if own is schema and name in particles["properties"]:
-        sections += _of_particles(particles, name, sections)
+    field = _field(name)
+    spec, parts = _top(name)
     choices = spec.get("enum", ())
     return {
         "name": name,
         "kind": "key of an experiment",
         "text": wrapped(field.description or ""),
         "options": list(choices) if len(choices) < 5 else [],
-        "sections": [
-            {"text": said if said != field.description else "", "keys": list(rows_of(part))}
-            for part in sections
-            for said in [part.get("description", "")]
-        ],
+        "sections": _sections(parts, field.description),
         "yaml": f"{name}: {inline(field.examples[0])}" if field.examples else "",
     }
 
 
-def _of_particles(schema: dict[str, Any], name: str, known: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The sections below a key in molecular dynamics, where they are others than those known."""
-    parts = [schema["$defs"][part] for part in _below(schema["properties"][name], schema["$defs"])]
-    return [
-        part | {"description": f"{PARTICLES}{part.get('description', '')}"}
-        for part in parts
-        if part not in known
-    ]
+def _top(name: str) -> tuple[dict[str, Any], list[Part]]:
+    """The schema of a top-level key, and the sections below it, of molecular dynamics too."""
+    from simkit.schema import experiment_schema, particle_schema
+
+    schema, particles = experiment_schema(), particle_schema()
+    own = particles if name in particle_keys() else schema
+    spec = own["properties"][name]
+    parts = _parts(spec, own["$defs"])
+    if own is schema and name in particles["properties"]:
+        known = [part for part, _ in parts]
+        parts += [
+            (part | {"description": f"{PARTICLES}{part.get('description', '')}"}, definitions)
+            for part, definitions in _parts(particles["properties"][name], particles["$defs"])
+            if part not in known
+        ]
+    return spec, parts
 
 
 def about_key_inside(name: str) -> dict[str, Any]:
-    """What is known of a key inside a section, such as `time.steps`; else `InputError`."""
-    section, _, key = name.partition(".")
-    rows = _rows_below(section)
-    if key not in rows:
-        hint = did_you_mean(key, rows).replace("'", f"'{section}.", 1)
-        raise InputError(f"nothing is called {name!r}{hint} (`simkit describe {section}` shows its keys)")
-    row = rows[key]
+    """What is known of a key inside sections, such as `ensemble.target.stderr`; else `InputError`."""
+    section, *keys = name.split(".")
+    _, parts = _top(section)
+    row: dict[str, str] = {}
+    for i, key in enumerate(keys):
+        rows = _rows_below(parts)
+        if key not in rows:
+            hint = did_you_mean(key, rows).replace("'", f"'{section}.", 1)
+            where = section if rows else section.rpartition(".")[0] or section
+            raise InputError(f"nothing is called {name!r}{hint} (`simkit describe {where}` shows its keys)")
+        row, spec, definitions = rows[key]
+        parts = _parts(spec, definitions)
+        section += f".{key}" if i + 1 < len(keys) else ""
     text = f"{row['description']} ({row['default']})" if row["default"] else row["description"]
-    return {"name": name, "kind": f"key of {section}", "text": wrapped(text)}
+    sections = _sections(parts, row["description"])
+    return {"name": name, "kind": f"key of {section}", "text": wrapped(text), "sections": sections}
 
 
 def keys_called(name: str) -> list[str]:
     """The keys inside sections that have a name, such as `time.steps` for `steps`."""
-    return [f"{section}.{name}" for section in experiment_keys() if name in _rows_below(section)]
+    return [f"{section}.{name}" for section in experiment_keys() if name in _rows_below(_top(section)[1])]
 
 
-def _rows_below(section: str) -> dict[str, dict[str, str]]:
-    parts = about_key(section)["sections"]
-    # Of a key that molecular dynamics has too, the first one.
-    return {row["name"]: row for part in reversed(parts) for row in part["keys"]}
+def _rows_below(parts: list[Part]) -> dict[str, tuple[dict[str, str], Any, dict[str, Any]]]:
+    """By key its row, its schema and the definitions that this refers to; the first one of each name."""
+    return {
+        row["name"]: (row, part["properties"][row["name"]], definitions)
+        for part, definitions in reversed(parts)
+        for row in rows_of(part)
+    }
+
+
+def _sections(parts: list[Part], known: str | None) -> list[dict[str, Any]]:
+    """What sections are, unless that is `known`, and their keys."""
+    return [
+        {"text": "" if (known or "").startswith(said.rstrip(".")) else said, "keys": list(rows_of(part))}
+        for part, _ in parts
+        for said in [part.get("description", "")]
+    ]
+
+
+def _parts(spec: Any, definitions: dict[str, Any]) -> list[Part]:
+    """The sections that a part of the schema refers to, without models."""
+    from simkit_physics import MODELS
+
+    return [(definitions[part], definitions) for part in _below(spec, definitions) if part not in MODELS]
 
 
 def _below(spec: Any, definitions: dict[str, Any]) -> list[str]:

@@ -325,4 +325,5 @@ class _Seen:
         steps, order = self._dataset.attrs.get("steps"), self._figure(name, "bias_order")
         if steps is None or not order > 0:
             return f"{part}; use shorter steps"
-        return f"{part}; use about {math.ceil(steps * (2 * bias / wanted) ** (1 / order))} time.steps"
+        # A whole number of times as many: dates that are ends of steps remain so.
+        return f"{part}; use about {steps * math.ceil((2 * bias / wanted) ** (1 / order))} time.steps"

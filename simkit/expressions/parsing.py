@@ -46,6 +46,7 @@ MAX_INTEGER_POWER = 1000
 SHOWN = 12  # names in a message
 
 _ELSEWHERE = {"ln": "log", "pow": "**", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "fabs": "abs"}
+_ELSEWHERE |= dict.fromkeys(("first_time", "first_passage_time", "stopping_time"), "hitting_time")
 _ARITHMETIC = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,

@@ -174,6 +174,7 @@ def _events(simulation: Simulation, result: EnsembleResult) -> Variables:
     stored path.
     """
     schedule, times, counts, marks = schedule_of(simulation.problem), result.times, {}, {}
+    delays: dict[str, float] = {}
     if schedule is None:
         return {}
     for i, event in enumerate(schedule.events):
@@ -185,14 +186,19 @@ def _events(simulation: Simulation, result: EnsembleResult) -> Variables:
                 marks[name] = marks.get(name, False) | on_paths
             continue
         # A row at the time of an event has the values after it.
-        rows = np.searchsorted(times + ON_TIME * (times[-1] - times[0]), np.asarray(event.times))
+        at = np.asarray(event.times)
+        rows = np.searchsorted(times + ON_TIME * (times[-1] - times[0]), at)
+        saved = rows < len(times)
+        delay = float(np.max(times[rows[saved]] - at[saved], initial=0.0))
         for name in set_here:
+            delays[name] = max(delays.get(name, 0.0), delay)
             before = counts.setdefault(name, np.zeros(len(times), int))
             before += np.bincount(rows, minlength=len(times))[: len(times)]
     what = "events that set {} after the row before, up to this one"
     whether = "whether an event set {} after the row before, up to this one, along the first paths"
     return {
-        f"{name}_events": variable(("time",), count, "1", what.format(name)) for name, count in counts.items()
+        f"{name}_events": variable(("time",), count, "1", what.format(name), longest_delay=delays[name])
+        for name, count in counts.items()
     } | {
         f"{name}_path_events": variable(("path", "time"), one.astype(np.int8), "1", whether.format(name))
         for name, one in marks.items()

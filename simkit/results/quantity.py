@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 
 import numpy as np
 from simkit_solvers.problems.problem import variables_of
@@ -47,11 +48,16 @@ class RunQuantity:
 
     @property
     def variance_reduction(self) -> float | None:
-        """The variance of the mean of as many independent paths at the end, over that of the mean."""
+        """The variance of the mean of as many independent paths at the end, over that of the mean.
+
+        Infinite where rounding is all that remains of the latter, and NaN where paths do not differ.
+        """
         if self.simulation.reduction is None:
             return None
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return float(self.statistic("variance")[-1] / self.n / np.square(self.stderr[-1]))
+        variance, error = self.at_end("variance"), self.at_end("stderr")
+        if not variance > 0:
+            return math.nan
+        return math.inf if error < self.stderr[-1] else variance / self.n / error**2
 
     @property
     def observable(self) -> ObservableInfo | None:

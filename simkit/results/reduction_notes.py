@@ -26,23 +26,29 @@ def reduction_notes(dataset: "xr.Dataset") -> list[str]:
     names = [name for name in names if name not in controls]
     factors = {name: min(float(one[f"{name}_variance_reduction"]) for one in each) for name in names}
     known = {name: factor for name, factor in factors.items() if np.isfinite(factor)}
-    shifted = [line for name in controls if (line := _wrong_mean(name, each))]
-    if not known:
-        return shifted
     least = "at least " if len(each) > 1 else ""
     texts = ", ".join(f"{name} {least}{float(f'{factor:.3g}'):,.9g}" for name, factor in known.items())
-    what = each[0].attrs["variance_reduction"]
     worse = [name for name, factor in known.items() if factor < WORSE]
-    note = f"{what}: variances smaller by factors of {texts}"
-    if "scramblings" in each[0].attrs:
-        freedom = each[0].attrs["scramblings"] - 1
-        note += (
-            f" (within {100 * math.sqrt(2 / freedom):.0f} %); a 95 % interval is "
-            f"± {student_quantile(freedom, 0.975):.3g} standard errors"
-        )
-    if worse:
-        note += f"; as factors below 1 are larger ones, leave it out for {', '.join(worse)}"
-    return [note, *shifted]
+    exact = [name for name, factor in factors.items() if factor == np.inf]
+    parts = [
+        f"variances smaller by factors of {texts}{_of_scramblings(each[0])}" if known else "",
+        f"as factors below 1 are larger ones, leave it out for {', '.join(worse)}" if worse else "",
+        f"no sampling error but rounding: {', '.join(exact)}" if exact else "",
+    ]
+    text = "; ".join(part for part in parts if part)
+    shifted = [line for name in controls if (line := _wrong_mean(name, each))]
+    return [f"{each[0].attrs['variance_reduction']}: {text}", *shifted] if text else shifted
+
+
+def _of_scramblings(one: "xr.Dataset") -> str:
+    """How well the spread of a few scramblings is known; empty where there are none."""
+    if "scramblings" not in one.attrs:
+        return ""
+    freedom = one.attrs["scramblings"] - 1
+    return (
+        f" (within {100 * math.sqrt(2 / freedom):.0f} %); a 95 % interval is "
+        f"± {student_quantile(freedom, 0.975):.3g} standard errors"
+    )
 
 
 def _wrong_mean(name: str, each: "list[xr.Dataset]") -> str:

@@ -185,9 +185,10 @@ def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
         )
     shares = {name: share for name in names if (share := share_of_one(dataset, name)) > DOMINATES}
     if shares:
+        explode = "" if dataset.attrs.get("kind") == "jump" else ", or more steps where paths explode"
         yield (
             f"{', '.join(shares)}{which}: one path makes up to {100 * max(shares.values()):.0f} % of the "
-            "variance, so mean and error say little; use more paths, or more steps where paths explode"
+            f"variance, so mean and error say little; use more paths{explode}"
         )
     empty = [
         name for name in names if f"{name}_upper" in dataset and not np.isfinite(dataset[f"{name}_upper"])

@@ -1,7 +1,7 @@
 """The picture of a sweep: means at the end along a key, a line for each value of others, or a map."""
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 BAND = 2.0  # standard errors to either side
 FEWEST = 3  # values of both keys of a map
 EQUAL_RATIOS = 1e-6  # relative, of values for a logarithmic axis
+LETTER, LINE = 0.035, 0.08  # of the width and height of a map, which a number takes
 MOST_LINES = len(COLOURS) * len(DASHES)
 
 
@@ -122,10 +123,8 @@ def _draw_map(figure: "Figure", panel: "Panel", dataset: "xr.Dataset", name: str
     by_x, by_y = np.argsort(x), np.argsort(y)
     image = panel.pcolormesh(x[by_x], y[by_y], mean[np.ix_(by_y, by_x)], shading="nearest", cmap="viridis")
     panel.grid(visible=False)
-    for values, scale, axis in ((x, panel.set_xscale, panel.xaxis), (y, panel.set_yscale, panel.yaxis)):
-        if _equal_ratios(values):
-            scale("log")
-            plain_ticks(axis, values.min(), values.max())
+    _tick_values(panel, "x", x[by_x])
+    _tick_values(panel, "y", y[by_y])
     panel.set_xlabel(dims[0])
     panel.set_ylabel(dims[1])
     known, lost = error[np.isfinite(error) & (error > 0)], int(np.isnan(error).sum())
@@ -134,6 +133,24 @@ def _draw_map(figure: "Figure", panel: "Panel", dataset: "xr.Dataset", name: str
     heading = [text for text in (", ".join(notes), unmet_note(dataset, name)) if text]
     panel.set_title("\n".join(heading), fontsize=10, loc="left", color=GREY)
     figure.colorbar(image, ax=panel, label=_label(dataset, name))
+
+
+def _tick_values(panel: "Panel", side: Literal["x", "y"], values: np.ndarray) -> None:
+    """Ticks at increasing values of a map, with a number at each that has room next to the one before."""
+    from matplotlib.ticker import FixedLocator, NullFormatter
+
+    log, axis = _equal_ratios(values), panel.xaxis if side == "x" else panel.yaxis
+    texts = [f"{value:g}" for value in values]
+    places = np.log(values) if log else values
+    room = (LETTER * (max(map(len, texts)) + 1) if side == "x" else LINE) * (places[-1] - places[0])
+    numbered = [0]
+    for i, place in enumerate(places):
+        if place - places[numbered[-1]] >= room:
+            numbered.append(i)
+    panel.set(**{f"{side}scale": "log" if log else "linear"})
+    axis.set_minor_locator(FixedLocator(values))
+    axis.set_minor_formatter(NullFormatter())
+    axis.set_ticks(values[numbered], [texts[i] for i in numbered])
 
 
 def _label(dataset: "xr.Dataset", name: str) -> str:

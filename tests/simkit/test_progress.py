@@ -8,7 +8,7 @@ import time
 import pytest
 
 import simkit.progress
-from simkit.progress import Forecast, duration, progress_bar, short_count
+from simkit.progress import Forecast, duration, progress_bar, short_count, steps_text
 
 
 @pytest.fixture
@@ -17,6 +17,11 @@ def clock(monkeypatch):
     now = [100.0]
     monkeypatch.setattr(simkit.progress.time, "perf_counter", lambda: now[0])
     return now
+
+
+def test_one_path_of_a_network_has_a_number_of_events_and_no_average():
+    assert steps_text({"events_mean": 1830.0, "events_max": 1830}) == "1,830 events"
+    assert steps_text({"leaps_mean": 2.5, "leaps_max": 3}) == "2 leaps on average (at most 3)"
 
 
 def test_a_steady_run_takes_as_long_as_is_left_at_its_rate(clock):

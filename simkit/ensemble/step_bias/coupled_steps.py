@@ -224,7 +224,9 @@ def _by_levels(finished: FinishedRun, bias: BiasRun, simulate: Sequence[Callable
             rounding = max(rounding, in_normals * last[name].spread)
             event = _event(name, last[name], simulation)
             means = reduction.averaged(reduced[name])
-            error, lost = step_error_of_paths(values, bias.factors, order, rounding, event, unsure, means)
+            error, lost = step_error_of_paths(
+                values, bias.factors, order, rounding, event, unsure, means, simulation.stepping.random
+            )
             if error is not None:
                 result.errors[name] = error
             if lost:
@@ -261,13 +263,14 @@ def step_error_of_paths(
     event: float,
     unsure: float = 0.0,
     replicates: np.ndarray | None = None,
+    random: bool = False,
 ) -> tuple[StepError | None, int]:
     """The step error, and how many paths are finite in the run alone, on the worst of the grids.
 
     Of whole numbers that no other grid changes on any of n paths, it may change one in n to the next value:
     of molecules M by 1, of M² by 2M + 1, and by `event` where all are the same. The same holds of a number
     that half of the paths share.
-    Where `replicates` are given, errors are those of their means.
+    Where `replicates` are given, errors are those of their means. One path that is `random` shows no order.
     A grid on which too many are lost does not count, nor do longer steps: paths that survive are no sample of
     all. Where no grid is left, or a finer one is lost, there is no estimate.
     """
@@ -283,7 +286,7 @@ def step_error_of_paths(
         rounding = max(rounding, _of_rarer_paths(values, event) / len(values))
     if replicates is not None:
         values = replicates[:, good]
-    error = step_error(values, lengths[1:][good[1:]].tolist(), order, rounding, unsure)
+    error = step_error(values, lengths[1:][good[1:]].tolist(), order, rounding, unsure, random)
     estimated = error is not None and math.isfinite(error.bias)
     return (error if estimated else None), int(lost.max())
 

@@ -53,14 +53,20 @@ class StepError:
 
 
 def step_error(
-    values: np.ndarray, factors: Sequence[float], order: float, rounding: float = 0.0, unsure: float = 0.0
+    values: np.ndarray,
+    factors: Sequence[float],
+    order: float,
+    rounding: float = 0.0,
+    unsure: float = 0.0,
+    random: bool = False,
 ) -> StepError | None:
     """The step error of a mean over paths, given `values` `(paths, 1 + levels)` of the same paths.
 
     Column 0 is the run itself, the others have steps `factors` times as long: one of them, which shows no
     order, or two. `order` is the weak order of what is averaged, and may be less by `unsure`; `rounding` is
     the absolute rounding error of a mean. Paths with a value that is not finite are left out; None where none
-    is left. A single path is one of an ordinary equation: it has no noise but rounding.
+    is left. A single path that is not `random` is one of an ordinary equation: it has no noise but rounding.
+    On a random one differences follow no order, and there is no estimate unless they are rounding.
     """
     lengths = np.asarray([1.0, *factors])
     places = np.argsort(lengths)
@@ -71,7 +77,7 @@ def step_error(
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         run, sorted_values = values[:, 0], values[:, places]
         differences = (run - sorted_values[:, 0], *np.diff(sorted_values).T)
-        return _Expansion(lengths[places], run, differences, rounding, unsure).error(order)
+        return _Expansion(lengths[places], run, differences, rounding, unsure, random).error(order)
 
 
 def student_quantile(freedom: int, chance: float) -> float:
@@ -95,11 +101,13 @@ class _Expansion:
     differences: tuple[np.ndarray, ...]
     rounding: float
     unsure: float
+    random: bool
 
     def error(self, order: float) -> StepError:
-        if len(self.lengths) == 2:
+        shows_none = self.random and len(self.run) == 1 and any(map(self.beyond_chance, self.differences))
+        if len(self.lengths) == 2 and not shows_none:
             return self.estimate(order, [])
-        if self.surely_below(LEAST_ORDER):
+        if shows_none or self.surely_below(LEAST_ORDER):
             bounds = map(self.mean, self.to_finer() or [self.bias(order)])
             bias, noise = max(bounds, key=lambda bound: abs(bound[0]))
             return StepError(bias, noise, noise, "at least", order)
@@ -180,7 +188,7 @@ class _Expansion:
 
     def to_finer(self) -> list[np.ndarray]:
         """The differences to the levels with shorter steps than the run's."""
-        to_finest, fine, _ = self.differences
+        to_finest, fine, *_ = self.differences
         return [to_finest, to_finest - fine][: int(np.sum(self.lengths < 1))]
 
     def bias(self, order: float) -> np.ndarray:

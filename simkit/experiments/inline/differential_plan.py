@@ -1,5 +1,7 @@
 """From equations in the file to a problem that can be made again for other constants."""
 
+import re
+
 import numpy as np
 from simkit_solvers.problems.problem import AbstractSDE
 
@@ -60,7 +62,10 @@ class _Plan:
         if not self.variables:
             self.diagnostics.add(("model", self.kind), "needs at least one variable")
         for name in self.variables:
-            self.refuse_name(("model", self.kind, name), check_name(name))
+            rate = re.fullmatch(r"d(\w+)/dt", name)
+            hint = f"; write {rate[1]}, whose value is {name}" if rate else ""
+            reason = check_name(name)
+            self.refuse_name(("model", self.kind, name), reason and f"{reason}{hint}")
         self.equations.check_names(self.variables)
 
     def refuse_name(self, path: KeyPath, reason: str | None) -> None:

@@ -85,8 +85,14 @@ def plan_events(
         for variable, text in settings.set.items():
             path = (*place, "set", variable)
             if plan is not None and variable not in plan.variables:
-                hint = did_you_mean(variable, plan.variables)
-                diagnostics.add(path, f"unknown variable of the model{hint}", at_key=True)
+                message = f"unknown variable of the model{did_you_mean(variable, plan.variables)}"
+                if variable in plan.parameters:
+                    states = ", ".join(plan.variables)
+                    message = (
+                        f"is a parameter, and events set state variables ({states}); for a parameter that "
+                        "changes at known times use curves"
+                    )
+                diagnostics.add(path, message, at_key=True)
             value = constants.compiled(path, text, names, ambiguous=ambiguous)
             if value is not None:
                 values.append((variable, value))

@@ -97,7 +97,7 @@ def refuse_jumps(
         counts = np.atleast_1d(bound.numbers if isinstance(bound, PathValues) else bound)
         wrong = np.flatnonzero((counts != counts // 1) | (counts < 0) | (counts > LARGEST_COUNT))
         if len(wrong):
-            wanted = f"a whole number from 0 to {LARGEST_COUNT}, the molecules of {name}"
+            wanted = f"a whole number from 0 to {LARGEST_COUNT}, the number of {name}"
             diagnostics.add(path, f"{value.place(wrong[0])}must be {wanted}, got {counts[wrong[0]]:g}")
     for name, settings in (observe or {}).items():
         if settings.early_exercise is not None:

@@ -46,8 +46,7 @@ def plan_reduction(
         reason = _not_mirrored(problem, fixed_steps)
         if reason:
             diagnostics.add(PLACE, f"antithetic: {reason}", at_key=True)
-        elif ensemble.target is None and (ensemble.paths or 0) % PAIR:
-            message = f"antithetic paths come in pairs; use {(ensemble.paths or 0) + 1}"
+        elif ensemble.target is None and (message := _not_paired(ensemble.paths or 0)):
             diagnostics.add(("ensemble", "paths"), message)
     controls = _controls(section.control, problem, info, diagnostics)
     return VarianceReduction(section.antithetic, controls=controls)
@@ -129,6 +128,13 @@ def _not_mirrored(problem: AbstractODE, fixed_steps: bool) -> str:
     if not fixed_steps:
         return "needs steps of one length; give time.steps"
     return ""
+
+
+def _not_paired(paths: int) -> str:
+    """What is wrong with a number of antithetic paths; empty where nothing is."""
+    if paths and paths <= PAIR:
+        return f"one pair of antithetic paths shows no error of a mean; use {2 * PAIR} or more"
+    return f"antithetic paths come in pairs; use {paths + 1}" if paths % PAIR else ""
 
 
 def _controls(

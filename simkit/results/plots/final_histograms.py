@@ -18,6 +18,7 @@ LOG_TICKS = 4  # at most: five-digit numbers find room next to each other in a p
 SHORT = 5e-4, 5e4  # bars of which the percentages have five digits at most
 BEHIND = {"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"}  # a number, above means
 OUTSIDE = 0.35  # of the distance of 0 and 1: room for a percentage
+LOGARITHMIC = "\n(logarithmic)"
 BOOLEAN_EDGES = np.array([-0.02, 0.02, 0.98, 1.02])
 
 
@@ -175,7 +176,7 @@ def scale_bars(
 
 def bars_label(edges: np.ndarray, boolean: bool, log: bool, what: str = "paths") -> str:
     """What the lengths of bars are, with the width of a bin."""
-    scale = "\n(logarithmic)" if log else ""
+    scale = LOGARITHMIC if log else ""
     if boolean:
         return f"% of {what}{scale}"
     width = edges[1] - edges[0]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SAMPLES = 8
+IN_THE_MIDDLE = 1e-6  # of the width of a bin
 ERRORS = 2  # standard errors to either side
 
 Draw = Callable[["Axes", "xr.Dataset", str, str, str], None]
@@ -91,23 +92,34 @@ def _density(axes: "Axes", dataset: "xr.Dataset", name: str, color: str, text: s
 def _ecdf(axes: "Axes", dataset: "xr.Dataset", name: str, color: str, text: str) -> None:
     """The fraction of the paths whose value at the end is at most that on the axis.
 
-    Those that had not met the condition of a first time have none.
-
-    Paths outside the bins, at most two thousandths, lie where the least and the largest value say; if on both
-    sides, a half on each.
+    Those that had not met the condition of a first time have none. It rises at whole numbers, and at others
+    on a lattice, such as times on fixed steps, that have a bin each. Paths outside the bins, at most two
+    thousandths, lie where the least and the largest value say; if on both sides, a half on each.
     """
     counts, edges = dataset[f"{name}_histogram"], dataset[f"{name}_histogram_edge"].values
     n, met = max(int(counts.attrs["n"]), 1), met_counts(dataset, name)
     low, high = (float(np.atleast_1d(dataset[f"{name}_{key}"].values)[-1]) for key in ("min", "max"))
     below, above = low < edges[0], high > edges[-1]
     outside = (n - int(counts.sum())) * (below / 2 if above else float(below))
-    whole = are_whole(edges) and low % 1 == 0  # then it rises at them, not in the middle between
-    x, up_to = edges - 0.5 * whole, (outside + np.cumsum([0, *met])) / n
+    back = _from_last_value(edges, low, high)
+    x, up_to = edges - back, (outside + np.cumsum([0, *met])) / n
     there = slice(int(np.searchsorted(x, high)) + 1)
-    steps: Any = {"drawstyle": "steps-post"} if whole else {}
+    steps: Any = {"drawstyle": "steps-post"} if back else {}
     axes.plot(x[there], up_to[there], color=color, label=text, **steps)
     axes.set_ylim(0, 1.02)
     axes.set_ylabel("fraction of paths up to this value")
+
+
+def _from_last_value(edges: np.ndarray, low: float, high: float) -> float:
+    """How far the end of a bin is from its last value, where these lie on a lattice; else 0.
+
+    On a lattice with a bin for each value, the extremes lie in the middle of bins.
+    """
+    if are_whole(edges) and low % 1 == 0:
+        return 0.5
+    width = edges[1] - edges[0]
+    places = (np.array([low, high]) - edges[0]) / width % 1
+    return width / 2 if np.all(np.abs(places - 0.5) < IN_THE_MIDDLE) else 0.0
 
 
 def _autocorrelation(axes: "Axes", dataset: "xr.Dataset", name: str, color: str, text: str) -> None:

@@ -64,7 +64,7 @@ def plot_run(dataset: "xr.Dataset") -> "Figure":
         return plot_variants(dataset)
     single = int(dataset.attrs["paths"]) == 1
 
-    def over_time(axes, name: str, first: bool, last: bool) -> None:
+    def over_time(axes, name: str, first: bool) -> None:
         if single:
             _curve(axes, dataset, name)
         else:
@@ -75,9 +75,9 @@ def plot_run(dataset: "xr.Dataset") -> "Figure":
         _title(dataset),
         Panels(
             over_time,
-            sideways=lambda axes, name, extent, last: _sideways_histogram(axes, dataset, name, extent),
+            sideways=lambda axes, name, extent: _sideways_histogram(axes, dataset, name, extent),
             phase_portrait=lambda axes, pairs: _phase_portrait(axes, dataset, pairs),
-            distribution=lambda axes, name, first: _histogram(axes, dataset, name),
+            distribution=lambda axes, name: _histogram(axes, dataset, name),
             ends=lambda name: final_ends([dataset], name),
         ),
     )

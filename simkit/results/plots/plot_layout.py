@@ -1,8 +1,9 @@
 """The layout of a picture: rows over time, a phase portrait next to them, distributions below."""
 
 import contextlib
+import re
 import textwrap
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simkit.results.plots.first_times import unmet_note
@@ -27,6 +28,7 @@ MAX_OBSERVABLES = 9
 COLUMNS = 3
 ENLARGED = 0.1  # of a row: final values closer together than that have a scale of their own
 PADS = {"w_pad": 0.08, "h_pad": 0.08, "hspace": 0.03, "wspace": 0.03}
+VISIBLE = 0.01  # of the axis of time
 EQUAL = 1e-9  # of a row: a spread of less is rounding
 
 STYLE: Any = {
@@ -50,10 +52,10 @@ STYLE: Any = {
 class Panels(NamedTuple):
     """What is drawn in each kind of panel.
 
-    For each quantity over time `over_time(axes, name, first, last)`, and next to it, where there are several
-    paths, `sideways(axes, name, extent, last)` of values between `ends(name)`, along an axis that shows
-    `extent`; `phase_portrait(axes, pairs)`; for each observable that is not in them `distribution(axes, name,
-    first)`. `first` and `last` are of a column or a row.
+    For each quantity over time `over_time(axes, name, first)`, where `first` is of the picture, and next to
+    it, where there are several paths, `sideways(axes, name, extent)` of values between `ends(name)`, along an
+    axis that shows `extent`; `phase_portrait(axes, pairs)`; for each observable that is not in them
+    `distribution(axes, name)`. What the lengths of bars are, neighbours say once where it is the same.
     """
 
     over_time: Callable[..., None]
@@ -102,45 +104,58 @@ def arranged(dataset: "xr.Dataset", title: str, panels: Panels) -> "Figure":
         upper = blocks[0].subgridspec(1, 2, width_ratios=(1, 1)) if pairs else [blocks[0]]
         ratios = (1,) if single else (3.4, 1)
         cells = upper[0].subgridspec(down, across * len(ratios), width_ratios=across * ratios)
+        ends: list[Axes | None] = []
         for number, name in enumerate(rows):
             row, column = divmod(number, across)
             last = number + across >= len(rows)
             axes = figure.add_subplot(cells[row, column * len(ratios)])
-            panels.over_time(axes, name, number == 0, last)
+            panels.over_time(axes, name, number == 0)
             time_axis(axes, dataset, last, ticks=6 if pairs or across > 1 else 10)
             if not single:
-                _end_of_row(figure, cells[row, column * 2 + 1], axes, dataset, panels, name, last)
+                ends.append(_end_of_row(figure, cells[row, column * 2 + 1], axes, dataset, panels, name))
             axes.set_ylabel(label(dataset, name, 34 if len(rows) < 3 and not pairs else 24))
-            if number == 0:
-                _note_left_out(axes, dataset, drawn)
+            notes = [_delay_of_events(dataset, name), _left_out(dataset, drawn) if number == 0 else ""]
+            if text := "\n".join(filter(None, notes)):
+                above = "\n" if axes.get_title("right") else ""
+                axes.set_title(f"{text}{above}", loc="left", fontsize=9, color=GREY)
         if pairs:
             panels.phase_portrait(figure.add_subplot(upper[1]), pairs)
         lower = blocks[-1].subgridspec(max(below, 1), columns)
-        for number, name in enumerate(observables):
-            cell = lower[divmod(number, columns)]
-            panels.distribution(figure.add_subplot(cell), name, number % columns == 0)
+        distributions = [figure.add_subplot(lower[divmod(i, columns)]) for i in range(len(observables))]
+        for axes, name in zip(distributions, observables, strict=True):
+            panels.distribution(axes, name)
+        for upper_end, lower_end in zip(ends, ends[across:], strict=False):
+            if upper_end and lower_end and upper_end.get_xlabel() == lower_end.get_xlabel():
+                upper_end.set_xlabel("")
+        for i in range(len(distributions) - 1, 0, -1):
+            if i % columns and distributions[i].get_ylabel() == distributions[i - 1].get_ylabel():
+                distributions[i].set_ylabel("")
         figure_legend(figure)
     return figure
 
 
 def _end_of_row(
-    figure: "Figure", cell: Any, row: "Axes", dataset: "xr.Dataset", panels: Panels, name: str, last: bool
-) -> None:
-    """The end of a row on its scale, or on one of its own where its bars would be a line on the row's."""
+    figure: "Figure", cell: Any, row: "Axes", dataset: "xr.Dataset", panels: Panels, name: str
+) -> "Axes | None":
+    """The end of a row on its scale, or on one of its own where its bars would be a line on the row's.
+
+    None where there are no bars.
+    """
     low, high = panels.ends(name)
     bottom, top = row.get_ylim()
     end, note = f"at t = {float(dataset['time'].values[-1]):g}", unmet_note(dataset, name)
     if high - low <= EQUAL * (top - bottom):
         value = 0.0 if abs(high) < EQUAL * (top - bottom) else high
         say(figure.add_subplot(cell), note or f"all paths {end}: {value:.4g}")
-        return
+        return None
     enlarged = high - low < ENLARGED * (top - bottom)
     axes = figure.add_subplot(cell, sharey=None if enlarged else row)
     extent = high - low if enlarged else max(high, top) - min(low, bottom)
-    panels.sideways(axes, name, extent, last)
+    panels.sideways(axes, name, extent)
     axes.tick_params(labelleft=enlarged)
     heading = [f"{end}, enlarged" if enlarged else end, note]
     axes.set_title("\n".join(filter(None, heading)), fontsize=10, loc="left", color=GREY)
+    return axes
 
 
 def run_name(dataset: "xr.Dataset") -> str:
@@ -176,19 +191,37 @@ def _observed_over_time(dataset: "xr.Dataset", drawn: Collection[str]) -> list[s
     return [n for n in each if not _repeats(dataset, n, drawn)]
 
 
-def _note_left_out(axes: "Axes", dataset: "xr.Dataset", drawn: Collection[str]) -> None:
-    """Above a panel which quantities are in none, and the remedy; nothing where the user chose them."""
+def _left_out(dataset: "xr.Dataset", drawn: Collection[str]) -> str:
+    """Which quantities are in no panel, and the remedy; nothing where the user chose them."""
     if dataset.attrs.get("plot_over_time"):
-        return
+        return ""
     known = dataset.attrs["state_variables"].split()
     if int(dataset.attrs["paths"]) == 1:  # of several paths observables have a distribution
         known += _observed_over_time(dataset, known)
     names = [name for name in known if name not in drawn]
-    if names:
-        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-        other_note = "\n" if axes.get_title("right") else ""
-        text = f"not drawn: {', '.join(names[:NAMED])}{more}; choose by plot.over_time{other_note}"
-        axes.set_title(text, loc="left", fontsize=9, color=GREY)
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"not drawn: {', '.join(names[:NAMED])}{more}; choose by plot.over_time" if names else ""
+
+
+def _delay_of_events(dataset: "xr.Dataset", name: str) -> str:
+    """How much later than events of equal size a quantity is saved, by which these look unequal."""
+    times = dataset["time"].values
+    counts = [dataset[f"{x}_events"] for x in states_in(dataset, (name,)) if f"{x}_events" in dataset]
+    delay = max((float(each.attrs.get("longest_delay", 0)) for each in counts), default=0.0)
+    if delay <= VISIBLE * (times[-1] - times[0]):
+        return ""
+    return f"events are up to {delay:.3g} before the next saved time (save.points)"
+
+
+def states_in(dataset: "xr.Dataset", names: Iterable[str]) -> list[str]:
+    """The state variables on which any of the quantities depends."""
+    states = dataset.attrs["state_variables"].split()
+    return [state for state in states if any(_depends(dataset, name, state) for name in names)]
+
+
+def _depends(dataset: "xr.Dataset", name: str, state: str) -> bool:
+    text = str(dataset[f"{name}_mean"].attrs["description"])
+    return name == state or re.search(rf"\b{re.escape(state)}\b", text) is not None
 
 
 def rowless_note(dataset: "xr.Dataset", name: str) -> str:

@@ -6,6 +6,7 @@ import numpy as np
 
 from simkit.progress import counted
 from simkit.results.plots.final_histograms import (
+    LOGARITHMIC,
     comparable_label,
     comparable_percentages,
     final_ends,
@@ -20,7 +21,6 @@ from simkit.results.plots.plot_layout import (
     Panels,
     arranged,
     label,
-    over_time_names,
     rowless_note,
     run_name,
     say,
@@ -50,21 +50,14 @@ def plot_variants(dataset: "xr.Dataset") -> "Figure":
         return plot_strong_orders(dataset, converging)
     variants = each_variant(dataset)
     single = int(dataset.attrs["paths"]) == 1
-    names = [] if single else [*over_time_names(dataset), *dataset.attrs["observables"].split()]
-    what = {name: comparable_label(variants.values(), name) for name in names}
-    alike = len({*what.values()}) == 1
     return arranged(
         dataset,
         _title(dataset),
         Panels(
-            over_time=lambda axes, name, first, last: _over_time(axes, variants, name, single),
-            sideways=lambda axes, name, extent, last: _sideways(
-                axes, variants, name, extent, what[name] if last or not alike else ""
-            ),
+            over_time=lambda axes, name, first: _over_time(axes, variants, name, single),
+            sideways=lambda axes, name, extent: _sideways(axes, variants, name, extent),
             phase_portrait=lambda axes, pairs: _phase_portrait(axes, dataset, variants, pairs),
-            distribution=lambda axes, name, first: _distributions(
-                axes, dataset, variants, name, what[name] if first or not alike else ""
-            ),
+            distribution=lambda axes, name: _distributions(axes, dataset, variants, name),
             ends=lambda name: final_ends(variants.values(), name),
         ),
     )
@@ -102,7 +95,7 @@ def _outlines(
 ) -> str | None:
     """Draw the percentages of each variant as a line around its bins, of equal values none.
 
-    Returns what follows the label: of a logarithmic axis that it is one, `None` where nothing was drawn.
+    Returns what the lengths are, also that their axis is logarithmic; `None` where nothing was drawn.
     """
     boolean = is_boolean(variants.values(), name)
     drawn = []
@@ -117,38 +110,38 @@ def _outlines(
         axes.stairs(result, edges, orientation=orientation, fill=True, **fill)
     side = "x" if orientation == "horizontal" else "y"
     log = scale_bars(axes, side, drawn, log=False if boolean else None)
-    return ("\n(logarithmic)" if log else "") if drawn else None
+    if not drawn:
+        return None
+    return f"{comparable_label(variants.values(), name)}{LOGARITHMIC if log else ''}"
 
 
-def _sideways(axes: "Axes", variants: "dict[str, xr.Dataset]", name: str, extent: float, text: str) -> None:
-    ending = _outlines(axes, variants, name, "horizontal", extent)
+def _sideways(axes: "Axes", variants: "dict[str, xr.Dataset]", name: str, extent: float) -> None:
+    text = _outlines(axes, variants, name, "horizontal", extent)
     for number, one in enumerate(variants.values()):
         for mean in final_means(one, name)[:1]:
             axes.axhline(mean, linewidth=1.6, zorder=4, **_style(number))
-    axes.tick_params(labelbottom=ending is not None)
-    if not ending:
+    axes.tick_params(labelbottom=text is not None)
+    if axes.get_xscale() == "linear":
         axes.locator_params(axis="x", nbins=4)
-    axes.set_xlabel(f"{text}{ending or ''}")
+    axes.set_xlabel(text or "")
 
 
-def _distributions(
-    axes: "Axes", dataset: "xr.Dataset", variants: "dict[str, xr.Dataset]", name: str, text: str
-) -> None:
+def _distributions(axes: "Axes", dataset: "xr.Dataset", variants: "dict[str, xr.Dataset]", name: str) -> None:
     low, high = final_ends(variants.values(), name)
-    ending, note = _outlines(axes, variants, name, "vertical", high - low), unmet_note(dataset, name)
-    if ending is None and note:
+    text, note = _outlines(axes, variants, name, "vertical", high - low), unmet_note(dataset, name)
+    if text is None and note:
         say(axes, note)
         axes.set_title(name, fontsize=9, loc="left", color=GREY)
         return
     for number, one in enumerate(variants.values()):
         for mean in final_means(one, name)[:1]:
             axes.axvline(mean, linewidth=1.6, zorder=4, **_style(number))
-    heading = [text for text in (rowless_note(dataset, name), note) if text]
+    heading = [line for line in (rowless_note(dataset, name), note) if line]
     axes.set_title("\n".join(heading), fontsize=9, loc="left", color=GREY)
-    axes.tick_params(labelleft=ending is not None)
+    axes.tick_params(labelleft=text is not None)
     units = dataset[f"{name}_mean"].attrs["units"]
     axes.set_xlabel(f"{name} [{units}]" if units else name)
-    axes.set_ylabel(f"{text}{ending}" if ending is not None else "")
+    axes.set_ylabel(text or "")
 
 
 def _phase_portrait(

@@ -1,12 +1,10 @@
 """Lines through saved rows: dotted up to an event, steps for counts, points where chords would mislead."""
 
-import re
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from simkit.results.plots.plot_layout import GREY
+from simkit.results.plots.plot_layout import GREY, states_in
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -39,7 +37,7 @@ class SavedRows(NamedTuple):
         changed = np.zeros(len(times), bool)
         if int(dataset.attrs["paths"]) == 1:
             path = 0
-        for state in _states_in(dataset, names):
+        for state in states_in(dataset, names):
             if f"{state}_events" in dataset:
                 changed |= dataset[f"{state}_events"].values > 0
             if f"{state}_path_events" in dataset and path is not None:
@@ -94,7 +92,7 @@ def draw_paths(
     axes: "Axes", dataset: "xr.Dataset", name: str, paths: np.ndarray, few: int, size: float, **style: Any
 ) -> None:
     """Lines through the rows of the first stored paths `(paths, rows)`, each broken at its own events."""
-    if not any(f"{state}_path_events" in dataset for state in _states_in(dataset, (name,))):
+    if not any(f"{state}_path_events" in dataset for state in states_in(dataset, (name,))):
         draw_rows(axes, SavedRows.of(dataset, name, path=0), paths.T, few, size, **style)
         return
     for i, values in enumerate(paths):
@@ -115,17 +113,6 @@ def shade_errors(axes: "Axes", rows: SavedRows, dataset: "xr.Dataset", name: str
     mean, error = (dataset[f"{name}_{key}"].values for key in ("mean", "stderr"))
     shade_rows(axes, rows, mean - 2 * error, mean + 2 * error, **style)
     axes.set_title("mean ± two standard errors", loc="right", fontsize=9, color=GREY)
-
-
-def _states_in(dataset: "xr.Dataset", names: Iterable[str]) -> list[str]:
-    """The state variables on which any of the quantities depends."""
-    states = dataset.attrs["state_variables"].split()
-    return [state for state in states if any(_depends(dataset, name, state) for name in names)]
-
-
-def _depends(dataset: "xr.Dataset", name: str, state: str) -> bool:
-    text = str(dataset[f"{name}_mean"].attrs["description"])
-    return name == state or re.search(rf"\b{re.escape(state)}\b", text) is not None
 
 
 def draw_orbit(

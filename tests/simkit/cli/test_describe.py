@@ -16,6 +16,7 @@ from simkit.cli.catalogue import KINDS, first_sentence
 from simkit.cli.completion import template_names
 from simkit.closed_forms.registry import example_of
 from simkit.config import Experiment, ParticleExperiment
+from simkit.config.settings import ErrorTarget
 from simkit.expressions import function_summaries
 from simkit.md.functions import FUNCTIONS
 from simkit.md.quantities import QUANTITIES
@@ -81,6 +82,23 @@ def test_describe_of_a_key_inside_a_section_is_its_line():
     assert (result.exit_code, result.stderr) == (
         2,
         "nothing is called 'time.step'; did you mean 'time.steps'? (`simkit describe time` shows its keys)\n",
+    )
+
+
+def test_describe_of_a_section_inside_a_section_lists_its_keys():
+    page = simkit_command("describe", "ensemble.target").stdout
+    assert page.startswith("ensemble.target: key of ensemble\n\n")
+    for key in ErrorTarget.model_fields:
+        assert re.search(rf"^  {key} ", page, re.MULTILINE), key
+        inside = simkit_command("describe", f"ensemble.target.{key}").stdout
+        assert inside.startswith(f"ensemble.target.{key}: key of ensemble.target\n\n")
+    assert "\n  control " in simkit_command("describe", "ensemble.variance_reduction").stdout
+    assert "\n  dates " in simkit_command("describe", "observe.early_exercise").stdout
+    result = simkit_command("describe", "ensemble.target.stder")
+    assert (result.exit_code, result.stderr) == (
+        2,
+        "nothing is called 'ensemble.target.stder'; did you mean 'ensemble.target.stderr'? "
+        "(`simkit describe ensemble.target` shows its keys)\n",
     )
 
 

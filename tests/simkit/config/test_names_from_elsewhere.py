@@ -69,6 +69,18 @@ MEANT = {
         PRICE | {"observe": {"x": "hitting_time(S = 5)"}},
         "observe.x: the arguments of hitting_time are given without names, not as here; equality is ==",
     ),
+    "first_time": (
+        PRICE | {"observe": {"x": "first_time(S > 5)"}},
+        "observe.x: unknown function 'first_time' .*; did you mean 'hitting_time'[?]$",
+    ),
+    "a parameter that an event sets": (
+        PRICE | {"events": {"shock": {"at": TIME["t1"], "set": {"sigma": 0.3}}}},
+        r"events.shock.set.sigma: is a parameter, and events set state variables \(S\); .* use curves$",
+    ),
+    "people in parts": (
+        NETWORK | {"initial": {"S": 9.5, "I": 1}},
+        "initial.S: must be a whole number from 0 to 2000000000, the number of S, got 9.5$",
+    ),
     "a key like none at the root": (PRICE | {"foo": 3}, "foo: unknown key; `simkit list keys` shows all$"),
     "a key nearly like one at the root": (
         PRICE | {"solvr": "Milstein"},
@@ -120,6 +132,11 @@ def test_what_was_meant_is_the_only_message(experiment, message):
     with pytest.raises(InputError, match=f"^{message}") as caught:
         load(experiment)
     assert len(caught.value.problems) == 1
+
+
+def test_a_derivative_in_the_place_of_a_variable_is_led_to_its_name():
+    with pytest.raises(InputError, match=r"'dx/dt' is not a name: .*; write x, whose value is dx/dt"):
+        load(GROWTH | {"model": {"ode": {"dx/dt": 1}}})
 
 
 def test_a_key_like_none_of_molecular_dynamics_has_all_its_keys_named():

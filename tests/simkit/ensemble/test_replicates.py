@@ -1,5 +1,7 @@
 """Antithetic paths and control variates: means without a bias, whose errors are as wide as they say."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -179,6 +181,20 @@ def test_a_control_whose_known_mean_is_wrong_is_named():
     assert len(reduction_notes(simkit.run(reduced(BOTH)))) == 1
 
 
+def test_a_mean_that_pairs_make_exact_has_no_factor():
+    """Of odd functions of the noise, down to rounding; a constant has no variance to reduce."""
+    motion = {"model": {"sde": {"x": {"drift": 1.0, "noise": {"W": 1.0}}}}, "initial": {"x": 0.0}}
+    motion |= {"time": {"t1": 1.0, "steps": 8}, "observe": {"square": "x**2", "one": "1.0 + 0*x"}}
+    dataset = simkit.run(reduced("antithetic", motion | {"ensemble": {"paths": 512}}))
+    assert last(dataset, "x_variance_reduction") == np.inf
+    assert np.isnan(last(dataset, "one_variance_reduction"))
+    (note,) = reduction_notes(dataset)
+    assert re.fullmatch(
+        r"antithetic paths: variances smaller by factors of square [\d.]+; no sampling error but rounding: x",
+        note,
+    )
+
+
 ADAPTIVE = MARKET | {"solver": "Milstein", "time": {"t1": 1.0, "rtol": 1e-2, "atol": 1e-2}}
 ADAPTIVE |= {"observe": {}, "derived": {}}
 JUMPS = {
@@ -195,6 +211,8 @@ NETWORK |= {"time": {"t1": 1.0}}
     ("experiment", "message"),
     [
         (reduced("antithetic", paths=511), "ensemble.paths: antithetic paths come in pairs; use 512"),
+        (reduced("antithetic", paths=1), "ensemble.paths: one pair of antithetic paths .*; use 4 or more"),
+        (reduced("antithetic", paths=2), "ensemble.paths: one pair of antithetic paths .*; use 4 or more"),
         (reduced("antithetic", NETWORK | {"ensemble": {"paths": 64}}), "antithetic: .*Brownian noise"),
         (
             reduced("antithetic", ADAPTIVE),

@@ -179,6 +179,18 @@ def test_paths_without_a_value_are_left_out():
     assert step_error(values[2:3], (2, 4), 1.0) is None
 
 
+@given(st.sampled_from(PAIRS), SIZES)
+def test_differences_on_one_random_path_follow_no_order(factors, c):
+    """They may look as if they did, by luck; where they are rounding, the steps make no difference."""
+    values = np.array([[3 + c, *(3 + c * h for h in factors)]])
+    assert step_error(values, factors, 1.0, 1e-13).claim == "estimate"
+    assert step_error(values, factors, 1.0, 1e-13, random=True).claim == "at least"
+    assert step_error(values[:, :2], factors[:1], 1.0, 1e-13, random=True).claim == "at least"
+    assert step_error(values, factors, 1.0, 100.0, random=True).claim == "estimate"
+    twice = np.repeat(values, 2, axis=0)
+    assert step_error(twice, factors, 1.0, 1e-13, random=True).claim == "estimate"
+
+
 def test_its_noise_is_the_standard_error_of_a_mean_of_a_sample():
     """Differences 1, 2, 6 have mean 3 and sample variance 7; three times as coarse, of weak order 1."""
     values = np.array([[1.0, 2.0], [5.0, 7.0], [-2.0, 4.0]])

@@ -115,6 +115,27 @@ def test_the_ecdf_of_counts_rises_at_whole_numbers():
     np.testing.assert_array_equal(line.get_ydata(), [0, 0.5, 0.75, 0.75, 1])
 
 
+def test_the_ecdf_of_times_on_fixed_steps_rises_at_them():
+    """At each step it is the fraction of paths that have met the condition by then."""
+    steps = 50
+    experiment = {
+        "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
+        "initial": {"S": 100.0},
+        "solver": "ExactSampling",
+        "time": {"t1": 1.0, "steps": steps},
+        "ensemble": {"paths": 4000},
+        "save": {"points": steps, "paths": 0},
+        "observe": {"hit": "hitting_time(S > 110)", "met": {"value": "max(S) > 110", "at": "each"}},
+    }
+    dataset = simkit.run(experiment)
+    (line,) = panel(dataset, "hit", kind="ecdf").get_lines()
+    assert line.get_drawstyle() == "steps-post"
+    x, y = line.get_data()
+    at = np.rint(x * steps).astype(int)
+    np.testing.assert_allclose(x, at / steps, atol=1e-9)
+    np.testing.assert_allclose(y, dataset["met_mean"].values[at], atol=1e-12)
+
+
 def test_the_autocorrelation_is_that_of_the_process():
     """A stationary process with the correlation 0.8 from row to row, of 400 paths."""
     rows, paths, rho = 53, 400, 0.8

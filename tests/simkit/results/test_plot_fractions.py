@@ -273,3 +273,20 @@ def test_a_fraction_over_time_has_a_band_of_two_standard_errors(variants):
     each = each_variant(dataset).values()
     tops = [float((one["above_mean"] + 2 * one["above_stderr"]).max()) for one in each]
     assert bands == pytest.approx(tops)
+
+
+def test_every_panel_on_another_scale_than_its_neighbour_says_what_its_bars_are():
+    """Of a call most paths pay nothing: its axis is logarithmic, that of a root of the price is not."""
+    experiment = {
+        "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
+        "initial": {"S": 100.0},
+        "solver": "ExactSampling",
+        "time": {"t1": 1.0, "steps": 1},
+        "ensemble": {"paths": 4000},
+        "observe": {"call": "maximum(S - 130, 0)", "root": "sqrt(S)", "square": "S**2"},
+        "variants": {"low": {"model.sigma": 0.19}, "high": {"model.sigma": 0.21}},
+    }
+    call, root, square = simkit.plot_dataset(simkit.run(experiment)).axes[-3:]
+    assert [axes.get_yscale() for axes in (call, root, square)] == ["log", "linear", "linear"]
+    assert call.get_ylabel() == "% of paths per unit\n(logarithmic)"
+    assert (root.get_ylabel(), square.get_ylabel()) == ("% of paths per unit", "")

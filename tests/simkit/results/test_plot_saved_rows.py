@@ -12,22 +12,23 @@ from simkit.results.plots.saved_rows import are_too_few
 pytestmark = pytest.mark.more
 
 
+DOSED = {
+    "model": {"ode": {"gut": "-gut", "blood": "gut"}},
+    "initial": {"gut": 0.0, "blood": 0.0},
+    "solver": "Tsit5",
+    "time": {"t1": 6.0, "steps": 12},
+    "events": {"dose": {"at": [0.0, 2.0, 4.5], "set": {"gut": "gut + 1"}}},
+    "save": {"points": 6},
+    "observe": {
+        "double": {"value": "2*gut", "at": "each"},
+        "late": {"value": "3*blood", "at": "each"},
+    },
+}
+
+
 def dosed():
     """A decay with doses at the start, at a saved time and between two, saved at 0, 1, …, 6."""
-    return simkit.run(
-        {
-            "model": {"ode": {"gut": "-gut", "blood": "gut"}},
-            "initial": {"gut": 0.0, "blood": 0.0},
-            "solver": "Tsit5",
-            "time": {"t1": 6.0, "steps": 12},
-            "events": {"dose": {"at": [0.0, 2.0, 4.5], "set": {"gut": "gut + 1"}}},
-            "save": {"points": 6},
-            "observe": {
-                "double": {"value": "2*gut", "at": "each"},
-                "late": {"value": "3*blood", "at": "each"},
-            },
-        }
-    )
+    return simkit.run(DOSED)
 
 
 def test_a_dose_breaks_the_line_before_the_row_that_has_it():
@@ -40,6 +41,19 @@ def test_a_dose_breaks_the_line_before_the_row_that_has_it():
         np.testing.assert_array_equal(lines[name].get_xdata(), [0, 1, 2, 2, 3, 4, 5, 5, 6])
     for name in ("blood", "late"):
         np.testing.assert_array_equal(lines[name].get_ydata(), dataset[f"{name}_mean"])
+
+
+def test_a_panel_says_how_long_before_the_next_saved_time_events_are():
+    """Equal doses look unequal where the first row after each is later by another time."""
+    dataset = dosed()
+    assert dataset["gut_events"].attrs["longest_delay"] == 0.5
+    figure = plot_dataset(dataset)
+    text = "events are up to 0.5 before the next saved time (save.points)"
+    for axes in figure.axes:
+        assert axes.get_title("left") == (text if axes.get_ylabel() in ("gut", "double") else "")
+    assert_nothing_overlaps(figure)
+    met = simkit.run(DOSED | {"save": {"points": 12}})
+    assert not any(axes.get_title("left") for axes in plot_dataset(met).axes)
 
 
 def test_events_break_quantiles_paths_and_means_alike():

@@ -274,11 +274,14 @@ def test_a_mean_that_one_path_makes_is_told_so():
         "ensemble": {"paths": 1000, "seed": 1},
         "observe": {"heavy": "(x/y)**4", "light": "x*x", "rare": "x > 3"},
     }
-    notes = [note for note in step_notes(simkit.run(experiment)) if "one path makes" in note]
-    (note,) = notes
+    (note,) = (note for note in step_notes(simkit.run(experiment)) if "one path makes" in note)
     assert re.match(r"heavy: one path makes up to \d+ % of the variance, so mean and error say little", note)
+    assert note.endswith("use more paths, or more steps where paths explode")
     few = step_notes(simkit.run(experiment, overrides={"ensemble.paths": 50}))
     assert not any("one path makes" in note for note in few)
+    spread = {f"x_{key}": 10.0 for key in ("max", "variance")} | {"x_min": 0.0, "x_mean": 0.001}
+    (of_events,) = notes(spread | {"x_max": 100.0}, kind="jump", paths=1000)
+    assert of_events.endswith("use more paths")
 
 
 def test_pictures_name_what_is_no_result():

@@ -81,6 +81,22 @@ def test_two_keys_of_three_numbers_make_a_map():
     assert (panel.get_xscale(), panel.get_yscale()) == ("log", "linear")
 
 
+@pytest.mark.parametrize("values", [[0.3, 0.35, 0.6, 1.2], [1, 10, 100], [*range(40)]], ids=str)
+def test_ticks_of_a_map_are_at_its_values(values):
+    """With a number where these do not touch."""
+    figure = drawn({"a": values, "b": values})
+    FigureCanvasAgg(figure).draw()
+    panel, _ = figure.axes
+    for axis in (panel.xaxis, panel.yaxis):
+        labels = [each for each in axis.get_majorticklabels() if each.get_text()]
+        numbers = [float(each.get_text()) for each in labels]
+        assert numbers == axis.get_majorticklocs().tolist()
+        assert {*numbers} <= {*values} == {*numbers, *axis.get_minorticklocs()}
+        assert len(numbers) >= 3
+        boxes = [each.get_window_extent() for each in labels]
+        assert not any(one.overlaps(other) for one, other in itertools.pairwise(boxes))
+
+
 def test_a_mean_whose_error_is_unknown_has_a_hollow_mark_and_no_bar():
     """A band would shrink to nothing there, as if the mean were exact."""
     figure = drawn({"a": [1, 2, 4, 5]}, errors=[np.nan, 0.1, np.nan, 0.2])
