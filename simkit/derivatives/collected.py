@@ -26,6 +26,7 @@ from simkit.ensemble.chunks import Chunk, Chunks
 from simkit.ensemble.failures import failed_paths
 from simkit.ensemble.over_chunks import concatenated
 from simkit.ensemble.programs import compiled
+from simkit.ensemble.replicates import PLAIN
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.bias_paths import BiasRun
 from simkit.ensemble.step_bias.step_error import StepError
@@ -123,7 +124,8 @@ def _run(simulation: Simulation, part: Part, progress: Callable[[int], None] | N
     """Compile the programs of a part, and run it over all paths."""
     plan = chunks_of(simulation)
     programs, seconds = compiled(*requests_of(simulation, part))
-    reduction = MomentsReduction(part.counts).compiled(programs[len(part.all_requests) :])
+    scramblings = (simulation.reduction or PLAIN).scramblings
+    reduction = MomentsReduction(part.counts, scramblings).compiled(programs[len(part.all_requests) :])
     result = _averages(simulation, part, reduction, progress)
     errors = part.step_errors(result, functools.partial(_of_first_paths, simulation, plan))
     levels = [LastRows(level.ready()) for level in part.levels]

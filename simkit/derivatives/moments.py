@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -13,11 +13,16 @@ from jax.typing import DTypeLike
 from simkit.ensemble.chunks import Chunk, Chunks
 from simkit.ensemble.over_chunks import Progress, over_chunks
 from simkit.ensemble.programs import Request
-from simkit.ensemble.reducers import Moments
+from simkit.ensemble.reducers import GroupMoments, Moments
 from simkit.ensemble.reducers.moments import MomentNodes
 from simkit.machine.on_each_device import Devices
 
 SAMPLE = 2**16  # paths whose values are stored, to compare them with others and to measure their tails
+
+
+def moments_of(rows: Mapping[str, int], scramblings: int) -> Moments | GroupMoments:
+    """The moments of quantities with these numbers of rows, with means of scramblings if there are any."""
+    return GroupMoments(rows, scramblings) if scramblings else Moments(rows)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,13 +37,15 @@ class FinitePaths:
 
 @dataclasses.dataclass(frozen=True)
 class PairMoments:
-    """A function of (two arrays, which paths count): the nodes of `Moments`, `(rows, leaves)`."""
+    """A function of (two arrays, which paths count): the nodes of `moments_of`, `(rows, leaves, …)`."""
+
+    scramblings: int = 0
 
     def __call__(self, pair: tuple[jax.Array, jax.Array], valid):
         named = {str(place): array for place, array in enumerate(pair)}
         rows = {name: array.shape[0] for name, array in named.items()}
-        count, *others = Moments(rows).update(named, valid[0])
-        return count[None], *(each.T for each in others)
+        count, *others = moments_of(rows, self.scramblings).update(named, valid[0])
+        return count[None], *(jnp.moveaxis(each, -1, 0) for each in others)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,13 +56,14 @@ class MomentsReduction:
     """
 
     counts: tuple[int, ...]
+    scramblings: int = 0
     finite: Callable = FinitePaths()
     moments: Callable = PairMoments()
 
     @property
-    def reducer(self) -> Moments:
+    def reducer(self) -> Moments | GroupMoments:
         """The reducer of the arrays, by their position."""
-        return Moments({str(place): count for place, count in enumerate(self.counts)})
+        return moments_of({str(place): count for place, count in enumerate(self.counts)}, self.scramblings)
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
@@ -72,7 +80,8 @@ class MomentsReduction:
         result = []
         for count in dict.fromkeys(self.counts):
             arguments = shapes_of((count, count), ids, dtype), valid
-            result += [Request(each, arguments, devices) for each in (FinitePaths(), PairMoments())]
+            programs = FinitePaths(), PairMoments(self.scramblings)
+            result += [Request(each, arguments, devices) for each in programs]
         return result
 
     def compiled(self, programs: Sequence[Callable]) -> "MomentsReduction":
@@ -98,7 +107,8 @@ class MomentsReduction:
             halves = zip(*(np.split(np.asarray(array), 2) for array in arrays), strict=True)
             places |= dict(zip(pair, halves, strict=True))
         ordered = zip(*(places[i] for i in range(len(self.counts))), strict=True)
-        return MomentNodes(np.asarray(result[0][0])[0], *(np.concatenate(each).T for each in ordered))
+        rows = (np.moveaxis(np.concatenate(each), 0, -1) for each in ordered)
+        return MomentNodes(np.asarray(result[0][0])[0], *rows)
 
 
 def shapes_of(

@@ -10,6 +10,7 @@ from simkit.derivatives.levels import with_levels
 from simkit.derivatives.moments import MomentsReduction
 from simkit.ensemble.chunk_program import ChunkProgram
 from simkit.ensemble.programs import Request
+from simkit.ensemble.replicates import PLAIN
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.work import devices_of
 
@@ -38,7 +39,8 @@ def requests_of(simulation: Simulation, part: Part) -> tuple[Request, ...]:
     """The programs of a part, and those that average what they give."""
     plan, devices = chunks_of(simulation), devices_of(simulation)
     dtype = simulation.precision if len(part.requests) == 1 else "float64"
-    reduction = MomentsReduction(part.counts).requests((plan.leaves, plan.lanes), dtype, devices)
+    scramblings = (simulation.reduction or PLAIN).scramblings
+    reduction = MomentsReduction(part.counts, scramblings).requests((plan.leaves, plan.lanes), dtype, devices)
     return *part.all_requests, *reduction
 
 

@@ -11,7 +11,7 @@ from simkit_solvers.problems.schedule import model_of
 from simkit.derivatives.error_variables import error_variables, resolutions
 from simkit.derivatives.estimates import EstimatedDerivative, EstimatedSensitivities
 from simkit.ensemble.simulation import Simulation
-from simkit.results.dataset import FORMAT
+from simkit.results.dataset import FORMAT, reduction_attributes
 from simkit.results.dataset_errors import bias_variables, censored_of
 from simkit.results.number_text import rounding_in
 from simkit.results.quantity import described
@@ -117,6 +117,7 @@ def _attributes(simulation: Simulation, study: EstimatedSensitivities, labels: l
         "t1": float(grid.times[-1]),
         "precision": simulation.precision,
         "paths": study.paths,
+        **reduction_attributes(simulation),
         "failed_paths": study.failed,
         "elapsed_s": study.elapsed_s,
         "compile_s": study.compile_s,

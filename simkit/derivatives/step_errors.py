@@ -221,5 +221,6 @@ def error_of_derivative(simulation: Simulation, quantity: str, derivative: Level
     if simulation.stepping.whole and not np.ptp(values, 1).any():  # no path differed
         rounding = max(rounding, float(np.abs(derivative.sample).max()) / len(values))
     unsure = simulation.stepping.unsure_order
-    error, _ = step_error_of_paths(values, derivative.factors, order, rounding, 0.0, unsure)
+    means = None if simulation.reduction is None else simulation.reduction.averaged(values)
+    error, _ = step_error_of_paths(values, derivative.factors, order, rounding, 0.0, unsure, means)
     return StepError(math.nan, math.nan, math.nan, "at least", order) if error is None else error

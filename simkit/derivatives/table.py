@@ -21,6 +21,7 @@ from simkit.results.number_text import (
     with_error,
 )
 from simkit.results.printing import laid_out, printed
+from simkit.results.reduction_notes import few_scramblings
 from simkit.results.step_notes import censored_notes, more_steps, no_result, of_variant
 from simkit.results.titles import run_title
 from simkit.results.variants import each_variant
@@ -184,6 +185,8 @@ def notes(dataset: "xr.Dataset") -> list[str]:
     if unmoved and paths > 1:
         rarer = f"{rarer_paths(paths)} may change it, which no error includes"
         lines.append(f"{'; '.join(unmoved)}: 0 on all {paths:,} paths; {rarer}")
+    if few := few_scramblings(dataset):
+        lines.append(f"{dataset.attrs['variance_reduction']}: {few}")
     lines += no_result(dataset, steps_wanted(dataset, "unresolved"))
     more = steps_wanted(dataset, "too_few_steps")
     if more:

@@ -188,7 +188,7 @@ class PathEngine(AbstractEngine[Simulation]):
 def refuse_of_means(simulation: Simulation) -> None:
     """Raise `InputError` for what is for means alone: a target in place of paths, and variance reduction."""
     with placed(experiment_of(simulation).document):
-        if simulation.reduction is not None:
+        if simulation.reduction is not None and simulation.reduction.averages:
             raise InputError(
                 "ensemble.variance_reduction: is for means, of `simkit run` and `simkit sweep`; leave it out "
                 "here: --set ensemble.variance_reduction=null"

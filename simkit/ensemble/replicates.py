@@ -24,7 +24,7 @@ from simkit_solvers.random.generator import Words
 from simkit_solvers.random.noise import AbstractNoise, MirroredNoise, on_base
 from simkit_solvers.random.sobol import SobolNoise
 
-from simkit.ensemble.reducers import AbstractReducer, Covariance, GroupMoments, Moments
+from simkit.ensemble.reducers import AbstractReducer, Covariance, Moments
 
 MOMENTS, COVARIANCE = "replicates", "replicate_covariance"  # their statistics
 PAIR = 2
@@ -53,6 +53,11 @@ class VarianceReduction:
     def independent(self, paths: int) -> int:
         """How many of these paths are independent at least."""
         return self.scramblings or paths // self.size
+
+    @property
+    def averages(self) -> bool:
+        """Whether what is averaged are not the values of single paths."""
+        return self.antithetic or bool(self.controls)
 
     @property
     def inflation(self) -> float:
@@ -112,6 +117,9 @@ class VarianceReduction:
         return (whole[::PAIR] + whole[1::PAIR]) / PAIR
 
 
+PLAIN = VarianceReduction()
+
+
 @dataclasses.dataclass(frozen=True)
 class Mirrored:
     """Makes the noise of paths of which each second one mirrors the one before."""
@@ -137,8 +145,9 @@ class OnPoints:
     points: int
 
     def __call__(self, key: Words, path: jax.Array, float64: bool) -> AbstractNoise:
-        point, scrambling = path // jnp.uint32(self.scramblings), path % jnp.uint32(self.scramblings)
-        place = scrambling * jnp.uint32(self.points) + point
+        scramblings, points = jnp.uint32(self.scramblings), jnp.uint32(self.points)
+        of_run = path % (scramblings * points)  # later paths have scramblings of their own
+        place = path - of_run + of_run % scramblings * points + of_run // scramblings
 
         def on_points(_, steps: int) -> AbstractNoise:
             return SobolNoise.of(key, place, steps, self.points, float64)
@@ -146,10 +155,8 @@ class OnPoints:
         return on_base(self.driver(key, path, float64), self.steps, on_points)
 
 
-def replicate_reducers(rows: Mapping[str, int], scramblings: int) -> dict[str, AbstractReducer]:
-    """The statistics of replicates."""
-    if scramblings:
-        return {MOMENTS: GroupMoments(rows, scramblings)}
+def replicate_reducers(rows: Mapping[str, int]) -> dict[str, AbstractReducer]:
+    """The statistics of averages of pairs, or of controlled values."""
     return {MOMENTS: Moments(rows), COVARIANCE: Covariance(rows)}
 
 
@@ -174,14 +181,16 @@ def replicated(
 def with_replicates(
     statistics: dict[str, dict[str, np.ndarray]], reduction: VarianceReduction
 ) -> dict[str, dict[str, np.ndarray]]:
-    """The statistics with means, and their errors, from replicates."""
+    """The statistics with means, and their errors, from replicates; those of scramblings have them."""
+    if reduction.scramblings:
+        return statistics
     moments, histogram = dict(statistics["moments"]), dict(statistics["histogram"])
     most, own = reduction.inflation, statistics[MOMENTS]
-    figures = [name for name in own if name in moments and name.endswith(("_mean", "_stderr"))]
-    if not reduction.scramblings:
-        moments |= {name: most * moments[name] for name in figures if name.endswith("_variance_stderr")}
-        figures = [name for name in figures if not name.endswith("_variance_stderr")]
-    moments |= {name: own[name] for name in figures}
+    for name, x in own.items():
+        if name.endswith("_variance_stderr"):
+            moments[name] = most * moments[name]
+        elif name.endswith(("_mean", "_stderr")):
+            moments[name] = x
     histogram |= {name: most * x for name, x in histogram.items() if name.endswith("_quantile_stderr")}
     return statistics | {"moments": moments, "histogram": histogram}
 

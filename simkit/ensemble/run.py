@@ -17,8 +17,8 @@ from simkit.ensemble.early_exercise.longstaff_schwartz import with_policies, wit
 from simkit.ensemble.over_chunks import Progress, over_chunks
 from simkit.ensemble.paths import path_program, with_traced_steps
 from simkit.ensemble.programs import Request, compiled
-from simkit.ensemble.reducers import STATISTICS, AbstractReducer
-from simkit.ensemble.replicates import MOMENTS, replicate_reducers, replicated, with_replicates
+from simkit.ensemble.reducers import STATISTICS, AbstractReducer, GroupMoments, Moments
+from simkit.ensemble.replicates import PLAIN, replicate_reducers, replicated, with_replicates
 from simkit.ensemble.simulation import EnsembleResult, Simulation, StepCounts
 from simkit.ensemble.step_bias.bias_paths import BiasRun
 from simkit.ensemble.step_bias.coupled_steps import (
@@ -42,14 +42,15 @@ Accumulate = Callable[[Simulation, Accumulator, Chunks, Progress | None], float]
 
 
 def default_reducers(
-    rows: Mapping[str, int], quantiles: tuple[float, ...] = ()
+    rows: Mapping[str, int], quantiles: tuple[float, ...] = (), scramblings: int = 0
 ) -> dict[str, AbstractReducer]:
-    """All statistics, of quantities with these numbers of rows."""
+    """All statistics, of quantities with these numbers of rows; of `scramblings` the means are theirs."""
     settings = {"rows": rows, "quantiles": quantiles}
-    return {
+    reducers = {
         name: kind(**{field.name: settings[field.name] for field in dataclasses.fields(kind)})
         for name, kind in STATISTICS.items()
     }
+    return reducers | ({Moments.name: GroupMoments(rows, scramblings)} if scramblings else {})
 
 
 def run_ensemble(
@@ -152,13 +153,13 @@ class Reduction:
             finite &= jnp.all(jnp.isfinite(array), axis=0)
         present = jnp.arange(math.prod(ids), dtype=jnp.int64).reshape(ids) < remaining
         named = {str(place): array for place, array in enumerate(values)}
-        reducers = default_reducers({str(place): count for place, count in enumerate(self.counts)})
+        rows = {str(place): count for place, count in enumerate(self.counts)}
+        reducers = default_reducers(rows, (), self.scramblings)
         partials = {name: reducer.update(named, present & finite) for name, reducer in reducers.items()}
         if numbers is not None:
             means, sound = replicated(named, present & finite, self.antithetic, self.controls, numbers)
-            rows = {str(place): count for place, count in enumerate(self.counts)}
-            of_replicates = replicate_reducers(rows, self.scramblings)
-            partials |= {name: reducer.update(means, sound) for name, reducer in of_replicates.items()}
+            of_replicates = replicate_reducers(rows).items()
+            partials |= {name: reducer.update(means, sound) for name, reducer in of_replicates}
         lost = present & ~finite
         return partials, lost, jnp.any(lost)
 
@@ -176,11 +177,13 @@ def chunk_requests(simulation: Simulation, plan: Chunks) -> tuple[Request, Reque
     simulated = Request(chunk_program(simulation, paths, ids), (inputs, ids), devices)
     values = _values(simulation, ids.shape)
     counts, kinds, reduced = tuple(rows.values()), tuple(STATISTICS.values()), simulation.reduction
-    if reduced is None:
-        return simulated, Request(Reduction(counts, kinds), (values, np.int64(0)), devices)
+    if reduced is None or not reduced.averages:
+        scramblings = 0 if reduced is None else reduced.scramblings
+        reduction = Reduction(counts, kinds, scramblings=scramblings)
+        return simulated, Request(reduction, (values, np.int64(0)), devices)
     places = [*rows]
     controls = tuple(str(places.index(name)) for name in reduced.controls) if reduced.slopes else ()
-    reduction = Reduction(counts, kinds, reduced.antithetic, reduced.scramblings, controls)
+    reduction = Reduction(counts, kinds, reduced.antithetic, controls=controls)
     return simulated, Request(reduction, (values, np.int64(0), reduced.numbers(places)), devices)
 
 
@@ -214,7 +217,7 @@ def _ends_of_replicates(
         return first
     if simulation.reduction.scramblings:
         names = map(str, statistics["covariance"]["quantity"])
-        return dict(zip(names, statistics[MOMENTS]["ends"].T, strict=True))
+        return dict(zip(names, statistics[Moments.name]["ends"].T, strict=True))
     return simulation.reduction.of_paths(first)
 
 
@@ -227,9 +230,9 @@ def _accumulator(
     simulation: Simulation, ends: int, part: range | None = None, paths_in: PathFile | None = None
 ) -> Accumulator:
     rows = quantity_rows(simulation)
-    reducers = default_reducers(rows, simulation.quantiles)
-    reduction = simulation.reduction
-    reducers |= {} if reduction is None else replicate_reducers(rows, reduction.scramblings)
+    reduction = simulation.reduction or PLAIN
+    reducers = default_reducers(rows, simulation.quantiles, reduction.scramblings)
+    reducers |= replicate_reducers(rows) if reduction.averages else {}
     return Accumulator(simulation, rows, reducers, ends, part, paths_in)
 
 

@@ -247,12 +247,12 @@ class EnsembleResult:
 
     @property
     def covariance_and_count(self) -> tuple[np.ndarray, int]:
-        """The covariance at the end of what means are taken over, paths or replicates, and their number."""
-        figures, n = self.statistics["covariance"], int(self.statistics["moments"]["n"])
-        if MOMENTS in self.statistics:
-            figures = self.statistics.get(COVARIANCE, self.statistics[MOMENTS])
-            n = int(self.statistics[MOMENTS]["n"])
-        return np.asarray(figures["covariance"]), n
+        """The covariance at the end of what means are of, paths or replicates, and the number of these."""
+        moments = self.statistics.get(MOMENTS, self.statistics["moments"])
+        if "groups" in moments:
+            return np.asarray(moments["covariance"]), int(moments["groups"])
+        covariance = self.statistics.get(COVARIANCE, self.statistics["covariance"])["covariance"]
+        return np.asarray(covariance), int(moments["n"])
 
     @property
     def mean_steps(self) -> float:

@@ -6,13 +6,11 @@ from typing import Any
 import numpy as np
 
 from simkit.ensemble.coupling import coupled
-from simkit.ensemble.replicates import VarianceReduction
+from simkit.ensemble.replicates import PLAIN
 from simkit.ensemble.simulation import Simulation, experiment_of
 from simkit.errors import InputError
 from simkit.observe.exercise import Exercise
 from simkit.suggestions import called
-
-NONE = VarianceReduction()
 
 
 def fitted(simulations: dict[str, Simulation]) -> dict[str, Simulation]:
@@ -51,7 +49,7 @@ def _difference(one: Simulation, first: Simulation, first_name: str) -> str | No
             "the observables": ", ".join(f"{key} ({at})" for key, at in when.items()) or "none",
             "the dates of exercise": ", ".join(options) or "none",
             "another number of paths": "that of a target" if simulation.target else simulation.paths,
-            "another variance reduction": (simulation.reduction or NONE).description or "none",
+            "another variance reduction": (simulation.reduction or PLAIN).description or "none",
             "another number of stored paths": simulation.stored_paths,
             "the quantiles": ", ".join(f"{level:g}" for level in simulation.quantiles),
             "another number of saved times": len(simulation.grid.times),

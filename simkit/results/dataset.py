@@ -15,7 +15,6 @@ from simkit.ensemble.could_differ import is_random
 from simkit.ensemble.initial import differs_between_paths
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.reducers import STATISTICS
-from simkit.ensemble.replicates import MOMENTS
 from simkit.ensemble.simulation import EnsembleResult, Simulation
 from simkit.ensemble.stepping import since
 from simkit.observe.exercise import ExerciseFit
@@ -132,7 +131,7 @@ def _statistics(quantity: RunQuantity) -> Variables:
     if factor is not None:
         what = f"variance of the mean of as many independent paths, over that of the mean: {description}"
         variables[f"{name}_variance_reduction"] = variable((), factor, "1", what)
-        variables[f"{name}_mean"][2]["replicates"] = int(quantity.result.statistics[MOMENTS]["n"])
+        variables[f"{name}_mean"][2]["replicates"] = quantity.result.covariance_and_count[1]
     counts, edges = histogram[f"{name}_histogram"], histogram[f"{name}_histogram_edge"]
     what = f"paths by final {description}, all but the outermost thousandths"
     variables[f"{name}_histogram"] = variable((f"{name}_bin",), counts, "1", what, n=n)
@@ -259,7 +258,7 @@ def _target(simulation: Simulation) -> dict[str, Any]:
     }
 
 
-def _reduction(simulation: Simulation) -> dict[str, Any]:
+def reduction_attributes(simulation: Simulation) -> dict[str, Any]:
     """The attributes about what makes variances smaller, where something does."""
     reduction = simulation.reduction
     if reduction is None:
@@ -298,7 +297,7 @@ def _attributes(
         **{key: text for key, text in optional.items() if text},
         "paths": result.paths,
         **_target(simulation),
-        **_reduction(simulation),
+        **reduction_attributes(simulation),
         "failed_paths": result.failed,
         **simulation.stepping.attributes(result.steps),
         "t0": float(simulation.grid.t0),

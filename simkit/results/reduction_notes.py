@@ -28,10 +28,12 @@ def reduction_notes(dataset: "xr.Dataset") -> list[str]:
     known = {name: factor for name, factor in factors.items() if np.isfinite(factor)}
     least = "at least " if len(each) > 1 else ""
     texts = ", ".join(f"{name} {least}{float(f'{factor:.3g}'):,.9g}" for name, factor in known.items())
+    few = few_scramblings(each[0])
     worse = [name for name, factor in known.items() if factor < WORSE]
     exact = [name for name, factor in factors.items() if factor == np.inf]
     parts = [
-        f"variances smaller by factors of {texts}{_of_scramblings(each[0])}" if known else "",
+        f"variances smaller by factors of {texts}" if known else "",
+        few,
         f"as factors below 1 are larger ones, leave it out for {', '.join(worse)}" if worse else "",
         f"no sampling error but rounding: {', '.join(exact)}" if exact else "",
     ]
@@ -40,14 +42,14 @@ def reduction_notes(dataset: "xr.Dataset") -> list[str]:
     return [f"{each[0].attrs['variance_reduction']}: {text}", *shifted] if text else shifted
 
 
-def _of_scramblings(one: "xr.Dataset") -> str:
-    """How well the spread of a few scramblings is known; empty where there are none."""
+def few_scramblings(one: "xr.Dataset") -> str:
+    """How well their spread tells the errors; empty where there are none."""
     if "scramblings" not in one.attrs:
         return ""
     freedom = one.attrs["scramblings"] - 1
     return (
-        f" (within {100 * math.sqrt(2 / freedom):.0f} %); a 95 % interval is "
-        f"± {student_quantile(freedom, 0.975):.3g} standard errors"
+        f"errors are known to {100 / math.sqrt(2 * freedom):.0f} %, and a 95 % interval is "
+        f"± {student_quantile(freedom, 0.975):.3g} of them"
     )
 
 

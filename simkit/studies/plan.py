@@ -94,6 +94,11 @@ def load_uncertain(source: Any, overrides: Overrides = ()) -> UncertainExperimen
     remark_unused(document)
     simulation = simulation_of(document)
     refuse_of_means(simulation)
+    if simulation.reduction is not None:
+        raise InputError(
+            "ensemble.driver: sobol: a study takes independent paths; leave it out: "
+            "--set ensemble.driver=random"
+        )
     settings = experiment_of(simulation).uncertainty or Uncertainty()
     if settings.points is None:
         settings = settings.model_copy(update={"points": METHODS[settings.method].points})

@@ -148,7 +148,7 @@ def _tick_values(panel: "Panel", side: Literal["x", "y"], values: np.ndarray) ->
         if place - places[numbered[-1]] >= room:
             numbered.append(i)
     panel.set(**{f"{side}scale": "log" if log else "linear"})
-    axis.set_minor_locator(FixedLocator(values))
+    axis.set_minor_locator(FixedLocator(values.tolist()))
     axis.set_minor_formatter(NullFormatter())
     axis.set_ticks(values[numbered], [texts[i] for i in numbered])
 

@@ -10,21 +10,20 @@ from simkit.ensemble.reducers.reducer import AbstractReducer, Rows, as_rows, by_
 
 
 class GroupMoments(AbstractReducer):
-    """Of each row the mean of the groups' means, and its standard error from their spread.
+    """As `Moments`, with the mean of the groups' means, and its standard error from their spread.
 
     Path i is in group i % `groups`, a power of two, so that any first paths have equally many of each. Whole
     groups are independent of each other, and paths within one are not.
 
-    `finish` returns `n`, the number of groups with a valid path, for each quantity `<name>_mean`, `_variance`
-    (of the groups' means), `_stderr`, `_variance_stderr` (the standard error of the variance of paths),
-    `(rows,)`, and of the last rows `ends` `(groups, quantities)`, the groups' means, NaN where no path is
-    valid, with their `covariance`.
+    `finish` returns the figures of `Moments` for all paths, but `_mean`, `_stderr` and `_variance_stderr` are
+    of the groups. `groups` is the number of those with a valid path, `ends` `(groups, quantities)` are their
+    means in the last rows, NaN where no path is valid, and `covariance` is that of these.
 
     Groups may all have the same number of paths in which something happens. Then the standard error is that
     of one of all paths with the other extreme value.
     """
 
-    name = "groups"
+    name = Moments.name
     rows: Rows = eqx.field(converter=as_rows, static=True)
     groups: int = eqx.field(static=True)
 
@@ -52,6 +51,7 @@ class GroupMoments(AbstractReducer):
         if node is None:
             raise ValueError("there are no leaves")
         nodes = MomentNodes(*(np.asarray(x[0]) for x in node))
+        of_paths = Moments(self.rows)
         means = np.where(nodes.count[:, None] > 0, nodes.mean, np.nan)
         valid = nodes.count > 0
         n, known = int(valid.sum()), means[valid]
@@ -66,7 +66,6 @@ class GroupMoments(AbstractReducer):
             least = np.where(centred.any(0), 0.0, range_of_paths / nodes.count.sum())
         statistics = {
             "mean": first + shift,
-            "variance": _variance(centred),
             "stderr": np.maximum(np.sqrt(_variance(centred) / max(n, 1)), least),
             "variance_stderr": np.sqrt(_variance(away - away.sum(0) / max(n, 1)) / max(n, 1)),
         }
@@ -75,7 +74,8 @@ class GroupMoments(AbstractReducer):
         with np.errstate(invalid="ignore", divide="ignore"):
             covariance = np.einsum("gi,gj->ij", centred[:, last], centred[:, last]) / (n - 1)
         flat = {f"{name}_{key}": named[key][name] for name, _ in self.rows for key in named}
-        return {"n": np.asarray(n, np.int64), **flat, "covariance": covariance, "ends": means[:, last]}
+        all_paths = of_paths.finish(of_paths.merge(of_paths.init(), nodes))
+        return all_paths | flat | {"groups": np.asarray(n), "covariance": covariance, "ends": means[:, last]}
 
 
 def join_groups(a: MomentNodes, b: MomentNodes) -> MomentNodes:

@@ -19,7 +19,7 @@ from simkit.ensemble.chunks import lanes_for, leaf_by_leaf
 from simkit.ensemble.could_differ import could_differ, is_random, range_of
 from simkit.ensemble.paths import path_program, with_traced_steps
 from simkit.ensemble.programs import Request, compiled
-from simkit.ensemble.replicates import VarianceReduction
+from simkit.ensemble.replicates import PLAIN
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.bias_paths import BiasRun, Ends
 from simkit.ensemble.step_bias.leap_bias import leap_run
@@ -361,5 +361,4 @@ class _Last:
         return _Last(mean, math.hypot(mean, spread), spread, stderr, high - low)
 
 
-PLAIN = VarianceReduction()
 UNKNOWN = StepError(math.nan, math.nan, math.nan, "at least", math.nan)

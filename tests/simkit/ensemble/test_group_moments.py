@@ -66,7 +66,12 @@ def test_bits_are_the_same_for_any_chunks_and_parts_and_means_are_those_of_group
         x = values[name].reshape(rows, -1, groups).swapaxes(1, 2)
         means = (x * weights).sum(-1) / weights.sum(-1)
         spread = ((x - means[..., None]) ** 2 * weights).sum(-1) / weights.sum(-1)
-        for key, of in (("mean", means.mean(-1)), ("variance", means.var(-1, ddof=1))):
+        paths = values[name][:, valid]
+        for key, of in (
+            ("mean", means.mean(-1)),
+            ("variance", paths.var(-1, ddof=1)),
+            ("max", paths.max(-1)),
+        ):
             np.testing.assert_allclose(result[f"{name}_{key}"], of, rtol=1e-9)
         for key, of in (("stderr", means), ("variance_stderr", spread)):
             np.testing.assert_allclose(
@@ -74,7 +79,7 @@ def test_bits_are_the_same_for_any_chunks_and_parts_and_means_are_those_of_group
             )
         np.testing.assert_allclose(result["ends"][:, place], means[-1], rtol=1e-12)
     np.testing.assert_allclose(result["covariance"], np.cov(result["ends"].T), rtol=1e-9)
-    assert result["n"] == groups
+    assert (result["groups"], result["n"]) == (groups, valid.sum())
 
 
 def test_groups_of_a_leaf_with_empty_lanes_and_one_without_a_path():
@@ -84,7 +89,7 @@ def test_groups_of_a_leaf_with_empty_lanes_and_one_without_a_path():
     with jax.enable_x64(True):
         reducer = GroupMoments({"x": 1}, 16)
         result = reducer.finish(reducer.merge(reducer.init(), reducer.update(values, valid)))
-    assert result["n"] == 15
+    assert (result["groups"], result["n"]) == (15, 75)
     np.testing.assert_array_equal(result["ends"][:3, 0], [32.0, np.nan, 34.0])
     assert result["x_mean"] == pytest.approx([(16 * 39.5 - 33) / 15])
 

@@ -7,6 +7,7 @@ from command import simkit_command
 
 import simkit
 from simkit import InputError
+from simkit.derivatives.table import notes
 from simkit.results.reduction_notes import reduction_notes
 
 CALL = "black_scholes_call(S=100, K=K, r=r, sigma=0.2, T=1)"
@@ -63,7 +64,7 @@ def test_smooth_functions_have_far_smaller_errors():
     assert dataset.attrs["scramblings"] == 16
     (note,) = reduction_notes(dataset)
     assert note.startswith("Sobol' points in 16 scramblings: variances smaller by factors of call ")
-    assert "2.13 standard errors" in note
+    assert note.endswith("; errors are known to 18 %, and a 95 % interval is ± 2.13 of them")
 
 
 @pytest.mark.more
@@ -122,6 +123,30 @@ def test_a_step_bias_is_that_of_independent_paths():
         assert last(sobol, name) < factor * last(plain, name)
 
 
+@pytest.mark.more
+def test_derivatives_have_errors_as_small():
+    """Delta and vega of a call, whose errors are the spread of repetitions, and the lines below the table."""
+    d = 0.35  # (r + sigma^2 / 2) / sigma
+    density = np.exp(-(d**2) / 2) / np.sqrt(2 * np.pi)
+    truth = np.array([100 * density, 0.6368306511756191])
+    experiment = MARKET | {"derived": {}, "observe": {"call": MARKET["observe"]["call"]}}
+    seen = []
+    for seed in range(12):
+        dataset = simkit.sensitivity(
+            on_points(experiment, paths=4096, seed=seed), ["model.sigma", "initial.S"]
+        )
+        seen.append((dataset["call_derivative"].values, dataset["call_derivative_stderr"].values))
+    plain = simkit.sensitivity(
+        on_points(experiment, driver="random", paths=4096), ["model.sigma", "initial.S"]
+    )
+    values, errors = np.moveaxis(seen, 0, 1)
+    assert (np.abs((values - truth) / errors) < 4).all()
+    ratio = values.var(0, ddof=1) / np.mean(errors**2, 0)
+    assert ((ratio > 0.25) & (ratio < 2.5)).all()
+    assert (errors.mean(0) < 0.2 * plain["call_derivative_stderr"].values).all()
+    assert any("95 % interval" in line for line in notes(dataset))
+
+
 def test_events_that_never_happen_are_as_rare_as_scramblings_tell():
     """Sixteen scramblings without one say as much as sixteen paths."""
     observe = {"observe": {"never": "S > 1000"}, "derived": {}}
@@ -160,3 +185,8 @@ ORDINARY = {"model": {"ode": {"x": "-x"}}, "initial": {"x": 1.0}, "time": {"t1":
 def test_what_has_no_points_is_refused_by_name(experiment, message):
     with pytest.raises(InputError, match=message):
         simkit.run(experiment)
+
+
+def test_a_study_says_that_it_takes_independent_paths():
+    with pytest.raises(InputError, match="driver: sobol: a study takes independent paths"):
+        simkit.uncertainty(MARKET | {"model": MARKET["model"] | {"sigma": {"uniform": [0.1, 0.3]}}})
