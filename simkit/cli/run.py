@@ -225,7 +225,7 @@ def _print_offers(offers: dict[str, tuple[int, float]]) -> None:
     if len(offers) < 2:
         return
     cheapest = min(offers, key=lambda name: offers[name][1])
-    print("the target takes, by ensemble.variance_reduction:")
+    print("the target takes, by ensemble.variance_reduction or driver:")
     for name, (paths, seconds) in offers.items():
         mark = ", the cheapest" if name == cheapest else ""
         print(f"  {name}: {counted(paths, 'path')}, about {seconds:.2g} s{mark}", flush=True)

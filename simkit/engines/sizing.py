@@ -10,6 +10,9 @@ paths: the pilot's n paths may have shown too small a variance, and the run's ow
 of 100 runs both together leave the error at most $\varepsilon$. The step bias takes part of a total error:
 from $\varepsilon^2$ the square of the largest bias that the pilot allows is subtracted. Where few paths make
 the variance, q does not say how far that of a run may be off, and N is up to `AT_MOST` times as large.
+
+How the error of Sobol' points falls is not known: pilots grow until one of them has reached the target with a
+margin, for the spread of its scramblings and of the run's, and the run has as many paths.
 """
 
 import contextlib
@@ -25,9 +28,10 @@ import numpy as np
 from simkit.config.settings import MAX_PATHS, ErrorTarget
 from simkit.config.settings.values import seconds_in
 from simkit.ensemble.chunks import ADAPTIVE_WORK
-from simkit.ensemble.replicates import MOMENTS, slopes_of
+from simkit.ensemble.replicates import MOMENTS, PLAIN, slopes_of
 from simkit.ensemble.run import chunk_plan, run_ensemble
 from simkit.ensemble.simulation import EnsembleResult, PilotSize, Simulation
+from simkit.ensemble.step_bias.step_error import fisher_quantile
 from simkit.errors import InputError
 from simkit.experiments.sections.reduction_plan import possible_reductions
 from simkit.progress import counted
@@ -107,14 +111,15 @@ def offers(simulation: Simulation) -> dict[str, tuple[int, float]]:
     """
     if simulation.target is None or any(each.exercise for each in simulation.observed):
         return {}
-    fixed = simulation.stepping.has_increments or simulation.stepping.kind == "ode"
-    ways = {"none": None} | possible_reductions(simulation.problem, fixed, simulation.observables)
+    ways = {"none": None}
+    ways |= possible_reductions(simulation.problem, simulation.grid.steps, simulation.observables)
     result = {}
     for name, way in ways.items():
         with contextlib.suppress(InputError):
             one = with_slopes(dataclasses.replace(simulation, reduction=way, chunk=None))
             _, pilot = _found(one)
-            result[name] = pilot.wanted, pilot.wanted * pilot.of_path_s
+            paths = (way or PLAIN).whole(pilot.wanted, up=True)
+            result[name] = paths, paths * pilot.of_path_s
     return result
 
 
@@ -218,8 +223,7 @@ def _limited(
             f"ask for {math.sqrt(wanted / (MAX_PATHS - reserved)):.2g} times the error or more"
         )
     limited_by = limit if limits[limit] < wanted else ""
-    size = 1 if simulation.reduction is None else simulation.reduction.size
-    count = max(int(count) // size, 1) * size if limited_by else math.ceil(count / size) * size
+    count = (simulation.reduction or PLAIN).whole(count, up=not limited_by)
     return count, PilotSize(paths, seconds, math.ceil(wanted), result.elapsed_s / paths, limited_by)
 
 
@@ -237,6 +241,7 @@ class _Seen:
 
     def __init__(self, dataset: "xr.Dataset", result: EnsembleResult, paths: int, target: ErrorTarget):
         self._dataset, self._paths, self._target = dataset, paths, target
+        self._scramblings = int(dataset.attrs.get("scramblings", 0))
         self._moments = result.statistics.get(MOMENTS, result.statistics["moments"])
 
     def need(self, name: str) -> _Need:
@@ -275,8 +280,21 @@ class _Seen:
                 return _Need(fault=fault or self._too_long(name, bias, wanted))
             sure = (sure and self._figure(name, "bias_stderr") <= OF_BIAS * wanted) or bias == 0
             wanted = math.sqrt(wanted**2 - bias**2)
+        if self._scramblings:
+            return self._need_of_points(stderr / wanted, sure)
         doubt = max(self._doubt(part) for part in of)
         return _Need(self._count(stderr**2 * self._paths / wanted**2, doubt), bool(sure and doubt <= KNOWN))
+
+    def _need_of_points(self, excess: float, sure: bool) -> _Need:
+        """The paths of Sobol' points where the pilot's error is `excess` times the wanted one.
+
+        With more points it falls at least as fast as that of independent paths, and with fewer it rises no
+        faster than with their power 3/2, as for smooth functions (Owen 1997).
+        """
+        freedom = self._scramblings - 1
+        excess *= math.sqrt(fisher_quantile(freedom, 0.95))
+        paths = self._paths * excess ** (2 if excess > 1 else 2 / 3)
+        return _Need(max(paths, FEWEST), sure and excess <= 1)
 
     def wanted(self, name: str) -> float:
         """The error that is wanted; of a relative one what the mean is at least."""

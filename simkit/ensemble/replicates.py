@@ -50,6 +50,13 @@ class VarianceReduction:
         """The paths of a pair; 1 where there are no pairs."""
         return PAIR if self.antithetic else 1
 
+    def whole(self, paths: float, up: bool) -> int:
+        """About so many paths, rounded up or down to those that make whole replicates."""
+        if self.scramblings:
+            power = math.log2(max(paths, self.scramblings))
+            return 1 << (math.ceil(power) if up else math.floor(power))
+        return max((math.ceil if up else math.floor)(paths / self.size), 1) * self.size
+
     def independent(self, paths: int) -> int:
         """How many of these paths are independent at least."""
         return self.scramblings or paths // self.size

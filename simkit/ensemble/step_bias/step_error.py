@@ -92,6 +92,13 @@ def student_quantile(freedom: int, chance: float) -> float:
     return float(stdtrit(freedom, chance))
 
 
+def fisher_quantile(freedom: int, chance: float) -> float:
+    """The quantile of the ratio of two variances, each of so many degrees of freedom."""
+    from scipy.special import fdtri
+
+    return float(fdtri(freedom, freedom, chance))
+
+
 @dataclasses.dataclass(frozen=True)
 class _Expansion:
     """The run of each path; its difference to the finest level, and those of neighbours, fine to coarse."""

@@ -8,7 +8,7 @@ from simkit_solvers.problems.schedule import model_of
 from simkit_solvers.random.sobol import LONGEST_GROUP, MOST_DIMENSIONS, SobolNoise
 
 from simkit.config.diagnostics import Diagnostics
-from simkit.config.settings import Ensemble
+from simkit.config.settings import FEWEST_SCRAMBLINGS, Ensemble
 from simkit.ensemble.replicates import PAIR, VarianceReduction
 from simkit.ensemble.simulation import ObservableInfo, Simulation
 from simkit.experiments.defaults import default_paths, scramblings_of
@@ -16,6 +16,7 @@ from simkit.observe.observable import Observable
 from simkit.suggestions import did_you_mean
 
 PLACE = ("ensemble", "variance_reduction")
+POINTS = VarianceReduction(scramblings=FEWEST_SCRAMBLINGS)
 
 
 def plan_reduction(
@@ -64,7 +65,6 @@ def _plan_points(
     reasons = {
         "drives Brownian noise, and this model has none; leave driver out": not problem.stochastic,
         "needs steps of one length; give time.steps": problem.stochastic and not fixed_steps,
-        "a target knows the errors of independent paths only; give paths in its place": ensemble.target,
         "strong errors are those of independent paths; leave driver or couple out": ensemble.couple,
         "variance_reduction is for independent paths; leave one of the two out": ensemble.variance_reduction,
         f"{''.join(exercised[:1])} is exercised early, by independent paths; leave driver out": exercised,
@@ -87,29 +87,34 @@ def refuse_dimensions(simulation: Simulation, diagnostics: Diagnostics) -> None:
     """Add that a path has more normals than Sobol' points have dimensions."""
     if simulation.reduction is None or not simulation.reduction.scramblings:
         return
-    steps, noises = simulation.grid.steps or 1, len(simulation.problem.Noise._fields)
-    needed = SobolNoise.dimensions(steps, noises)
+    steps, needed = simulation.grid.steps or 0, _dimensions(simulation.problem, simulation.grid.steps)
     if needed > MOST_DIMENSIONS:
+        most = MOST_DIMENSIONS // len(simulation.problem.Noise._fields) // LONGEST_GROUP * LONGEST_GROUP
         message = (
             f"{steps} steps take {needed} dimensions, and Sobol' points have {MOST_DIMENSIONS}; use "
-            f"{MOST_DIMENSIONS // noises // LONGEST_GROUP * LONGEST_GROUP} or fewer, or leave driver out"
+            f"{most} or fewer, or leave driver out"
         )
         diagnostics.add(("time", "steps"), message)
 
 
+def _dimensions(problem: AbstractODE, steps: int | None) -> int:
+    """How many coordinates the points of a run have; none where there are no points."""
+    return SobolNoise.dimensions(steps, len(problem.Noise._fields)) if steps and problem.stochastic else 0
+
+
 def possible_reductions(
-    problem: AbstractODE, fixed_steps: bool, info: Mapping[str, ObservableInfo]
+    problem: AbstractODE, steps: int | None, info: Mapping[str, ObservableInfo]
 ) -> dict[str, VarianceReduction]:
-    """The ways to reduce variances of a run without early exercise, as `variance_reduction` has them."""
-    mirrored, known = not _not_mirrored(problem, fixed_steps), tuple(_known_means(problem, info))
+    """The ways to reduce variances of a run without early exercise, as `ensemble` has them."""
+    mirrored, known = not _not_mirrored(problem, steps is not None), tuple(_known_means(problem, info))
+    both = VarianceReduction(True, controls=known)
     ways = {
-        "antithetic": VarianceReduction(True) if mirrored else None,
-        "control": VarianceReduction(controls=known) if known else None,
-        "{antithetic: true, control: true}": VarianceReduction(True, controls=known)
-        if mirrored and known
-        else None,
+        "antithetic": (VarianceReduction(True), mirrored),
+        "control": (VarianceReduction(controls=known), bool(known)),
+        "{antithetic: true, control: true}": (both, mirrored and bool(known)),
+        "driver: sobol": (POINTS, 0 < _dimensions(problem, steps) <= MOST_DIMENSIONS),
     }
-    return {name: way for name, way in ways.items() if way is not None}
+    return {name: way for name, (way, possible) in ways.items() if possible}
 
 
 def _known_means(problem: AbstractODE, info: Mapping[str, ObservableInfo]) -> list[str]:

@@ -152,15 +152,31 @@ def test_a_dry_run_says_what_each_way_to_reduce_variances_takes(folder):
     assert printed.exit_code == 0
     assert printed.stdout.count("the cheapest") == 1
     ways = json.loads(simkit_command("run", "a.yaml", "--dry-run", "--json").stdout)["variance_reduction"]
-    assert [*ways] == ["none", "antithetic", "control", "{antithetic: true, control: true}"]
+    assert [*ways] == ["none", "antithetic", "control", "{antithetic: true, control: true}", "driver: sobol"]
     for name, how in (("none", None), ("antithetic", "antithetic"), ("control", "control")):
         experiment = with_target(stderr=0.1)
         experiment["ensemble"]["variance_reduction"] = how
-        assert ways[name]["paths"] == simkit.run(experiment).attrs["target_paths"]
+        assert ways[name]["paths"] == simkit.run(experiment).attrs["paths"]
+    points = simkit.run(
+        with_target(stderr=0.1) | {"ensemble": {"driver": "sobol", "target": {"stderr": 0.1}}}
+    )
+    assert ways["driver: sobol"]["paths"] == points.attrs["paths"]
     assert 1.5 < ways["none"]["paths"] / ways["antithetic"]["paths"] < 3
     network = simkit.load(with_target(ARRIVALS, stderr=0.01))
     assert [*sizing.offers(network)] == ["none", "control"]
     assert sizing.offers(simkit.load(EXACT)) == {}
+
+
+@pytest.mark.more
+def test_sobol_points_reach_a_target_with_far_fewer_paths():
+    """A power of two of them, in 29 of 30 runs of a call."""
+    target = {"driver": "sobol", "target": {"stderr": 0.005, "of": ["call"]}}
+    runs = [simkit.run(EXACT | {"ensemble": target | {"seed": seed}}) for seed in range(30)]
+    reached = np.array([figures(run)[1] for run in runs]) / 0.005
+    assert np.sum(reached > 1.05) <= 1
+    assert all(run.attrs["paths"] & (run.attrs["paths"] - 1) == 0 for run in runs)
+    plain = 14.7**2 / 0.005**2
+    assert max(run.attrs["paths"] for run in runs) < plain / 100
 
 
 @pytest.mark.more
