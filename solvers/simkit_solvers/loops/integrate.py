@@ -33,7 +33,7 @@ from simkit_solvers.numerics.tangents import differentiable
 from simkit_solvers.numerics.tree_where import tree_where
 from simkit_solvers.problems.observe import AbstractObserver
 from simkit_solvers.problems.problem import AbstractODE
-from simkit_solvers.random.noise import AbstractNoise
+from simkit_solvers.random.noise import LONG_DRAW, AbstractNoise
 
 
 def integrate(
@@ -126,6 +126,7 @@ class _Loop:
         # XLA's CPU compiler makes a kernel of each array that is carried, and would draw the normals in all.
         kernels = len(jax.tree.leaves(jax.eval_shape(pack, start)))
         long = run.carries_derivatives or isinstance(method.stepper, AbstractCompensatedStep)
+        long = long or (run.noise is not None and run.noise.refinement >= LONG_DRAW)
         in_memory = long and run.noise is not None and kernels > 1
         size = method.group if in_memory else method.size
         constants = eqx.filter(run, eqx.is_array, inverse=True)

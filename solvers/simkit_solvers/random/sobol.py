@@ -9,7 +9,7 @@ The scrambling is a hash (Laine & Karras 2011, with constants by Vegdahl) of the
 word of the counter-based generator, one for each scrambling and coordinate.
 
 A block of `group` steps is found from the root without a memory of others. With $n$ steps in $B$ blocks of
-$g = 8$ it takes $1 + \lceil\log_2 B\rceil + g - 1$ coordinates, which is 11 in 8 steps for $n = 64$. A
+$g = 8$ (of several noises fewer) it takes $1 + \lceil\log_2 B\rceil + g - 1$ coordinates, which is 11 in 8 steps for $n = 64$. A
 coordinate takes $2m$ integer operations for the Sobol' point of index $i < 2^m$, 34 for the scrambling, 40
 for the normal and 3 for the bridge, and for its seed, with one noise, the half or the whole of a block of the
 generator, which is 110. What depends on the step alone is the same for all paths.
@@ -34,7 +34,14 @@ from jaxtyping import Array, Float, UInt32
 
 from simkit_solvers.random.draws import Draw
 from simkit_solvers.random.generator import Stream, Words, block, stream_key
-from simkit_solvers.random.noise import AbstractNoise, CounterNoise, Purpose, StepWords, check_steps
+from simkit_solvers.random.noise import (
+    LONG_DRAW,
+    AbstractNoise,
+    CounterNoise,
+    Purpose,
+    StepWords,
+    check_steps,
+)
 from simkit_solvers.random.normal import standard_normal, standard_normal_float64
 
 MOST_DIMENSIONS = 21201  # for which SciPy has direction numbers
@@ -86,18 +93,19 @@ class SobolNoise(AbstractNoise):
     @staticmethod
     def dimensions(steps: int, components: int) -> int:
         """The coordinates of a path's point: one for each node of its tree and component of the noise."""
-        return -(-steps // _group(steps)) * _group(steps) * components
+        group = _group(steps, components)
+        return -(-steps // group) * group * components
 
     @property
     def refinement(self) -> int:
-        return 1
+        return LONG_DRAW  # blocks of the loop are then one of the points', drawn once for all kernels
 
     @property
     def capacity(self) -> int:
         return self.steps
 
     def group(self, components: int) -> int:
-        return _group(self.steps)
+        return _group(self.steps, components)
 
     def draws(self, components: int, areas: int, first: UInt32[Array, ""] | int, count: int) -> list[Draw]:
         check_steps(self, components, first, count)
@@ -194,9 +202,10 @@ class _Coordinates:
         return bits
 
 
-def _group(steps: int) -> int:
-    """The steps of a block."""
-    return min(LONGEST_GROUP, 1 << (steps - 1).bit_length())
+def _group(steps: int, components: int) -> int:
+    """The steps of a block: fewer of several noises, which would take long to compile."""
+    most = max(LONGEST_GROUP >> (max(components, 1) - 1).bit_length(), 2)
+    return min(most, 1 << (steps - 1).bit_length())
 
 
 @jax.jit  # traced once rather than at every call
