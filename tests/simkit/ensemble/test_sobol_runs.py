@@ -190,3 +190,17 @@ def test_what_has_no_points_is_refused_by_name(experiment, message):
 def test_a_study_says_that_it_takes_independent_paths():
     with pytest.raises(InputError, match="driver: sobol: a study takes independent paths"):
         simkit.uncertainty(MARKET | {"model": MARKET["model"] | {"sigma": {"uniform": [0.1, 0.3]}}})
+
+
+def test_paths_that_fail_are_left_out_of_a_step_bias():
+    """Of 4096 paths some hundred leave where the root is real, so that each scrambling has lost some."""
+    experiment = {
+        "model": {"sde": {"x": {"drift": "-x", "noise": {"W": "sqrt(1.1 - x)"}}}},
+        "initial": {"x": 0.5},
+        "time": {"t1": 1.0, "steps": 16},
+        "ensemble": {"driver": "sobol", "paths": 4096, "failures": "exclude"},
+    }
+    sobol, plain = (simkit.run(on_points(experiment, driver=driver)) for driver in ("sobol", "random"))
+    assert sobol.attrs["failed_paths"] > 16
+    error = np.hypot(last(sobol, "x_bias_stderr"), last(plain, "x_bias_stderr"))
+    assert abs(last(sobol, "x_bias") - last(plain, "x_bias")) < 4 * error
