@@ -163,6 +163,10 @@ ORDINARY = {"model": {"ode": {"x": "-x"}}, "initial": {"x": 1.0}, "time": {"t1":
     [
         (on_points(paths=1000), "ensemble.paths: Sobol' points .* a power of two paths; use 512 or 1024"),
         (on_points(paths=10), "ensemble.paths: Sobol' points .* a power of two paths; use 16"),
+        (
+            MARKET | {"ensemble": {"driver": "sobol", "target": {"stderr": 1.0, "max_paths": 10}}},
+            "ensemble.target.max_paths: 16 scramblings are as many paths at least; use 16 or more",
+        ),
         (on_points(scramblings=20), "ensemble.scramblings: 20 is no power of two; use 32"),
         (on_points(scramblings=8), "ensemble.scramblings: must be .* 16.*, got 8"),
         (on_points(driver="random", scramblings=16), "ensemble.scramblings: is for Sobol' points"),
