@@ -1,13 +1,17 @@
 """Runs on scrambled Sobol' points: small errors, which are those of whole scramblings, and the same bits."""
 
+import jax
 import numpy as np
 import pytest
 import yaml
 from command import simkit_command
+from simkit_solvers.random.generator import seed_key
+from simkit_solvers.random.noise import CounterNoise
 
 import simkit
 from simkit import InputError
 from simkit.derivatives.table import notes
+from simkit.ensemble.replicates import OnPoints
 from simkit.results.reduction_notes import reduction_notes
 
 CALL = "black_scholes_call(S=100, K=K, r=r, sigma=0.2, T=1)"
@@ -33,6 +37,17 @@ def on_points(experiment=MARKET, **ensemble):
 
 def last(dataset, name):
     return float(np.atleast_1d(dataset[name])[-1])
+
+
+def test_paths_are_the_points_of_scramblings_in_turn():
+    """Each point of each scrambling once; paths beyond the run have scramblings of their own."""
+    driver = OnPoints(CounterNoise.of, 4, 16, 8)
+    paths = np.arange(256, dtype=np.uint32)
+    noise = jax.vmap(lambda path: driver(seed_key(1), path, False))(paths)
+    np.testing.assert_array_equal(noise.point, paths % 128 // 16)
+    seeds = [tuple(words) for words in np.stack([*noise.seeds], 1).tolist()]
+    assert len({*seeds}) == 32
+    assert all(seeds[i] == seeds[i % 16 + i // 128 * 128] for i in paths.tolist())
 
 
 @pytest.mark.parametrize(("paths", "scramblings"), [(512, 16), (2048, 32), (65536, 16)])
