@@ -20,6 +20,7 @@ from simkit.derivatives.tails import Tail, tail_of
 from simkit.ensemble.chunks import Chunk, leaf_by_leaf, planned_steps
 from simkit.ensemble.over_chunks import concatenated
 from simkit.ensemble.programs import compiled
+from simkit.ensemble.replicates import PLAIN
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.bias_paths import BiasRun, Ends
 from simkit.ensemble.step_bias.coupled_steps import (
@@ -221,6 +222,6 @@ def error_of_derivative(simulation: Simulation, quantity: str, derivative: Level
     if simulation.stepping.whole and not np.ptp(values, 1).any():  # no path differed
         rounding = max(rounding, float(np.abs(derivative.sample).max()) / len(values))
     unsure = simulation.stepping.unsure_order
-    means = None if simulation.reduction is None else simulation.reduction.averaged(values)
-    error, _ = step_error_of_paths(values, derivative.factors, order, rounding, 0.0, unsure, means)
+    reduction = simulation.reduction or PLAIN
+    error, _ = step_error_of_paths(values, derivative.factors, order, rounding, 0.0, unsure, reduction)
     return StepError(math.nan, math.nan, math.nan, "at least", order) if error is None else error

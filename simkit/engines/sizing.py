@@ -222,8 +222,11 @@ def _limited(
             f"{PLACE}: takes about {wanted:.2g} paths, and {MAX_PATHS - reserved:,} are the most; "
             f"ask for {math.sqrt(wanted / (MAX_PATHS - reserved)):.2g} times the error or more"
         )
-    limited_by = limit if limits[limit] < wanted else ""
-    count = (simulation.reduction or PLAIN).whole(count, up=not limited_by)
+    reduction = simulation.reduction or PLAIN
+    count = reduction.whole(count, up=True)
+    limited_by = limit if limits[limit] < max(count, wanted) else ""
+    if limited_by:
+        count = reduction.whole(limits[limit], up=False)
     return count, PilotSize(paths, seconds, math.ceil(wanted), result.elapsed_s / paths, limited_by)
 
 

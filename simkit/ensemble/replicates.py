@@ -114,10 +114,16 @@ class VarianceReduction:
         return result
 
     def averaged(self, values: np.ndarray) -> np.ndarray:
-        """The averages of replicates along the first axis: of pairs, or of scramblings as far as they go."""
+        """The averages of replicates along the first axis: of pairs, or of scramblings as far as they go.
+
+        In a scrambling paths with a value that is not finite are left out.
+        """
         if self.scramblings:
             whole = values[: len(values) // self.scramblings * self.scramblings]
-            return whole.reshape(-1, self.scramblings, *values.shape[1:]).mean(0)
+            each = whole.reshape(-1, self.scramblings, *values.shape[1:])
+            valid = np.isfinite(each).all(tuple(range(2, each.ndim)), keepdims=True)
+            with np.errstate(invalid="ignore"):
+                return np.where(valid, each, 0.0).sum(0) / valid.sum(0)
         if not self.antithetic:
             return values
         whole = values[: len(values) // PAIR * PAIR]

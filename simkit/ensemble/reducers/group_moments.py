@@ -59,7 +59,7 @@ class GroupMoments(AbstractReducer):
         centred = known - first  # so that equal means have exactly their own as mean
         shift = centred.sum(0) / max(n, 1)
         centred = centred - shift
-        away = np.asarray(nodes.m2[valid] / nodes.count[valid, None])
+        away = np.asarray(nodes.m2[valid] / nodes.count[valid, None]) + centred**2  # from the mean of all
         least = np.zeros(means.shape[1])
         if n > 1:
             range_of_paths = nodes.high[valid].max(0) - nodes.low[valid].min(0)

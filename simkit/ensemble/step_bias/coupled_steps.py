@@ -19,7 +19,7 @@ from simkit.ensemble.chunks import lanes_for, leaf_by_leaf
 from simkit.ensemble.could_differ import could_differ, is_random, range_of
 from simkit.ensemble.paths import path_program, with_traced_steps
 from simkit.ensemble.programs import Request, compiled
-from simkit.ensemble.replicates import PLAIN
+from simkit.ensemble.replicates import PLAIN, VarianceReduction
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.bias_paths import BiasRun, Ends
 from simkit.ensemble.step_bias.leap_bias import leap_run
@@ -223,9 +223,9 @@ def _by_levels(finished: FinishedRun, bias: BiasRun, simulate: Sequence[Callable
             rounding = float(rounding_of_steps(size_on_the_way, simulation, steps, last[name].spread))
             rounding = max(rounding, in_normals * last[name].spread)
             event = _event(name, last[name], simulation)
-            means = reduction.averaged(reduced[name])
+            own, random = reduced[name], simulation.stepping.random
             error, lost = step_error_of_paths(
-                values, bias.factors, order, rounding, event, unsure, means, simulation.stepping.random
+                values, bias.factors, order, rounding, event, unsure, reduction, own, random
             )
             if error is not None:
                 result.errors[name] = error
@@ -233,9 +233,8 @@ def _by_levels(finished: FinishedRun, bias: BiasRun, simulate: Sequence[Callable
                 result.left_out[name] = lost
             if last[name].varies:
                 squares = _squares(values)
-                means = reduction.averaged(squares)
                 error, _ = step_error_of_paths(
-                    squares, bias.factors, order, size * rounding, 0.0, unsure, means
+                    squares, bias.factors, order, size * rounding, 0.0, unsure, reduction
                 )
                 if error is not None:
                     result.variances[name] = error
@@ -262,7 +261,8 @@ def step_error_of_paths(
     rounding: float,
     event: float,
     unsure: float = 0.0,
-    replicates: np.ndarray | None = None,
+    reduction: VarianceReduction = PLAIN,
+    reduced: np.ndarray | None = None,
     random: bool = False,
 ) -> tuple[StepError | None, int]:
     """The step error, and how many paths are finite in the run alone, on the worst of the grids.
@@ -270,10 +270,12 @@ def step_error_of_paths(
     Of whole numbers that no other grid changes on any of n paths, it may change one in n to the next value:
     of molecules M by 1, of M² by 2M + 1, and by `event` where all are the same. The same holds of a number
     that half of the paths share.
-    Where `replicates` are given, errors are those of their means. One path that is `random` shows no order.
+    Errors are those of the averages that `reduction` makes of the values, or of `reduced` ones if these are
+    given. One path that is `random` shows no order.
     A grid on which too many are lost does not count, nor do longer steps: paths that survive are no sample of
     all. Where no grid is left, or a finer one is lost, there is no estimate.
     """
+    averaged = values if reduced is None else reduced
     values = values[np.isfinite(values[:, 0])]
     lost = (~np.isfinite(values)).sum(0)
     good = lost <= MOST_LOST * len(values)
@@ -284,9 +286,8 @@ def step_error_of_paths(
     values = values[:, good]
     if event:
         rounding = max(rounding, _of_rarer_paths(values, event) / len(values))
-    if replicates is not None:
-        values = replicates[:, good]
-    error = step_error(values, lengths[1:][good[1:]].tolist(), order, rounding, unsure, random)
+    means = reduction.averaged(averaged[:, good])
+    error = step_error(means, lengths[1:][good[1:]].tolist(), order, rounding, unsure, random)
     estimated = error is not None and math.isfinite(error.bias)
     return (error if estimated else None), int(lost.max())
 

@@ -80,6 +80,9 @@ def _plan_points(
         choices = f"{below} or {2 * below}" if below >= scramblings else scramblings
         message = f"Sobol' points in {scramblings} scramblings are a power of two paths; use {choices}"
         diagnostics.add(("ensemble", "paths"), message)
+    if ensemble.target and (most := ensemble.target.max_paths) and most < scramblings:
+        message = f"{scramblings} scramblings are as many paths at least; use {scramblings} or more"
+        diagnostics.add(("ensemble", "target", "max_paths"), message)
     return VarianceReduction(scramblings=scramblings)
 
 

@@ -167,6 +167,14 @@ def test_a_dry_run_says_what_each_way_to_reduce_variances_takes(folder):
     assert sizing.offers(simkit.load(EXACT)) == {}
 
 
+def test_sobol_points_are_no_more_than_the_limit_allows():
+    """The target takes some 1,500 paths, which are 2,048 points."""
+    target = {"stderr": 0.2, "of": ["call"], "max_paths": 1600}
+    run = simkit.run(EXACT | {"ensemble": {"driver": "sobol", "target": target}})
+    assert (run.attrs["paths"], run.attrs["target_limited_by"]) == (1024, "max_paths")
+    assert 1024 < run.attrs["target_paths"] < 1600
+
+
 @pytest.mark.more
 def test_sobol_points_reach_a_target_with_far_fewer_paths():
     """A power of two of them, in 29 of 30 runs of a call."""

@@ -65,7 +65,7 @@ def test_bits_are_the_same_for_any_chunks_and_parts_and_means_are_those_of_group
     for place, (name, rows) in enumerate(ROWS.items()):
         x = values[name].reshape(rows, -1, groups).swapaxes(1, 2)
         means = (x * weights).sum(-1) / weights.sum(-1)
-        spread = ((x - means[..., None]) ** 2 * weights).sum(-1) / weights.sum(-1)
+        spread = ((x - means.mean(-1)[:, None, None]) ** 2 * weights).sum(-1) / weights.sum(-1)
         paths = values[name][:, valid]
         for key, of in (
             ("mean", means.mean(-1)),
@@ -80,6 +80,17 @@ def test_bits_are_the_same_for_any_chunks_and_parts_and_means_are_those_of_group
         np.testing.assert_allclose(result["ends"][:, place], means[-1], rtol=1e-12)
     np.testing.assert_allclose(result["covariance"], np.cov(result["ends"].T), rtol=1e-9)
     assert (result["groups"], result["n"]) == (groups, valid.sum())
+
+
+@pytest.mark.parametrize("points", [1, 2, 4])
+def test_groups_of_few_paths_tell_the_error_of_a_variance(points):
+    """That of independent normal paths is the variance times the square root of 2 / n."""
+    values = {"x": np.random.default_rng(3).standard_normal((1, 1, 256 * points))}
+    with jax.enable_x64(True):
+        reducer = GroupMoments({"x": 1}, 256)
+        part = reducer.update(values, np.ones((1, 256 * points), bool))
+        result = reducer.finish(reducer.merge(reducer.init(), part))
+    assert result["x_variance_stderr"] == pytest.approx(np.sqrt(2 / 256 / points), rel=0.15)
 
 
 def test_groups_of_a_leaf_with_empty_lanes_and_one_without_a_path():

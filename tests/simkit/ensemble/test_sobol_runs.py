@@ -1,13 +1,17 @@
 """Runs on scrambled Sobol' points: small errors, which are those of whole scramblings, and the same bits."""
 
+import jax
 import numpy as np
 import pytest
 import yaml
 from command import simkit_command
+from simkit_solvers.random.generator import seed_key
+from simkit_solvers.random.noise import CounterNoise
 
 import simkit
 from simkit import InputError
 from simkit.derivatives.table import notes
+from simkit.ensemble.replicates import OnPoints
 from simkit.results.reduction_notes import reduction_notes
 
 CALL = "black_scholes_call(S=100, K=K, r=r, sigma=0.2, T=1)"
@@ -33,6 +37,17 @@ def on_points(experiment=MARKET, **ensemble):
 
 def last(dataset, name):
     return float(np.atleast_1d(dataset[name])[-1])
+
+
+def test_paths_are_the_points_of_scramblings_in_turn():
+    """Each point of each scrambling once; paths beyond the run have scramblings of their own."""
+    driver = OnPoints(CounterNoise.of, 4, 16, 8)
+    paths = np.arange(256, dtype=np.uint32)
+    noise = jax.vmap(lambda path: driver(seed_key(1), path, False))(paths)
+    np.testing.assert_array_equal(noise.point, paths % 128 // 16)
+    seeds = [tuple(words) for words in np.stack([*noise.seeds], 1).tolist()]
+    assert len({*seeds}) == 32
+    assert all(seeds[i] == seeds[i % 16 + i // 128 * 128] for i in paths.tolist())
 
 
 @pytest.mark.parametrize(("paths", "scramblings"), [(512, 16), (2048, 32), (65536, 16)])
@@ -163,6 +178,10 @@ ORDINARY = {"model": {"ode": {"x": "-x"}}, "initial": {"x": 1.0}, "time": {"t1":
     [
         (on_points(paths=1000), "ensemble.paths: Sobol' points .* a power of two paths; use 512 or 1024"),
         (on_points(paths=10), "ensemble.paths: Sobol' points .* a power of two paths; use 16"),
+        (
+            MARKET | {"ensemble": {"driver": "sobol", "target": {"stderr": 1.0, "max_paths": 10}}},
+            "ensemble.target.max_paths: 16 scramblings are as many paths at least; use 16 or more",
+        ),
         (on_points(scramblings=20), "ensemble.scramblings: 20 is no power of two; use 32"),
         (on_points(scramblings=8), "ensemble.scramblings: must be .* 16.*, got 8"),
         (on_points(driver="random", scramblings=16), "ensemble.scramblings: is for Sobol' points"),
@@ -190,3 +209,17 @@ def test_what_has_no_points_is_refused_by_name(experiment, message):
 def test_a_study_says_that_it_takes_independent_paths():
     with pytest.raises(InputError, match="driver: sobol: a study takes independent paths"):
         simkit.uncertainty(MARKET | {"model": MARKET["model"] | {"sigma": {"uniform": [0.1, 0.3]}}})
+
+
+def test_paths_that_fail_are_left_out_of_a_step_bias():
+    """Of 4096 paths some hundred leave where the root is real, so that each scrambling has lost some."""
+    experiment = {
+        "model": {"sde": {"x": {"drift": "-x", "noise": {"W": "sqrt(1.1 - x)"}}}},
+        "initial": {"x": 0.5},
+        "time": {"t1": 1.0, "steps": 16},
+        "ensemble": {"driver": "sobol", "paths": 4096, "failures": "exclude"},
+    }
+    sobol, plain = (simkit.run(on_points(experiment, driver=driver)) for driver in ("sobol", "random"))
+    assert sobol.attrs["failed_paths"] > 16
+    error = np.hypot(last(sobol, "x_bias_stderr"), last(plain, "x_bias_stderr"))
+    assert abs(last(sobol, "x_bias") - last(plain, "x_bias")) < 4 * error
