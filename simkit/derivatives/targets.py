@@ -105,7 +105,14 @@ def changes(
         return tuple(jnp.float64(i == j) for j in range(len(names)))
 
     def derivative(i):
-        return lambda *values: jax.jvp(numbers, values, unit(i))[1]
+        """In one of them alone, so that what cannot move is named by the one that would move it."""
+
+        def along(*values):
+            return jax.jvp(
+                lambda x: numbers(*values[:i], x, *values[i + 1 :]), (values[i],), (jnp.float64(1),)
+            )[1]
+
+        return along
 
     first = tuple(_first_moved(simulation, target, derivative(i), point) for i, target in enumerate(targets))
     if simulation.stepping.whole:

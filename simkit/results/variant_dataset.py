@@ -133,7 +133,7 @@ def _stacked(name: str, datasets: list[xr.Dataset]) -> tuple:
     for key, value in known[0].attrs.items():
         others = [each.attrs[key] for each in known]
         if any(other != value for other in others):
-            labels[key] = others if key == "n" else ""
+            labels[key] = "" if any(isinstance(other, str) for other in others) else others
     return (VARIANT, *known[0].dims), values, labels
 
 

@@ -6,6 +6,8 @@ import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from simkit.results.plots.first_times import unmet_note
 from simkit.results.step_notes import without_result
 from simkit.results.titles import EQUATIONS, model_title
@@ -207,8 +209,7 @@ def _delay_of_events(dataset: "xr.Dataset", name: str) -> str:
     """How much later than events of equal size a quantity is saved, by which these look unequal."""
     times = dataset["time"].values
     counts = [dataset[f"{x}_events"] for x in states_in(dataset, (name,)) if f"{x}_events" in dataset]
-    delays = [each.attrs.get("longest_delay", 0.0) for each in counts]
-    delay = max((float(x) for x in delays if x != ""), default=0.0)
+    delay = max((float(np.max(each.attrs.get("longest_delay", 0.0))) for each in counts), default=0.0)
     if delay <= VISIBLE * (times[-1] - times[0]):
         return ""
     return f"events are up to {delay:.3g} before the next saved time (save.points)"

@@ -19,7 +19,6 @@ from simkit_solvers.random.draws import Draw, merged, split
 from simkit_solvers.random.generator import Stream, Words, block, stream_key
 from simkit_solvers.random.normal import standard_normal, standard_normal_float64
 
-
 LONG_DRAW = 32  # draws of the generator: what takes so many is not drawn in each kernel of a loop anew
 
 

@@ -8,11 +8,11 @@ The bits of a coordinate are scrambled from the highest one downwards, each in d
 The scrambling is a hash (Laine & Karras 2011, with constants by Vegdahl) of the reversed bits; its seed is a
 word of the counter-based generator, one for each scrambling and coordinate.
 
-A block of `group` steps is found from the root without a memory of others. With $n$ steps in $B$ blocks of
-$g = 8$ (of several noises fewer) it takes $1 + \lceil\log_2 B\rceil + g - 1$ coordinates, which is 11 in 8 steps for $n = 64$. A
-coordinate takes $2m$ integer operations for the Sobol' point of index $i < 2^m$, 34 for the scrambling, 40
-for the normal and 3 for the bridge, and for its seed, with one noise, the half or the whole of a block of the
-generator, which is 110. What depends on the step alone is the same for all paths.
+A block of `group` steps is found from the root without a memory of others. With $n$ steps in $B$ blocks of $g
+= 8$ (of several noises fewer) it takes $1 + \lceil\log_2 B\rceil + g - 1$ coordinates, which is 11 in 8 steps
+for $n = 64$. A coordinate takes $2m$ integer operations for the Sobol' point of index $i < 2^m$, 34 for the
+scrambling, 40 for the normal and 3 for the bridge, and for its seed, with one noise, the half or the whole of
+a block of the generator, which is 110. What depends on the step alone is the same for all paths.
 
 Over all 2^32 seeds a coordinate's first 16 bits are exactly uniform, and its mean is so to 5e-11.
 

@@ -366,7 +366,7 @@ def test_events_do_not_move_against_steps(wrt):
         "initial": {"x": 1.0},
         "events": {"dose": {"at": ["when"], "set": {"x": "x + 1"}}},
         "time": {"t1": 1.0, "steps": 10},
-        "sensitivity": {"wrt": [wrt]},
+        "sensitivity": {"wrt": ["initial.x", wrt]},
     }
     with pytest.raises(InputError, match=f"wrt: {wrt} shifts event times relative to the step grid"):
         sensitivity(experiment)

@@ -56,6 +56,20 @@ def test_a_panel_says_how_long_before_the_next_saved_time_events_are():
     assert not any(axes.get_title("left") for axes in plot_dataset(met).axes)
 
 
+def test_a_panel_of_variants_says_the_longest_time(tmp_path):
+    """Also where their doses lie differently to the saved times, as read from a file."""
+    dose = {
+        "events": {"dose": {"every": "tau", "first": 0, "set": {"gut": "gut + 1"}}},
+        "constants": {"tau": 2},
+    }
+    variants = {"variants": {"exact": {}, "late": {"constants.tau": 1.5}}}
+    simkit.run(DOSED | dose | variants, out=str(tmp_path / "doses.zarr"))
+    dataset = simkit.read_dataset(tmp_path / "doses.zarr")
+    assert list(dataset["gut_events"].attrs["longest_delay"]) == [0.0, 0.5]
+    titles = [axes.get_title("left") for axes in plot_dataset(dataset).axes]
+    assert "events are up to 0.5 before the next saved time (save.points)" in titles
+
+
 def test_events_break_quantiles_paths_and_means_alike():
     dataset = gbm_dataset()
     changed = np.zeros(dataset.sizes["time"], int)
