@@ -15,6 +15,7 @@ doi:10.1287/opre.1070.0496.
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable
+from typing import cast
 
 import jax
 import numpy as np
@@ -65,7 +66,7 @@ def on_grids(simulation: Simulation, level: int, paths: int, pilot: bool = False
 
 
 def _on_grid(simulation: Simulation, level: int) -> Simulation:
-    grid, factor = simulation.grid, 2**level
+    grid, factor = cast(Grid, simulation.grid), 2**level
     steps = steps_on(simulation, level)
     return simulation.with_run(
         grid=Grid(grid.t0, grid.dt / factor, steps, steps), observer=simulation.observer.refined(factor)
