@@ -16,7 +16,7 @@ import numpy as np
 
 from simkit.derivatives.moments import Averages
 
-SURE = 2.0  # standard errors
+SEEN, SURE = 2.0, 3.0  # standard errors: of what counts, and by which a rate is another
 LEAST_ALPHA, USUAL_BETA = 0.25, 1.0
 OF_ORDER = 0.8  # of an order, above which a measured one may be it: the first levels are not yet powers
 MOST_FALL = 2.0  # times as much as the rate says, by which a variance may fall from a level to the next
@@ -37,7 +37,7 @@ class Rate:
 
 def rate_of(sizes: np.ndarray, errors: np.ndarray) -> Rate:
     """The rate at which sizes of levels 1, 2, … fall, by those that stand out of their errors."""
-    seen = np.isfinite(errors) & (sizes > SURE * errors)
+    seen = np.isfinite(errors) & (sizes > SEEN * errors)
     levels = np.arange(1.0, 1.0 + len(sizes))[seen]
     if len(levels) < 2:
         return Rate(math.nan, math.nan)

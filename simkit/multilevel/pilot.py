@@ -1,7 +1,7 @@
 """The pilot of a multilevel run, on other paths, whose results are dropped.
 
 The run's numbers of levels and paths are then fixed before any of its paths run, so that it has no bias but
-that of the steps of its finest level. The pilot has paths on three levels, on more levels where the run
+that of the steps of its finest level. The pilot has paths on four levels, on more levels where the run
 would have more, and more paths while variances are not known well, as long as these are a small part of the
 run's work.
 """
@@ -35,7 +35,7 @@ from simkit.progress import counted
 from simkit.records.recording import RecordedLoop, unrecorded
 
 PLACE, METHOD = "ensemble.target", "ensemble.method"
-FIRST_LEVELS, MOST_LEVELS = 3, 24
+FIRST_LEVELS, MOST_LEVELS = 4, 24
 GROWTH, PART = 4, 0.1  # of the paths of a pilot; of the run's work, that more of them may take
 MOST_WORK = 5 * 10**7  # path-steps of a pilot that cannot tell yet
 KNOWN = 0.05  # of the variance of a mean, that the pilot may leave unknown

@@ -12,11 +12,15 @@ from command import simkit_command
 
 import simkit
 from simkit import InputError, NumericalError
+from simkit.multilevel import pilot
 from simkit.multilevel.level_paths import LevelPaths, cost_of
+from simkit.records import record_file
+from simkit.records.recording import Recording, recording
 
 CALL = "exp(-0.05*t) * maximum(S - 100, 0)"
 ASIAN = "exp(-0.05*t) * maximum(integral(S) - 100, 0)"
-EXACT = {"call": 10.4505835721856, "asian": 5.763088}
+DIGITAL = "exp(-0.05*t) * (S > 100)"
+EXACT = {"call": 10.4505835721856, "asian": 5.763088, "digital": 0.532324815453763}
 GBM = {
     "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
     "initial": {"S": 100.0},
@@ -132,25 +136,103 @@ def test_the_mean_is_that_of_the_finest_grid_and_its_error_is_honest(solver):
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("name", ["call", "asian"])
-def test_the_true_error_is_as_wanted(name):
-    observe = {name: {"call": CALL, "asian": ASIAN}[name]}
-    errors = []
+@pytest.mark.parametrize(
+    ("observe", "solver", "target"),
+    [
+        ({"call": CALL}, "Milstein", 0.1),
+        ({"asian": ASIAN}, "Milstein", 0.1),
+        ({"digital": DIGITAL}, "EulerMaruyama", 0.005),
+    ],
+    ids=str,
+)
+def test_the_true_error_is_as_wanted(observe, solver, target):
+    (name,) = observe
+    errors, z = [], []
     for seed in range(60):
-        of_seed = {"seed": seed, "target": {"total_error": 0.1}}
-        one = simkit.run(changed(observe=observe, time={"t1": 1.0, "steps": 2}, ensemble=of_seed))
+        of_seed = {"seed": seed, "target": {"total_error": target}}
+        few = {"t1": 1.0, "steps": 4}
+        one = simkit.run(changed(observe=observe, solver=solver, time=few, ensemble=of_seed))
         errors.append(float(one[f"{name}_mean"]) - EXACT[name])
-    assert np.sqrt(np.mean(np.square(errors))) < 1.1 * 0.1
+        z.append((errors[-1] - float(one[f"{name}_bias"])) / float(one[f"{name}_stderr"]))
+    assert np.sqrt(np.mean(np.square(errors))) < 1.1 * target
+    assert 0.8 < np.std(z) < 1.2
+
+
+HESTON = {"type": "Heston", "mu": -0.01, "kappa": 4.0, "theta": 0.25, "xi": 1.0, "rho": -0.5}
+MERTON = {"type": "Merton", "mu": 0.08, "sigma": 0.2165063509, "lam": 1.0, "m": -0.0078125, "delta": 0.125}
 
 
 @pytest.mark.more
-def test_dates_of_an_observable_are_the_same_on_all_levels():
-    """The mean of twelve fixings, not of ever more of them."""
-    observe = {"asian": {"value": "exp(-0.05*t) * maximum(mean(S) - 100, 0)", "exact": 6.156040766}}
-    dataset = simkit.run(
-        changed(observe=observe, time={"t1": 1.0, "steps": 12}, ensemble={"target": {"total_error": 0.03}})
+@pytest.mark.parametrize(
+    ("value", "exact", "error", "changes"),
+    [
+        # The dates of an observable are the same on all levels: twelve of them, and not ever more.
+        ("exp(-0.05*t) * maximum(mean(S) - 100, 0)", 6.156040766, 0.03, {"time": {"t1": 1.0, "steps": 12}}),
+        (f"{CALL} * (min(S) > 90)", 9.57337242, 0.03, {"time": {"t1": 1.0, "steps": 12}}),
+        (CALL, EXACT["call"], 0.02, {"precision": "float32"}),
+        ("S", 105.12710963760242, 0.02, {"initial": {"S": {"uniform": [90.0, 110.0]}}}),
+        (
+            "exp(-0.01*t) * maximum(S - 100, 0)",
+            16.070154917028834,
+            0.1,
+            {"model": HESTON, "initial": {"S": 100.0, "v": 0.04}, "solver": "EulerMaruyama"},
+        ),
+        (
+            "exp(-0.08*t) * maximum(S - 100, 0)",
+            5.8753140278,
+            0.02,
+            {"model": MERTON, "solver": "EulerMaruyama", "time": {"t1": 0.25, "steps": 4}},
+        ),
+    ],
+    ids=["fixings", "barrier", "float32", "random start", "Heston", "Merton"],
+)
+def test_other_runs_have_their_known_means(value, exact, error, changes):
+    target = {"total_error": error, "of": ["x"]}
+    dataset = simkit.run(changed(observe={"x": value}, ensemble={"target": target}, **changes))
+    bias, doubt = (float(dataset[f"x_bias{end}"]) for end in ("", "_stderr"))
+    z = (float(dataset["x_mean"]) - bias - exact) / math.hypot(float(dataset["x_stderr"]), doubt)
+    assert abs(z) < 4.5
+
+
+@pytest.mark.more
+def test_doses_and_curves_are_those_of_the_coarsest_grid_on_all_levels():
+    """A jump of the state at half the time, and a drift that doubles there."""
+    experiment = changed(
+        WALK,
+        curves={"a": {"times": [0.0, 0.5, 1.0], "values": [1.0, 2.0, 2.0], "interpolation": "previous"}},
+        model={"sde": {"X": {"drift": "a * X", "noise": {"W": "0.1 * X"}}}},
+        initial={"X": 1.0},
+        events={"dose": {"at": 0.5, "set": {"X": "X + 1"}}},
+        time={"t1": 1.0, "steps": 4},
+        ensemble={"target": {"total_error": 0.02}},
     )
-    assert abs(float(dataset["asian_z"])) < 4.5
+    dataset = simkit.run(experiment)
+    exact = (math.exp(0.5) + 1) * math.exp(1.0)
+    error = math.hypot(float(dataset["X_stderr"]), float(dataset["X_bias_stderr"]))
+    assert abs(float(dataset["X_mean"]) - float(dataset["X_bias"]) - exact) < 4.5 * error
+
+
+class StoppedError(Exception):
+    pass
+
+
+@pytest.mark.more
+def test_a_run_that_goes_on_has_the_same_bits_and_no_second_pilot(folder, monkeypatch):
+    experiment = changed(ensemble={"chunk": 2048, "target": {"total_error": 0.05}})
+    whole = simkit.run(experiment)
+
+    def stop(done, total):
+        if done > total / 2:
+            raise StoppedError
+
+    before = Recording(folder / "record", {})
+    with recording(before), pytest.raises(StoppedError):
+        simkit.run(experiment, progress=stop)
+    before.write()
+    monkeypatch.delattr(pilot, "_LevelPilot")
+    with recording(Recording(folder / "record", {}, record_file.read(folder / "record")[0])):
+        again = simkit.run(experiment)
+    assert again.drop_attrs().identical(whole.drop_attrs())
 
 
 @pytest.mark.more
