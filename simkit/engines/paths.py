@@ -94,7 +94,12 @@ class PathEngine(AbstractEngine[Simulation]):
 
     def size(self, simulation: Simulation) -> dict[str, Any]:
         with placed(experiment_of(simulation).document):
-            return estimate(simulation)
+            sizes = estimate(simulation)
+        if simulation.levels is None or not simulation.levels.paths:
+            return sizes
+        from simkit.multilevel.level_paths import level_sizes
+
+        return sizes | level_sizes(simulation, simulation.levels)
 
     def size_text(self, sizes: dict[str, Any]) -> str:
         return estimate_text(sizes)

@@ -15,7 +15,7 @@ doi:10.1287/opre.1070.0496.
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable
-from typing import cast
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -26,7 +26,7 @@ from simkit.ensemble.chunks import LEAF, Chunks, chunks_of_size, limits_on
 from simkit.ensemble.failures import failed_paths, failure_of
 from simkit.ensemble.paths import PathProgram, path_program, with_traced_steps
 from simkit.ensemble.programs import Request, compiled
-from simkit.ensemble.simulation import Run, Simulation
+from simkit.ensemble.simulation import LevelPlan, Run, Simulation
 from simkit.ensemble.work import devices_of, workers_of
 from simkit.errors import NumericalError
 from simkit.progress import counted
@@ -52,6 +52,17 @@ def steps_on(simulation: Simulation, level: int) -> int:
 def cost_of(simulation: Simulation, level: int) -> int:
     """The steps of a path of a level, on both of its grids."""
     return steps_on(simulation, level) + (steps_on(simulation, level - 1) if level else 0)
+
+
+def level_sizes(simulation: Simulation, plan: LevelPlan) -> dict[str, Any]:
+    """The steps and the paths of each level, the path-steps of all and of the pilot: for `--dry-run`."""
+    levels = list(enumerate(plan.paths))
+    return {
+        "steps": None,
+        "path_steps": sum(paths * cost_of(simulation, level) for level, paths in levels),
+        "pilot_path_steps": plan.pilot_steps,
+        "levels": [{"steps": steps_on(simulation, level), "paths": paths} for level, paths in levels],
+    }
 
 
 def on_grids(simulation: Simulation, level: int, paths: int, pilot: bool = False) -> tuple[Simulation, ...]:

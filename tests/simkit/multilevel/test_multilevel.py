@@ -250,8 +250,13 @@ def test_the_table_json_and_the_picture_have_the_levels(folder):
     assert "× 16 steps" in text
     assert "plain paths would take" in text
     assert (folder / "a.png").exists()
+    sizes = json.loads(simkit_command("run", "a.yaml", "--dry-run", "--json").stdout)
+    told = simkit_command("run", "a.yaml", "--dry-run").stdout
+    assert f"levels: {sizes['levels'][0]['paths']:,} x 16 steps, " in told
     levels = json.loads(simkit_command("run", "a.yaml", "--json").stdout)["levels"]
     assert [each["steps"] for each in levels] == [16 * 2**level for level in range(len(levels))]
+    assert [each["paths"] for each in levels] == [each["paths"] for each in sizes["levels"]]
+    assert sum(each["cost"] for each in levels) == sizes["path_steps"]
     assert levels[0]["call"]["mean"] == pytest.approx(10.4, abs=0.5)
     assert xr.open_dataset(folder / "a.nc").attrs["method"] == "multilevel"
 
