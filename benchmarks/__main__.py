@@ -36,6 +36,7 @@ ORDER = (
     "sweeps",
     "records",
     "variance_reduction",
+    "multilevel",
     "threads",
     "compile_time",
     "first_table",

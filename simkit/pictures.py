@@ -108,8 +108,8 @@ def _panels(
 
     if "simkit_kind" in dataset.attrs:
         raise InputError(
-            "names, kind and ax are for runs of a model by themselves, and not for sweeps, studies and "
-            "molecular dynamics; leave them out for the picture of these, or draw the dataset's arrays"
+            "names, kind and ax are for runs of a model by themselves, and not for sweeps, studies, levels "
+            "and molecular dynamics; leave them out for the picture of these, or draw the dataset's arrays"
         )
     every_name = " ".join(dataset.attrs[key] for key in ("state_variables", "observables")).split()
     chosen = every_name[: 1 if ax is None else None] if names is None else names
@@ -157,6 +157,8 @@ def _whole(dataset: "xr.Dataset") -> "Figure":
         )
     elif kind == "sweep":
         from simkit.sweeps.plot import plot_sweep as plot
+    elif kind == "multilevel":
+        from simkit.results.plots.plot_levels import plot_levels as plot
     elif kind == "particles":
         from simkit.md.plots.plot import plot_particles as plot
     else:

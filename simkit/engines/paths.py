@@ -75,19 +75,31 @@ class PathEngine(AbstractEngine[Simulation]):
     def sized(self, each: Mapping[str, Simulation]) -> dict[str, Simulation]:
         if all(one.target is None and one.reduction is None for one in each.values()):
             return {**each}
+        if any(one.levels is not None for one in each.values()):
+            from simkit.multilevel.pilot import planned
+
+            with placed(experiment_of(next(iter(each.values()))).document):
+                return {name: planned(one) for name, one in each.items()}
         from simkit.engines.sizing import sized  # which imports xarray
 
         with placed(experiment_of(next(iter(each.values()))).document):
             return sized(each)
 
     def offers(self, simulation: Simulation) -> dict[str, tuple[int, float]]:
+        if simulation.levels is not None:
+            return {}
         from simkit.engines.sizing import offers
 
         return offers(simulation)
 
     def size(self, simulation: Simulation) -> dict[str, Any]:
         with placed(experiment_of(simulation).document):
-            return estimate(simulation)
+            sizes = estimate(simulation)
+        if simulation.levels is None or not simulation.levels.paths:
+            return sizes
+        from simkit.multilevel.level_paths import level_sizes
+
+        return sizes | level_sizes(simulation, simulation.levels)
 
     def size_text(self, sizes: dict[str, Any]) -> str:
         return estimate_text(sizes)
@@ -119,6 +131,8 @@ class PathEngine(AbstractEngine[Simulation]):
     ) -> "xr.Dataset":
         """Where the seed is the same, path i of all variants meets the same noise."""
         each = self.sized(each)
+        if any(one.levels is not None for one in each.values()):
+            return _run_levels(each[""], progress)
         self._check_machine(each)
         kept = _paired(each)
         with _elsewhere(each, parts) as elsewhere:
@@ -144,6 +158,8 @@ class PathEngine(AbstractEngine[Simulation]):
     def run_part(
         self, each: Mapping[str, Simulation], part: EnsemblePart, progress: Progress | None = None
     ) -> list[Any]:
+        if any(one.levels is not None for one in each.values()):
+            raise InputError("ensemble.method: multilevel has no parts; run it as a whole, without --part")
         if any(one.target is not None and one.target.max_time is not None for one in each.values()):
             raise InputError(
                 "ensemble.target.max_time: would give each part another number of paths; use max_paths"
@@ -188,6 +204,12 @@ class PathEngine(AbstractEngine[Simulation]):
 def refuse_of_means(simulation: Simulation) -> None:
     """Raise `InputError` for what is for means alone: a target in place of paths, and variance reduction."""
     with placed(experiment_of(simulation).document):
+        if simulation.levels is not None:
+            raise InputError(
+                "ensemble.method: multilevel is for means, of `simkit run`; leave it out here, and say how "
+                "many paths there are: --set ensemble.method=null --set ensemble.target=null "
+                "--set ensemble.paths=100000"
+            )
         if simulation.reduction is not None and simulation.reduction.averages:
             raise InputError(
                 "ensemble.variance_reduction: is for means, of `simkit run` and `simkit sweep`; leave it out "
@@ -218,6 +240,16 @@ def _elsewhere(each: Mapping[str, Simulation], parts: list[Any] | None) -> Itera
 
         with opened(cluster) as opened_cluster:
             yield opened_cluster
+
+
+def _run_levels(simulation: Simulation, progress: Progress | None) -> "xr.Dataset":
+    from simkit.multilevel.run import run_levels
+
+    result = run_levels(simulation, progress)
+    from simkit.multilevel.dataset import to_dataset  # imports xarray, which a command does meanwhile
+
+    experiment = experiment_of(simulation)
+    return to_dataset(simulation, result, provenance(experiment.resolved(), experiment.document.name))
 
 
 def _labelled(simulation: Simulation, result: Any) -> "xr.Dataset":

@@ -89,8 +89,9 @@ class Simulation:
     that it can replace: constants, and single places such as `model.sigma`, `initial.S`, `time.t1`, which a
     second mapping adds to what the constants give them. A step takes the sum of `draws_per_step` draws of the
     noise. Where there is a `target`, `paths` are those that it takes once there is a `pilot`, and a guess
-    before. `convert` lets the problem be read in the solver's calculus. `derived` are the figures made of
-    means (`simkit.results.derived`).
+    before. `levels` are those of a multilevel run, whose coarsest grid is the simulation's own, without
+    numbers of paths until a pilot has found these. `convert` lets the problem be read in the solver's
+    calculus. `derived` are the figures made of means (`simkit.results.derived`).
     """
 
     run: Run
@@ -117,6 +118,7 @@ class Simulation:
     reduction: VarianceReduction | None = None
     target: ErrorTarget | None = None
     pilot: "PilotSize | None" = None
+    levels: "LevelPlan | None" = None
 
     @property
     def observed(self) -> tuple[Observable, ...]:
@@ -182,6 +184,19 @@ class PilotSize:
     wanted: int
     of_path_s: float
     limited_by: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class LevelPlan:
+    """The paths of each level of a multilevel run, and the pilot that found them.
+
+    `pilot_paths` on all its levels took `pilot_steps` path-steps and `pilot_s` seconds.
+    """
+
+    paths: tuple[int, ...] = ()
+    pilot_paths: int = 0
+    pilot_steps: int = 0
+    pilot_s: float = 0.0
 
 
 def experiment_of(simulation: Simulation) -> Experiment:

@@ -17,7 +17,7 @@ from simkit.config.settings import (
     Save,
 )
 from simkit.config.settings.values import bytes_of
-from simkit.ensemble.simulation import STORED_PATHS, Simulation
+from simkit.ensemble.simulation import STORED_PATHS, LevelPlan, Simulation
 from simkit.experiments.binding import Binding
 from simkit.experiments.constants import Constants
 from simkit.experiments.defaults import default_paths
@@ -39,6 +39,7 @@ from simkit.experiments.sections.initial_plan import (
 )
 from simkit.experiments.sections.initial_range import refuse_out_of_range
 from simkit.experiments.sections.jump_plan import plan_jumps, refuse_jumps, seen_by, solves_jumps
+from simkit.experiments.sections.level_plan import check_levels
 from simkit.experiments.sections.model_plan import ModelPlan, plan_named
 from simkit.experiments.sections.observable_plan import plan_observables
 from simkit.experiments.sections.plot_plan import plan_plot
@@ -145,8 +146,10 @@ class _Assembly:
             experiment=experiment,
             reduction=reduction,
             target=ensemble.target,
+            levels=LevelPlan() if ensemble.method == "multilevel" else None,
         )
         refuse_dimensions(simulation, diagnostics)
+        check_levels(simulation, diagnostics)
         return None if diagnostics.entries else simulation
 
     def model(self) -> tuple[ModelPlan | None, tuple[EventPlan, ...]]:

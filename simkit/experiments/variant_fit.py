@@ -16,6 +16,7 @@ from simkit.suggestions import called
 def fitted(simulations: dict[str, Simulation]) -> dict[str, Simulation]:
     """The variants, coupled if `ensemble.couple` is set. Raises `InputError` unless their results fit."""
     refuse_coupling_of_one(simulations)
+    refuse_levels_of_several(simulations)
     first = next(iter(simulations))
     problems = [
         f"{called(name)}: {reason}; give both the same, or make files of them"
@@ -35,6 +36,15 @@ def refuse_coupling_of_one(simulations: dict[str, Simulation]) -> None:
         raise InputError(
             "ensemble.couple: is for variants that differ in time.steps, and there are none; add "
             "variants, or leave it out"
+        )
+
+
+def refuse_levels_of_several(simulations: dict[str, Simulation]) -> None:
+    """Raise `InputError` where variants or points of a sweep set `ensemble.method: multilevel`."""
+    if "" not in simulations and any(each.levels is not None for each in simulations.values()):
+        raise InputError(
+            "ensemble.method: multilevel is for one experiment, and there are several, which would have "
+            "other levels; leave it out, or run one: --variant NAME"
         )
 
 

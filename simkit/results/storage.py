@@ -22,6 +22,7 @@ GIVE_A_DATASET = "give one that `simkit run` wrote, under `output`"
 ZARR_ATTRIBUTES = ("zarr.json", ".zattrs")
 NETCDF_BEGINS = (b"\x89HDF", b"CDF")
 CONTENTS = {
+    "multilevel": "means of a multilevel run",
     "particles": "molecular dynamics",
     "sensitivity": "derivatives",
     "steady": "steady states",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from simkit.results.level_notes import levels_summary
 from simkit.results.step_notes import by_quantity
 from simkit.results.target_notes import target_summary
 from simkit.results.variants import each_variant, variant_names
@@ -40,6 +41,7 @@ def summary(dataset: "xr.Dataset") -> dict[str, Any]:
         **({"derived": {name: _figures(dataset, name) for name in derived}} if derived else {}),
         **({"events": {name: _count(dataset, name) for name in events}} if events else {}),
         **({"target": target} if (target := target_summary(dataset)) else {}),
+        **levels_summary(dataset),
         "paths": int(attributes["paths"]),
         "failed_paths": int(attributes["failed_paths"]),
         **_steps(attributes),

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from simkit.progress import counted, steps_text
 from simkit.results.event_notes import event_notes
+from simkit.results.level_notes import level_notes
 from simkit.results.number_text import (
     bias_text,
     exact_difference,
@@ -178,6 +179,7 @@ def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
             *one_path_notes(dataset),
             *target_notes(dataset),
             *reduction_notes(dataset),
+            *level_notes(dataset),
             *step_notes(dataset),
             *event_notes(dataset),
             *strong_order_notes(dataset),

@@ -219,6 +219,12 @@ class Ensemble(Section):
         "takes.",
         examples=[{"stderr": 0.01}],
     )
+    method: Annotated[Literal["plain", "multilevel"], ONE_OF] = Field(
+        "plain",
+        description="How a target is reached: by paths on the steps given, or by `multilevel` Monte Carlo, "
+        "with many paths on these steps and few on ever shorter ones.",
+        examples=["multilevel"],
+    )
     seed: Annotated[int, *whole(0, 2**64 - 1)] = Field(
         0, description="The same seed gives the same paths; 0 is a seed like any other.", examples=[42]
     )

@@ -64,7 +64,7 @@ ENSEMBLE = {
 
 def test_every_setting_of_an_ensemble_reaches_its_run():
     """But for what is about several runs, and about means alone. A chunk is of whole leaves."""
-    others = {"couple", "unresolved", "target", "variance_reduction", "driver", "scramblings"}
+    others = {"couple", "method", "unresolved", "target", "variance_reduction", "driver", "scramblings"}
     assert ENSEMBLE.keys() | others == Ensemble.model_fields.keys()
     built = load(GBM, overrides={f"ensemble.{key}": value for key, value in ENSEMBLE.items()})
     assert {key: getattr(built, key) for key in ENSEMBLE} == ENSEMBLE | {"memory": 3 * 10**9}

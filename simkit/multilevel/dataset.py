@@ -1,0 +1,160 @@
+"""The result of a multilevel run as a labelled `xarray.Dataset`."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from simkit_solvers.problems.problem import variables_of
+from simkit_solvers.problems.schedule import model_of
+
+from simkit.ensemble.simulation import Simulation
+from simkit.ensemble.step_bias.rounding import rounding_of_steps
+from simkit.ensemble.step_bias.step_error import StepError
+from simkit.multilevel.allocation import plain_work
+from simkit.multilevel.level_paths import steps_on
+from simkit.multilevel.level_rates import QuantityLevels
+from simkit.multilevel.run import MultilevelResult
+from simkit.results.dataset import FORMAT, exact_moments
+from simkit.results.dataset_errors import bias_variables, z_of
+from simkit.results.quantity import described
+from simkit.results.variables import Variables, power_of, variable, with_stderr
+
+KIND = "multilevel"
+
+
+def to_dataset(simulation: Simulation, result: MultilevelResult, provenance: Mapping[str, Any]) -> xr.Dataset:
+    """Means at the end by flat names such as `call_mean`, and along `level` what they are made of."""
+    known = described(simulation)
+    exact = _exact_means(simulation)
+    variables: Variables = {}
+    for name, (unit, description) in known.items():
+        variables |= _figures(name, unit, description, simulation, result, exact.get(name))
+        variables |= _along_levels(name, unit, description, result.levels[name])
+    count = len(result.costs)
+    steps = np.array([steps_on(simulation, level) for level in range(count)])
+    of_levels = {
+        "steps": (steps, "steps of the finer grid"),
+        "paths": (np.array(result.plan.paths), "paths"),
+        "cost": (np.multiply(result.plan.paths, result.costs), "path-steps on both grids"),
+    }
+    variables |= {key: variable(("level",), x, "1", what) for key, (x, what) in of_levels.items()}
+    coordinates = {
+        "time": variable(("time",), simulation.grid.times[-1:], simulation.time_unit, "time"),
+        "level": variable(("level",), np.arange(count), "1", "level"),
+    }
+    return xr.Dataset(variables, coordinates, _attributes(simulation, result, provenance))
+
+
+def _exact_means(simulation: Simulation) -> dict[str, float]:
+    """The exact means at the end that are known."""
+    times = simulation.grid.times
+    moments = exact_moments(simulation, times)
+    of_states = {name: each["mean"] for name, each in moments.items() if "mean" in each}
+    given = {name: info.exact for name, info in simulation.observables.items() if info.exact is not None}
+    return {name: float(each[-1]) for name, each in of_states.items()} | given
+
+
+def stderr_of(name: str, simulation: Simulation, result: MultilevelResult) -> tuple[float, float]:
+    """The standard error of a mean, at least its rounding, and that rounding."""
+    levels = result.levels[name]
+    spread = math.sqrt(levels.variance[0])
+    steps = steps_on(simulation, len(result.costs) - 1)
+    rounding = float(rounding_of_steps(math.hypot(levels.total, spread), simulation, steps, spread))
+    return max(levels.stderr, rounding), rounding
+
+
+def _figures(
+    name: str,
+    unit: str,
+    description: str,
+    simulation: Simulation,
+    result: MultilevelResult,
+    exact: float | None,
+) -> Variables:
+    """The mean and its errors, the exact one if it is known, and the rates."""
+    levels, paths = result.levels[name], sum(result.plan.paths)
+    stderr, rounding = stderr_of(name, simulation, result)
+    bias, doubt = levels.bias(len(result.costs) - 1)
+    error = StepError(bias, doubt, doubt, "estimate", levels.order_used)
+    variables = with_stderr(f"{name}_mean", (), levels.total, stderr, unit, f"mean of {description}", n=paths)
+    variables[f"{name}_stderr"] = variables.pop(f"{name}_mean_stderr")
+    variables[f"{name}_mean"][2]["description"] = description
+    variables |= bias_variables(f"{name}_bias", unit, f"mean of {description}", error)
+    what = f"order of the steps by which {name}_bias is extrapolated"
+    variables[f"{name}_bias_order"] = variable((), levels.order_used, "1", what)
+    for key, rate, what in (("alpha", levels.alpha, "means"), ("beta", levels.beta, "variances")):
+        long_name = f"power of the step with which {what} of levels fall: {description}"
+        variables |= with_stderr(f"{name}_{key}", (), rate.rate, rate.stderr, "1", long_name)
+    if exact is not None:
+        variables[f"{name}_exact"] = variable((), exact, unit, f"exact mean of {description}")
+        z = z_of(levels.total - exact, stderr, error, rounding)
+        what = f"(mean - bias - exact) / standard error of {name} at the end"
+        variables[f"{name}_z"] = variable((), z, "1", what)
+    return variables
+
+
+def _along_levels(name: str, unit: str, description: str, levels: QuantityLevels) -> Variables:
+    figures = {
+        "mean": (levels.mean, 1, "mean of the difference from the level below"),
+        "stderr": (np.sqrt(levels.variance / levels.count), 1, "standard error of the mean on a level"),
+        "variance": (levels.variance, 2, "variance of the difference from the level below"),
+        "kurtosis": (levels.kurtosis, 0, "kurtosis of the difference from the level below"),
+    }
+    return {
+        f"{name}_level_{key}": variable(("level",), values, power_of(unit, power), f"{what}: {description}")
+        for key, (values, power, what) in figures.items()
+    }
+
+
+def _plain_cost(simulation: Simulation, result: MultilevelResult) -> float:
+    """The path-steps of paths on one grid with the errors that the run has reached."""
+    steps = [steps_on(simulation, level) for level in range(len(result.costs) + 8)]
+    costs = []
+    for name in simulation.target_names:
+        levels = result.levels[name]
+        stderr, _ = stderr_of(name, simulation, result)
+        error = math.hypot(stderr, math.fsum(map(abs, levels.bias(len(result.costs) - 1))))
+        costs.append(plain_work(levels, float(levels.variance[0]), error, steps))
+    return max(costs)
+
+
+def _attributes(
+    simulation: Simulation, result: MultilevelResult, provenance: Mapping[str, Any]
+) -> dict[str, Any]:
+    target, plan = simulation.target, result.plan
+    plain, cost = _plain_cost(simulation, result), result.work + plan.pilot_steps
+    return {
+        "simkit_format": FORMAT,
+        "simkit_kind": KIND,
+        "model": type(model_of(simulation.problem)).__name__,
+        "kind": simulation.stepping.kind,
+        "solver": type(simulation.solver).__name__,
+        "state_variables": " ".join(variables_of(simulation.problem)),
+        "observables": " ".join(simulation.observables),
+        "method": KIND,
+        "paths": sum(plan.paths),
+        "target": target.total_error if target else math.nan,
+        "target_kind": "total_error",
+        "target_relative": int(target.relative if target else False),
+        "target_of": " ".join(simulation.target_names),
+        "target_paths": sum(plan.paths),
+        "pilot_paths": plan.pilot_paths,
+        "pilot_cost": plan.pilot_steps,
+        "pilot_s": float(plan.pilot_s),
+        "cost": result.work,
+        "plain_cost": plain,
+        "saving": plain / cost,
+        "gamma": 1.0,
+        "failed_paths": sum(len(each.failed) for each in result.averages),
+        "t0": float(simulation.grid.t0),
+        "seed": simulation.seed,
+        "precision": simulation.precision,
+        "normals": simulation.normals,
+        "devices": result.devices,
+        "elapsed_s": float(result.elapsed_s),
+        "compile_s": float(result.compile_s),
+        "path_steps_per_s": result.work / result.elapsed_s,
+        **provenance,
+    }
