@@ -36,6 +36,7 @@ ORDER = (
     "sweeps",
     "records",
     "variance_reduction",
+    "error_for_less",
     "multilevel",
     "threads",
     "compile_time",

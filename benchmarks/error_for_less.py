@@ -64,7 +64,7 @@ CASES = {
     "Down-and-out call (GBM)": Case(GBM, f"{DISCOUNT} * maximum(S - 100, 0) * (min(S) > 90)"),
     "Digital option (GBM)": Case(GBM, f"{DISCOUNT} * (S > 100)"),
     "European call (Heston)": Case(HESTON, f"{DISCOUNT} * maximum(S - 100, 0)", ("control", "sobol")),
-    "More than 60 molecules": Case(NETWORK, "A > 60", ("control",)),
+    "More than 60 molecules": Case(NETWORK, "A > 60", ()),
 }
 
 
@@ -79,8 +79,8 @@ def point(case: Case, way: str, paths: int) -> tuple[float, float]:
     experiment = case.experiment | {"observe": {"x": case.value}, "ensemble": ensemble(way, paths)}
     dataset = simkit.run(experiment)
     bias = float(np.nan_to_num(dataset.get("x_bias", 0.0)))
-    steps = dataset.attrs.get("steps") or dataset.attrs["accepted_steps_mean"]
-    return paths * steps, math.hypot(float(dataset["x_stderr"]), bias)
+    work = dataset.attrs["path_steps_per_s"] * dataset.attrs["elapsed_s"]
+    return work, math.hypot(float(dataset["x_stderr"]), bias)
 
 
 def draw(curves: dict) -> None:
