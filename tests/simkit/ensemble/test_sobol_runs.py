@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 import yaml
 from command import simkit_command
-from simkit_solvers.random.generator import seed_key
-from simkit_solvers.random.noise import CounterNoise
+from simkit_solvers import CounterNoise, seed_key
 
 import simkit
 from simkit import InputError
