@@ -110,6 +110,7 @@ def test_bits_do_not_depend_on_chunks_threads_and_devices():
         assert simkit.run(on_points(experiment, **how)).drop_attrs().identical(one.drop_attrs())
 
 
+@pytest.mark.more
 def test_parts_join_to_the_bits_of_one_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     experiment = on_points(paths=2**15) | {"output": "a.zarr"}
@@ -122,6 +123,7 @@ def test_parts_join_to_the_bits_of_one_run(tmp_path, monkeypatch):
     assert simkit.read_dataset("a.zarr").drop_attrs().identical(whole.drop_attrs())
 
 
+@pytest.mark.more
 def test_a_step_bias_is_that_of_independent_paths():
     """And better known, though other grids differ in what later coordinates say.
 
@@ -210,6 +212,7 @@ def test_a_study_says_that_it_takes_independent_paths():
         simkit.uncertainty(MARKET | {"model": MARKET["model"] | {"sigma": {"uniform": [0.1, 0.3]}}})
 
 
+@pytest.mark.more
 def test_paths_that_fail_are_left_out_of_a_step_bias():
     """Of 4096 paths some hundred leave where the root is real, so that each scrambling has lost some."""
     experiment = {
