@@ -291,8 +291,8 @@ class _Seen:
     def _need_of_points(self, excess: float, sure: bool) -> _Need:
         """The paths of Sobol' points where the pilot's error is `excess` times the wanted one.
 
-        With more points it falls at least as fast as that of independent paths, and with fewer it rises no
-        faster than with their power 3/2, as for smooth functions (Owen 1997).
+        With more points it falls at least as fast as that of independent paths. With n times fewer it grows
+        at most by n^1.5, which is the rate of smooth functions (Owen 1997).
         """
         freedom = self._scramblings - 1
         excess *= math.sqrt(fisher_quantile(freedom, 0.95))

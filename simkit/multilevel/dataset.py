@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from simkit_solvers.problems.problem import variables_of
-from simkit_solvers.problems.schedule import model_of
 
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.rounding import rounding_of_steps
@@ -16,7 +14,7 @@ from simkit.multilevel.allocation import plain_work
 from simkit.multilevel.level_paths import steps_on
 from simkit.multilevel.level_rates import QuantityLevels
 from simkit.multilevel.run import MultilevelResult
-from simkit.results.dataset import FORMAT, exact_moments
+from simkit.results.dataset import exact_moments, run_attributes
 from simkit.results.dataset_errors import bias_variables, z_of
 from simkit.results.quantity import described
 from simkit.results.variables import Variables, power_of, variable, with_stderr
@@ -126,13 +124,8 @@ def _attributes(
     target, plan = simulation.target, result.plan
     plain, cost = _plain_cost(simulation, result), result.work + plan.pilot_steps
     return {
-        "simkit_format": FORMAT,
+        **run_attributes(simulation, result),
         "simkit_kind": KIND,
-        "model": type(model_of(simulation.problem)).__name__,
-        "kind": simulation.stepping.kind,
-        "solver": type(simulation.solver).__name__,
-        "state_variables": " ".join(variables_of(simulation.problem)),
-        "observables": " ".join(simulation.observables),
         "method": KIND,
         "paths": sum(plan.paths),
         "target": target.total_error if target else math.nan,
@@ -148,13 +141,6 @@ def _attributes(
         "saving": plain / cost,
         "gamma": 1.0,
         "failed_paths": sum(len(each.failed) for each in result.averages),
-        "t0": float(simulation.grid.t0),
-        "seed": simulation.seed,
-        "precision": simulation.precision,
-        "normals": simulation.normals,
-        "devices": result.devices,
-        "elapsed_s": float(result.elapsed_s),
-        "compile_s": float(result.compile_s),
         "path_steps_per_s": result.work / result.elapsed_s,
         **provenance,
     }

@@ -268,38 +268,15 @@ def reduction_attributes(simulation: Simulation) -> dict[str, Any]:
     return {"variance_reduction": reduction.description, "control_variates": controls, **scramblings}
 
 
-def _attributes(
-    known: Mapping[str, RunQuantity],
-    simulation: Simulation,
-    result: EnsembleResult,
-    provenance: Mapping[str, Any],
-) -> dict[str, Any]:
-    problem = simulation.problem
-    judged = {name: resolution_of_mean(known[name]) for name in result.bias}
-    optional = {
-        "view": simulation.stepping.view,
-        "derived": " ".join(each.name for each in simulation.derived),
-        "triggered_events": " ".join(triggered_events(schedule_of(problem))),
-        "counted_events": " ".join(counted_events(schedule_of(problem))),
-        **_picture_attributes(simulation),
-        "bias_left_out": _counts(result.bias_left_out),
-        "noticeable_bias": _counts({n: r.steps for n, r in judged.items() if r.kind == "noticeable"}),
-        "unresolved": _counts({n: r.steps for n, r in judged.items() if r.kind == "unresolved"}),
-        "wanted_paths": _counts({n: r.paths * simulation.paths for n, r in judged.items() if r.paths}),
-    }
+def run_attributes(simulation: Simulation, result: Any) -> dict[str, Any]:
+    """What every dataset of paths says of its run; `result` has its devices and its seconds."""
     return {
         "simkit_format": FORMAT,
-        "model": type(model_of(problem)).__name__,
+        "model": type(model_of(simulation.problem)).__name__,
         "kind": simulation.stepping.kind,
         "solver": type(simulation.solver).__name__,
-        "state_variables": " ".join(variables_of(problem)),
+        "state_variables": " ".join(variables_of(simulation.problem)),
         "observables": " ".join(simulation.observables),
-        **{key: text for key, text in optional.items() if text},
-        "paths": result.paths,
-        **_target(simulation),
-        **reduction_attributes(simulation),
-        "failed_paths": result.failed,
-        **simulation.stepping.attributes(result.steps),
         "t0": float(simulation.grid.t0),
         "seed": simulation.seed,
         "precision": simulation.precision,
@@ -307,6 +284,36 @@ def _attributes(
         "devices": result.devices,
         "elapsed_s": float(result.elapsed_s),
         "compile_s": float(result.compile_s),
+    }
+
+
+def _attributes(
+    known: Mapping[str, RunQuantity],
+    simulation: Simulation,
+    result: EnsembleResult,
+    provenance: Mapping[str, Any],
+) -> dict[str, Any]:
+    schedule = schedule_of(simulation.problem)
+    judged = {name: resolution_of_mean(known[name]) for name in result.bias}
+    optional = {
+        "view": simulation.stepping.view,
+        "derived": " ".join(each.name for each in simulation.derived),
+        "triggered_events": " ".join(triggered_events(schedule)),
+        "counted_events": " ".join(counted_events(schedule)),
+        **_picture_attributes(simulation),
+        "bias_left_out": _counts(result.bias_left_out),
+        "noticeable_bias": _counts({n: r.steps for n, r in judged.items() if r.kind == "noticeable"}),
+        "unresolved": _counts({n: r.steps for n, r in judged.items() if r.kind == "unresolved"}),
+        "wanted_paths": _counts({n: r.paths * simulation.paths for n, r in judged.items() if r.paths}),
+    }
+    return {
+        **run_attributes(simulation, result),
+        **{key: text for key, text in optional.items() if text},
+        "paths": result.paths,
+        **_target(simulation),
+        **reduction_attributes(simulation),
+        "failed_paths": result.failed,
+        **simulation.stepping.attributes(result.steps),
         "bias_s": float(result.bias_s),
         **({"fit_s": float(result.fit_s)} if result.exercises else {}),
         "path_steps_per_s": float(result.path_steps_per_s),
