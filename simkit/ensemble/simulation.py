@@ -1,6 +1,7 @@
 """The parts of a run and its result: plain records between experiments, ensembles and datasets."""
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
@@ -190,13 +191,21 @@ class PilotSize:
 class LevelPlan:
     """The paths of each level of a multilevel run, and the pilot that found them.
 
+    `steps` are those of a path on the finer grid of each level, and `costs` those that it takes on both.
     `pilot_paths` on all its levels took `pilot_steps` path-steps and `pilot_s` seconds.
     """
 
     paths: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
+    costs: tuple[float, ...] = ()
     pilot_paths: int = 0
     pilot_steps: int = 0
     pilot_s: float = 0.0
+
+    @property
+    def work(self) -> int:
+        """The path-steps of all levels."""
+        return round(math.fsum(n * cost for n, cost in zip(self.paths, self.costs, strict=True)))
 
 
 def experiment_of(simulation: Simulation) -> Experiment:

@@ -90,8 +90,8 @@ def estimate_text(sizes: dict[str, Any]) -> str:
     counts = {key: f"{value:,}" for key, value in sizes.items() if isinstance(value, int)}
     steps = f"{counted(sizes['paths'], 'path')} x "
     if "levels" in sizes:
-        each = [f"{x['paths']:,} x {counted(x['steps'], 'step')}" for x in sizes["levels"]]
-        steps = f"levels: {', '.join(each)}; {short_count(sizes['path_steps'])} path-steps in all"
+        each = [f"{x['paths']:,} x {counted(x['steps'], sizes['unit'])}" for x in sizes["levels"]]
+        steps = f"levels: {', '.join(each)}; {short_count(sizes['path_steps'])} path-{sizes['unit']}s in all"
     elif sizes["steps"] is None and "rtol" not in sizes:
         steps += f"at most {counts['max_steps']} events or leaps"
     elif sizes["steps"] is None:

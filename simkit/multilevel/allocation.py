@@ -30,12 +30,12 @@ class Allocation:
     """The paths of each level, their path-steps, and the largest doubt about a variance of a mean."""
 
     paths: tuple[int, ...]
-    work: int
+    work: float
     doubt: float
 
 
 def allocated(
-    levels: Mapping[str, QuantityLevels], wanted: Mapping[str, float], costs: Sequence[int]
+    levels: Mapping[str, QuantityLevels], wanted: Mapping[str, float], costs: Sequence[float]
 ) -> Allocation | None:
     """The paths that leave each quantity the error `wanted` for least work; None where none do.
 
@@ -46,7 +46,7 @@ def allocated(
 
 
 def _with_finest(
-    levels: Mapping[str, QuantityLevels], wanted: Mapping[str, float], costs: Sequence[int]
+    levels: Mapping[str, QuantityLevels], wanted: Mapping[str, float], costs: Sequence[float]
 ) -> Allocation | None:
     """The paths of levels as many as there are costs."""
     counts, doubts = [np.full(len(costs), FEWEST)], []
@@ -58,7 +58,7 @@ def _with_finest(
         counts.append(count)
         doubts.append(doubt)
     paths = np.max(counts, axis=0)
-    return Allocation(tuple(map(int, paths)), int(np.dot(paths, costs)), max(doubts))
+    return Allocation(tuple(map(int, paths)), float(np.dot(paths, costs)), max(doubts))
 
 
 def _paths_for(levels: QuantityLevels, variance: float, costs: np.ndarray) -> tuple[np.ndarray, float]:

@@ -11,7 +11,6 @@ from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.rounding import rounding_of_steps
 from simkit.ensemble.step_bias.step_error import StepError
 from simkit.multilevel.allocation import plain_work
-from simkit.multilevel.level_paths import steps_on
 from simkit.multilevel.level_rates import QuantityLevels
 from simkit.multilevel.run import MultilevelResult
 from simkit.results.dataset import exact_moments, run_attributes
@@ -30,12 +29,13 @@ def to_dataset(simulation: Simulation, result: MultilevelResult, provenance: Map
     for name, (unit, description) in known.items():
         variables |= _figures(name, unit, description, simulation, result, exact.get(name))
         variables |= _along_levels(name, unit, description, result.levels[name])
-    count = len(result.costs)
-    steps = np.array([steps_on(simulation, level) for level in range(count)])
+    plan, unit = result.plan, result.ladder.unit
+    count = len(plan.paths)
+    costs = [round(n * cost) for n, cost in zip(plan.paths, plan.costs, strict=True)]
     of_levels = {
-        "steps": (steps, "steps of the finer grid"),
-        "paths": (np.array(result.plan.paths), "paths"),
-        "cost": (np.multiply(result.plan.paths, result.costs), "path-steps on both grids"),
+        "steps": (np.array(plan.steps), f"{unit}s of the finer path"),
+        "paths": (np.array(plan.paths), "paths"),
+        "cost": (np.array(costs), f"path-{unit}s of both paths"),
     }
     variables |= {key: variable(("level",), x, "1", what) for key, (x, what) in of_levels.items()}
     coordinates = {
@@ -57,8 +57,7 @@ def _exact_means(simulation: Simulation) -> dict[str, float]:
 def stderr_of(name: str, simulation: Simulation, result: MultilevelResult) -> tuple[float, float]:
     """The standard error of a mean, at least its rounding, and that rounding."""
     levels = result.levels[name]
-    spread = math.sqrt(levels.variance[0])
-    steps = steps_on(simulation, len(result.costs) - 1)
+    spread, steps = math.sqrt(levels.variance[0]), result.plan.steps[-1]
     rounding = float(rounding_of_steps(math.hypot(levels.total, spread), simulation, steps, spread))
     return max(levels.stderr, rounding), rounding
 
@@ -74,7 +73,7 @@ def _figures(
     """The mean and its errors, the exact one if it is known, and the rates."""
     levels, paths = result.levels[name], sum(result.plan.paths)
     stderr, rounding = stderr_of(name, simulation, result)
-    bias, doubt = levels.bias(len(result.costs) - 1)
+    bias, doubt = levels.bias(len(result.averages) - 1)
     error = StepError(bias, doubt, doubt, "estimate", levels.order_used)
     variables = with_stderr(f"{name}_mean", (), levels.total, stderr, unit, f"mean of {description}", n=paths)
     variables[f"{name}_stderr"] = variables.pop(f"{name}_mean_stderr")
@@ -108,12 +107,12 @@ def _along_levels(name: str, unit: str, description: str, levels: QuantityLevels
 
 def _plain_cost(simulation: Simulation, result: MultilevelResult) -> float:
     """The path-steps of paths on one grid with the errors that the run has reached."""
-    steps = [steps_on(simulation, level) for level in range(len(result.costs) + 8)]
+    steps = result.ladder.steps(result.averages)[: len(result.averages) + 8]
     costs = []
     for name in simulation.target_names:
         levels = result.levels[name]
         stderr, _ = stderr_of(name, simulation, result)
-        error = math.hypot(stderr, math.fsum(map(abs, levels.bias(len(result.costs) - 1))))
+        error = math.hypot(stderr, math.fsum(map(abs, levels.bias(len(result.averages) - 1))))
         costs.append(plain_work(levels, float(levels.variance[0]), error, steps))
     return max(costs)
 
@@ -122,7 +121,7 @@ def _attributes(
     simulation: Simulation, result: MultilevelResult, provenance: Mapping[str, Any]
 ) -> dict[str, Any]:
     target, plan = simulation.target, result.plan
-    plain, cost = _plain_cost(simulation, result), result.work + plan.pilot_steps
+    plain, cost, gamma = _plain_cost(simulation, result), plan.work + plan.pilot_steps, result.gamma
     return {
         **run_attributes(simulation, result),
         "simkit_kind": KIND,
@@ -136,11 +135,13 @@ def _attributes(
         "pilot_paths": plan.pilot_paths,
         "pilot_cost": plan.pilot_steps,
         "pilot_s": float(plan.pilot_s),
-        "cost": result.work,
+        "cost": plan.work,
         "plain_cost": plain,
         "saving": plain / cost,
-        "gamma": 1.0,
+        "level_unit": result.ladder.unit,
+        "gamma": gamma.rate,
+        "gamma_stderr": gamma.stderr,
         "failed_paths": sum(len(each.failed) for each in result.averages),
-        "path_steps_per_s": result.work / result.elapsed_s,
+        "path_steps_per_s": plan.work / result.elapsed_s,
         **provenance,
     }

@@ -14,7 +14,6 @@ from typing import cast
 
 import jax
 import numpy as np
-from simkit_solvers.loops.compensated import loses_float32
 
 from simkit.config.settings import MAX_PATHS, ErrorTarget
 from simkit.derivatives.moments import Averages
@@ -23,19 +22,14 @@ from simkit.ensemble.simulation import LevelPlan, Simulation
 from simkit.ensemble.step_bias.coupled_steps import orders
 from simkit.errors import InputError
 from simkit.multilevel.allocation import Allocation, allocated
-from simkit.multilevel.level_paths import (
-    LevelPaths,
-    compile_levels,
-    cost_of,
-    quantities_of,
-    steps_on,
-)
+from simkit.multilevel.level_paths import LevelPaths, compile_levels, levels_on
 from simkit.multilevel.level_rates import QuantityLevels
+from simkit.multilevel.levels import quantities_of
 from simkit.progress import counted
 from simkit.records.recording import RecordedLoop, unrecorded
 
 PLACE, METHOD = "ensemble.target", "ensemble.method"
-FIRST_LEVELS, MOST_LEVELS = 4, 24
+FIRST_LEVELS = 4
 GROWTH, PART = 4, 0.1  # of the paths of a pilot; of the run's work, that more of them may take
 MOST_WORK = 5 * 10**7  # path-steps of a pilot that cannot tell yet
 KNOWN = 0.05  # of the variance of a mean, that the pilot may leave unknown
@@ -86,24 +80,24 @@ class _LevelPilot:
 
     def __init__(self, simulation: Simulation):
         self._simulation, self._start = simulation, time.perf_counter()
+        self._levels = levels_on(simulation)
         self._averages: list[Averages] = []
         self._work = self._paths = 0
-        most = next((level for level in range(MOST_LEVELS) if not _possible(simulation, level)), MOST_LEVELS)
-        self._costs = [cost_of(simulation, level) for level in range(most)]
 
     def plan(self) -> LevelPlan:
         """The paths of each level, once enough is known."""
-        paths, levels = LEAF, min(FIRST_LEVELS, len(self._costs))
+        paths, levels = LEAF, min(FIRST_LEVELS, self._levels.most)
         while True:
             self._run(paths, levels)
+            costs = self._levels.costs(self._averages)
             seen = levels_of(self._simulation, self._averages)
             wanted = {name: self._wanted(seen[name]) for name in self._simulation.target_names}
             unknown = [fault for name in wanted if (fault := self._unknown(name, seen[name]))]
-            found = None if unknown else allocated(seen, wanted, self._costs)
-            again = GROWTH * paths * sum(self._costs[:levels])
+            found = None if unknown else allocated(seen, wanted, costs)
+            again = GROWTH * paths * sum(costs[:levels])
             allowed = MOST_WORK if found is None else PART * found.work
-            further = levels < (len(self._costs) if found is None else len(found.paths))
-            if further and paths * self._costs[levels] <= allowed and not unknown:
+            further = levels < (len(costs) if found is None else len(found.paths))
+            if further and paths * costs[levels] <= allowed and not unknown:
                 levels += 1
             elif (found is None or found.doubt > KNOWN) and again <= allowed:
                 paths *= GROWTH
@@ -121,20 +115,23 @@ class _LevelPilot:
                 f"{PLACE}: takes about {max(found.paths):.2g} paths of a level, and {MAX_PATHS:,} are the "
                 f"most; ask for {math.sqrt(max(found.paths) / MAX_PATHS):.2g} times the error or more"
             )
-        return LevelPlan(found.paths, self._paths, self._work, time.perf_counter() - self._start)
+        count = len(found.paths)
+        steps, costs = (each(self._averages)[:count] for each in (self._levels.steps, self._levels.costs))
+        seconds = time.perf_counter() - self._start
+        return LevelPlan(found.paths, (*steps,), (*costs,), self._paths, round(self._work), seconds)
 
     def _run(self, paths: int, levels: int) -> None:
         """Run so many paths on each level, but for levels that have them."""
         if self._averages and _count(self._averages[0]) < paths:
             self._averages = []
         new = [
-            LevelPaths.of(self._simulation, level, paths, pilot=True)
+            LevelPaths.of(self._levels, level, paths, pilot=True)
             for level in range(len(self._averages), levels)
         ]
         compile_levels(new)
         for each in new:
             self._averages.append(each.averages())
-            self._work += paths * self._costs[len(self._averages) - 1]
+            self._work += paths * self._levels.costs(self._averages)[each.level]
             self._paths += paths
 
     def _wanted(self, seen: QuantityLevels) -> float:
@@ -147,13 +144,14 @@ class _LevelPilot:
         return wanted * max(mean - doubt, CLOSE * mean)
 
     def _too_slow(self, seen: Mapping[str, QuantityLevels], wanted: Mapping[str, float]) -> str:
-        last = len(self._costs) - 1
+        last = self._levels.most - 1
         biases = {name: math.fsum(map(abs, seen[name].bias(last))) for name in wanted}
         name = max(biases, key=lambda name: biases[name] / wanted[name])
-        steps, bias = counted(steps_on(self._simulation, last), "step"), f"{biases[name]:.2g}"
+        steps = counted(self._levels.steps(self._averages)[last], self._levels.unit)
+        bias = f"{biases[name]:.2g}"
         return (
             f"{PLACE}: the step bias of {name} may still be {bias} with {steps}, of a total error of "
-            f"{wanted[name]:.2g}; ask for more, use more time.steps, or a solver of a higher order"
+            f"{wanted[name]:.2g}; ask for more, or use shorter {self._levels.unit}s or a solver of a higher order"
         )
 
     @property
@@ -192,12 +190,6 @@ class _LevelPilot:
                 f"with the power {seen.beta.rate:.2g} of the step only; leave method out"
             )
         return ""
-
-
-def _possible(simulation: Simulation, level: int) -> bool:
-    """Whether a path can have the steps of a level."""
-    steps = steps_on(simulation, level)
-    return steps < 2**31 and not loses_float32(simulation.solver, simulation.precision, steps)
 
 
 def _count(averages: Averages) -> int:

@@ -5,12 +5,14 @@ import time
 from collections.abc import Callable
 
 import jax
+import numpy as np
 
 from simkit.derivatives.moments import Averages
 from simkit.ensemble.simulation import LevelPlan, Simulation
 from simkit.ensemble.work import devices_of
-from simkit.multilevel.level_paths import LevelPaths, compile_levels, cost_of
-from simkit.multilevel.level_rates import QuantityLevels
+from simkit.multilevel.level_paths import LevelPaths, compile_levels, levels_on
+from simkit.multilevel.level_rates import QuantityLevels, Rate, rate_of
+from simkit.multilevel.levels import AbstractLevels
 from simkit.multilevel.pilot import levels_of, planned
 
 Progress = Callable[[int, int], None]  # of the paths done, and all of them
@@ -20,21 +22,23 @@ Progress = Callable[[int, int], None]  # of the paths done, and all of them
 class MultilevelResult:
     """The moments of all levels, what they show of each quantity, and how long they took.
 
-    `costs` are the steps of a path of each level, on both grids.
+    `plan` has the steps and the costs that the run itself has measured. `ladder` are the levels.
     """
 
+    ladder: AbstractLevels
     plan: LevelPlan
     averages: list[Averages]
     levels: dict[str, QuantityLevels]
-    costs: list[int]
     elapsed_s: float
     compile_s: float
     devices: int
 
     @property
-    def work(self) -> int:
-        """The path-steps of the run, without those of the pilot."""
-        return sum(paths * cost for paths, cost in zip(self.plan.paths, self.costs, strict=True))
+    def gamma(self) -> Rate:
+        """The power of 1 / step with which the cost of a path rises from level to level."""
+        errors = [each.stderr[-1][-1] if self.ladder.measured else 0.0 for each in self.averages]
+        falling = rate_of(np.array(self.plan.costs[1:]), np.array(errors[1:]))
+        return Rate(-falling.rate, falling.stderr if self.ladder.measured else 0.0)
 
 
 def run_levels(simulation: Simulation, progress: Progress | None = None) -> MultilevelResult:
@@ -43,29 +47,29 @@ def run_levels(simulation: Simulation, progress: Progress | None = None) -> Mult
     Raises what that raises, and `NumericalError` where a path is not finite.
     """
     simulation = planned(simulation)
-    plan = simulation.levels or LevelPlan()
+    plan, ladder = simulation.levels or LevelPlan(), levels_on(simulation)
     with jax.enable_x64(True):
-        levels = [LevelPaths.of(simulation, level, paths) for level, paths in enumerate(plan.paths)]
-        costs = [cost_of(simulation, level) for level in range(len(levels))]
-        work = sum(paths * cost for paths, cost in zip(plan.paths, costs, strict=True))
+        levels = [LevelPaths.of(ladder, level, paths) for level, paths in enumerate(plan.paths)]
         compile_s, start = compile_levels(levels), time.perf_counter()
-        averages, done = [], 0
-        for each, cost in zip(levels, costs, strict=True):
+        averages, done = [], 0.0
+        for each, paths, cost in zip(levels, plan.paths, plan.costs, strict=True):
 
-            def progressed(paths: int, before: int = done, cost: int = cost) -> None:
+            def progressed(paths: int, before: float = done, cost: float = cost) -> None:
                 if progress is not None:
-                    part = (before + paths * cost) / work
+                    part = (before + paths * cost) / plan.work
                     progress(round(simulation.paths * part), simulation.paths)
 
             averages.append(each.averages(progressed))
-            done += each.grids[0].paths * cost
+            done += paths * cost
         elapsed_s = time.perf_counter() - start
-        return MultilevelResult(
-            plan,
-            averages,
-            levels_of(simulation, averages),
-            costs,
-            elapsed_s,
-            compile_s,
-            len(devices_of(simulation)),
-        )
+    count = len(averages)
+    steps, costs = ladder.steps(averages)[:count], ladder.costs(averages)[:count]
+    return MultilevelResult(
+        ladder,
+        dataclasses.replace(plan, steps=(*steps,), costs=(*costs,)),
+        averages,
+        levels_of(simulation, averages),
+        elapsed_s,
+        compile_s,
+        len(devices_of(simulation)),
+    )

@@ -46,9 +46,10 @@ def level_notes(dataset: "xr.Dataset") -> list[str]:
     if not is_multilevel(dataset):
         return []
     pairs = zip(dataset["steps"].values, dataset["paths"].values, strict=True)
-    text = ", ".join(f"{paths:,} × {counted(int(steps), 'step')}" for steps, paths in pairs)
+    unit = dataset.attrs["level_unit"]
+    text = ", ".join(f"{paths:,} × {counted(int(steps), unit)}" for steps, paths in pairs)
     own, pilot, plain, saving = (float(dataset.attrs[key]) for key in COSTS)
-    cost = f"cost: {short_count(own + pilot)} path-steps, {short_count(pilot)} of them the pilot's"
+    cost = f"cost: {short_count(own + pilot)} path-{unit}s, {short_count(pilot)} of them the pilot's"
     if math.isfinite(plain):
         cost += f"; plain paths would take {short_count(plain)}, {saving:.2g} times as many"
     mark = "! " if saving < 1 else ""
@@ -69,5 +70,6 @@ def _rates(dataset: "xr.Dataset", name: str) -> str:
         for what, key in kinds.items()
         if math.isfinite(float(dataset[f"{name}_{key}"]))
     }
-    texts = [f"{what} with the power {rate} of the step" for what, rate in known.items()]
+    unit = dataset.attrs["level_unit"]
+    texts = [f"{what} with the power {rate} of the {unit}" for what, rate in known.items()]
     return f"{name}: from level to level {', '.join(texts)}" if texts else ""

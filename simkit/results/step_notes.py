@@ -328,7 +328,8 @@ def _spread(dataset: "xr.Dataset", which: str) -> Iterable[str]:
     """What leaps make of the variances of counts, which is often more than they make of the means."""
     result = []
     for name in dataset.attrs["state_variables"].split():
-        variance, bias = float(dataset[f"{name}_variance"][-1]), dataset.get(f"{name}_variance_bias")
+        bias = dataset.get(f"{name}_variance_bias")
+        variance = 0.0 if bias is None else float(dataset[f"{name}_variance"][-1])
         if bias is not None and np.isfinite(bias) and variance > 0:
             part, error = (100 * float(x) / variance for x in (bias, dataset[f"{name}_variance_bias_stderr"]))
             result.append(f"{name} {part:+.1f} % ± {error:.1f} %")

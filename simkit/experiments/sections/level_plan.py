@@ -1,6 +1,6 @@
 """Whether a run can have the multilevel method that `ensemble.method` asks for."""
 
-from simkit_solvers.methods.registry import samples_exactly
+from simkit_solvers.methods.registry import info_of, samples_exactly
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 from simkit_solvers.problems.schedule import model_of, schedule_of
 
@@ -23,7 +23,7 @@ def _reasons(simulation: Simulation) -> list[str]:
     experiment, target = experiment_of(simulation), simulation.target
     schedule, ensemble = schedule_of(simulation.problem), experiment.ensemble
     network = isinstance(model_of(simulation.problem), AbstractReactionNetwork)
-    fixed = simulation.stepping.has_increments
+    fixed, leaps = simulation.stepping.has_increments, info_of(simulation.solver).leaps
     total = target is not None and target.total_error is not None
     limits = [] if target is None else [x for x in ("max_paths", "max_time") if getattr(target, x)]
     exercised = [each.name for each in simulation.observed if each.exercise is not None]
@@ -34,7 +34,8 @@ def _reasons(simulation: Simulation) -> list[str]:
     reasons = {
         "takes steps as short as an error needs; give ensemble.target: {total_error: 0.01}": not total,
         f"target.{''.join(limits[:1])} limits paths on one grid; leave it out": limits,
-        f"is not built for the events of reaction networks; {LEAVE}": network and not fixed,
+        f"has every event exact and no error to take out; use solver: TauLeaping, or {LEAVE}": network
+        and not (fixed or leaps),
         f"couples Brownian paths on steps of one length; give time.steps, or {LEAVE}": not (fixed or network),
         f"the solver samples exactly and makes no step error; {LEAVE}": fixed
         and samples_exactly(simulation.solver, simulation.problem),
@@ -43,7 +44,7 @@ def _reasons(simulation: Simulation) -> list[str]:
         f"{''.join(exercised[:1])} is exercised early, by a policy of one grid; {LEAVE}": exercised,
         f"{''.join(waiting[:1])} waits for a condition that paths may not meet; {LEAVE}": waiting,
         f"{''.join(each[:1])} is observed at each saved time, and only ends are; leave its at out": each,
-        "has means at the end only; leave save out": fixed and saved,
+        "has means at the end only; leave save out": (fixed or leaps) and saved,
         f"is not built for quantities derived from means; leave derived out, or {LEAVE}": simulation.derived,
         f"events with a condition come at other times on each grid; {LEAVE}": schedule is not None
         and schedule.triggered,

@@ -55,13 +55,15 @@ from simkit_solvers.random.generator import Stream, Words, stream_key
 class CoupledLeaps(NamedTuple):
     """What the observer keeps of the paths at `t1`, by name `(paths,)`; NaN where one failed.
 
-    `status` says why. `steps` counts the pieces of the joint sequence of times. `scores` `(paths,)` are those
-    in each direction, and `explicit` the derivatives of the ends with the counts held fixed.
+    `status` says why. `steps` counts the pieces of the joint sequence of times, `leaps` `(paths,)` the leaps
+    and exact events of each path, those refused among them. `scores` `(paths,)` are those in each direction,
+    and `explicit` the derivatives of the ends with the counts held fixed.
     """
 
     ends: dict[str, Any]
     steps: jax.Array
     status: jax.Array
+    leaps: jax.Array
     scores: tuple[jax.Array, ...] = ()
     explicit: tuple[dict[str, Any], ...] = ()
 
@@ -72,7 +74,7 @@ class _Path(NamedTuple):
     It has the counts `y` at the time `since`, where its leap starts, and is driven up to `reached`; `fired`
     counts the events of each reaction in between. `refused` counts the leaps refused in a row, `seen` are the
     counts at the last stop inside the leap. `watched` is empty unless an observer has to see the path.
-    `scores` are those of all that was drawn.
+    `scores` are those of all that was drawn, and `leaps` counts leaps and exact events, refused ones too.
     """
 
     y: Any
@@ -83,6 +85,7 @@ class _Path(NamedTuple):
     seen: Any
     watched: Watched | tuple
     scores: tuple
+    leaps: jax.Array
 
 
 class _Joint(NamedTuple):
@@ -155,7 +158,8 @@ def coupled_leaps(
     if watch is not None:
         watched = jax.vmap(lambda y: Watched(first_seen(jumps, zero, y), zero))(everywhere)
     scores = tuple(jnp.zeros_like(factors) for _ in directions)
-    joint = _Joint(_initial(jumps, everywhere, zero, watched, scores), jnp.uint32(0), running)
+    none = jnp.zeros(factors.shape, jnp.uint32)
+    joint = _Joint(_initial(jumps, everywhere, zero, watched, scores, none), jnp.uint32(0), running)
     most = min(len(factors) * grid.max_steps, 2**32 - 1)
 
     through = functools.partial(_through_stop, jumps, method, factors, most)
@@ -173,7 +177,8 @@ def coupled_leaps(
     for each, tangent in zip(directions, tangents, strict=True):
         both = tangent, as_tangent(observer, each.observer, span.dtype)
         explicit.append(jvp(ends, watches, both)[1])
-    return CoupledLeaps(ends(watches), joint.steps, joint.status, joint.paths.scores, tuple(explicit))
+    paths = joint.paths
+    return CoupledLeaps(ends(watches), joint.steps, joint.status, paths.leaps, paths.scores, tuple(explicit))
 
 
 def _through_stop(jumps: Jumps, method: TauLeaping, factors, most: int, carry: tuple, stop: tuple) -> tuple:
@@ -189,7 +194,7 @@ def _through_stop(jumps: Jumps, method: TauLeaping, factors, most: int, carry: t
     counts, sound, _ = jax.vmap(lambda y: after_event(jumps, during, time, which, y))(joint.paths.seen)
     status = _first(joint.status, (~jnp.all(sound), BAD_EVENT))
     watched = _watched_at_stop(jumps, during, joint.paths, counts, time)
-    initial = _initial(jumps, counts, time, watched, joint.paths.scores)
+    initial = _initial(jumps, counts, time, watched, joint.paths.scores, joint.paths.leaps)
     return (_Joint(initial, joint.steps, status), time), None
 
 
@@ -216,12 +221,12 @@ def _watched_at_stop(jumps: Jumps, during: Jumps, paths: _Path, counts, time) ->
     return jax.vmap(seen)(paths.watched, paths.seen, counts)
 
 
-def _initial(jumps: Jumps, y, time, watched, scores) -> _Path:
+def _initial(jumps: Jumps, y, time, watched, scores, leaps) -> _Path:
     """Paths that start from the counts `y` at a time."""
     size = jax.tree.leaves(y)[0].shape
     times, none = jnp.broadcast_to(time, size), jnp.zeros(size, jnp.int32)
     fired = jnp.zeros((*size, len(jumps.network.reactions)), jnp.int32)
-    return _Path(y, times, times, fired, none, y, watched, scores)
+    return _Path(y, times, times, fired, none, y, watched, scores, leaps)
 
 
 @jax.named_scope(STEPS)
@@ -298,6 +303,7 @@ def _after(jumps: Jumps, path: _Path, piece: _Piece) -> tuple[_Path, jax.Array]:
         tree_where(piece.at_stop, tree_where(enough, there, path.y), path.seen),
         watched,
         path.scores,
+        path.leaps + piece.done.astype(jnp.uint32),
     )
     return after, small | ~piece.done
 

@@ -13,7 +13,7 @@ from command import simkit_command
 import simkit
 from simkit import InputError, NumericalError
 from simkit.multilevel import pilot
-from simkit.multilevel.level_paths import LevelPaths, cost_of
+from simkit.multilevel.level_paths import LevelPaths, levels_on
 from simkit.records import record_file
 from simkit.records.recording import Recording, recording
 
@@ -52,7 +52,7 @@ def folder(tmp_path, monkeypatch):
 
 def moments(experiment, level, paths=4096):
     with jax.enable_x64(True):
-        return LevelPaths.of(simkit.load(experiment), level, paths).averages()
+        return LevelPaths.of(levels_on(simkit.load(experiment)), level, paths).averages()
 
 
 def test_increments_of_the_coarse_grid_are_sums_of_those_of_the_fine_one():
@@ -63,17 +63,17 @@ def test_increments_of_the_coarse_grid_are_sums_of_those_of_the_fine_one():
 
 
 def test_levels_have_paths_of_their_own_and_a_pilot_has_others():
-    simulation = simkit.load(GBM)
+    levels = levels_on(simkit.load(GBM))
     grids = [
         grid
         for level in range(4)
         for pilot in (False, True)
-        for grid in LevelPaths.of(simulation, level, 100, pilot).grids
+        for grid in LevelPaths.of(levels, level, 100, pilot).grids
     ]
     seeds = [(grid.seed, grid.grid.steps * grid.draws_per_step) for grid in grids]
     assert len({seed for seed, _ in seeds}) == 8
     assert len({*seeds}) == 8  # both grids of a level have as many draws
-    assert [cost_of(simulation, level) for level in range(3)] == [16, 48, 96]
+    assert levels.costs(())[:3] == [16, 48, 96]
 
 
 @pytest.mark.more
@@ -282,6 +282,16 @@ def test_the_table_json_and_the_picture_have_the_levels(folder):
             "put is exercised early",
         ),
         ({"cluster": {"address": "tcp://x:1"}}, "runs on this machine"),
+        (
+            {
+                "model": {"type": "ImmigrationDeath", "alpha": 20.0, "mu": 1.0},
+                "initial": {"X": 0},
+                "time": {"t1": 2.0},
+                "observe": {"many": "X > 20"},
+                "solver": None,
+            },
+            "every event exact and no error to take out; use solver: TauLeaping",
+        ),
     ],
     ids=lambda x: x if isinstance(x, str) else "",
 )
@@ -291,16 +301,7 @@ def test_what_levels_cannot_do_is_refused_by_name(changes, message):
         simkit.load({key: section for key, section in experiment.items() if section is not None})
 
 
-def test_networks_variants_sweeps_and_derivatives_are_refused():
-    network = {
-        **GBM,
-        "model": {"type": "ImmigrationDeath", "alpha": 20.0, "mu": 1.0},
-        "initial": {"X": 0},
-        "time": {"t1": 2.0},
-        "observe": {"many": "X > 20"},
-    }
-    with pytest.raises(InputError, match="not built for the events of reaction networks"):
-        simkit.load({key: section for key, section in network.items() if key != "solver"})
+def test_variants_sweeps_and_derivatives_are_refused():
     with pytest.raises(InputError, match="multilevel is for one experiment"):
         simkit.run({**GBM, "variants": {"a": {"model.sigma": 0.1}, "b": {"model.sigma": 0.2}}})
     with pytest.raises(InputError, match="multilevel is for one experiment"):

@@ -1,0 +1,59 @@
+"""What the levels of a simulation are: how many there may be, their programs, and the cost of a path."""
+
+import abc
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from simkit.derivatives.moments import Averages
+from simkit.ensemble.simulation import Simulation
+
+MOST_LEVELS = 24
+
+
+def quantities_of(simulation: Simulation) -> tuple[str, ...]:
+    """The quantities that are averaged: state variables, and observables."""
+    return *simulation.problem.State._fields, *simulation.observables
+
+
+@dataclasses.dataclass(frozen=True)
+class AbstractLevels(abc.ABC):
+    """The levels of a simulation.
+
+    A program gives of each quantity the value at the end less that of the level below, and then `measured`
+    numbers that tell the steps and the cost of a path.
+    """
+
+    simulation: Simulation
+    unit: ClassVar[str]  # of steps, in texts
+    measured: ClassVar[int] = 0
+
+    @property
+    @abc.abstractmethod
+    def most(self) -> int:
+        """How many levels there may be."""
+
+    @abc.abstractmethod
+    def steps(self, seen: Sequence[Averages]) -> list[int]:
+        """The steps of a path, on the finer grid, of each level that there may be."""
+
+    @abc.abstractmethod
+    def costs(self, seen: Sequence[Averages]) -> list[float]:
+        """The steps that a path of each level costs, on both its grids."""
+
+    @property
+    @abc.abstractmethod
+    def precision(self) -> str:
+        """That of the numbers which a program gives."""
+
+    @abc.abstractmethod
+    def grids(self, own: Simulation, level: int) -> tuple[Simulation, ...]:
+        """The simulation on the grids of a level, the finer one first; `own` has the level's paths and seed."""
+
+    @abc.abstractmethod
+    def program(self, grids: tuple[Simulation, ...], level: int) -> tuple[Callable, Any]:
+        """The program of a level, a function of (inputs, ids) with arrays `(1, leaves, lanes)`, and its inputs."""
+
+    @abc.abstractmethod
+    def failure(self, grids: tuple[Simulation, ...], level: int, path: int) -> Exception:
+        """Why a path of a level is not finite."""
