@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from simkit_solvers.grids.jump_grid import JumpGrid
 from simkit_solvers.loops.coupled_leaps import CoupledLeaps, coupled_leaps
-from simkit_solvers.methods.jump.jump_method import REASONS, RUNNING
+from simkit_solvers.methods.jump.jump_method import REASONS
 
 from simkit.ensemble.failures import REMEDIES, failed_paths
 from simkit.ensemble.paths import PathProgram, path_program

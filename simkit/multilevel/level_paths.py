@@ -13,7 +13,6 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import numpy as np
 from simkit_solvers.methods.registry import info_of
 
 from simkit.derivatives.moments import Averages, MomentsReduction, average

@@ -48,11 +48,17 @@ class AbstractLevels(abc.ABC):
 
     @abc.abstractmethod
     def grids(self, own: Simulation, level: int) -> tuple[Simulation, ...]:
-        """The simulation on the grids of a level, the finer one first; `own` has the level's paths and seed."""
+        """The simulation on the grids of a level, the finer one first.
+
+        `own` has the level's paths and seed.
+        """
 
     @abc.abstractmethod
     def program(self, grids: tuple[Simulation, ...], level: int) -> tuple[Callable, Any]:
-        """The program of a level, a function of (inputs, ids) with arrays `(1, leaves, lanes)`, and its inputs."""
+        """The program of a level and its inputs.
+
+        It is a function of (inputs, ids) that gives arrays `(1, leaves, lanes)`.
+        """
 
     @abc.abstractmethod
     def failure(self, grids: tuple[Simulation, ...], level: int, path: int) -> Exception:

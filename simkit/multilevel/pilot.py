@@ -151,7 +151,7 @@ class _LevelPilot:
         bias = f"{biases[name]:.2g}"
         return (
             f"{PLACE}: the step bias of {name} may still be {bias} with {steps}, of a total error of "
-            f"{wanted[name]:.2g}; ask for more, or use shorter {self._levels.unit}s or a solver of a higher order"
+            f"{wanted[name]:.2g}; ask for more, or use shorter {self._levels.unit}s or another solver"
         )
 
     @property

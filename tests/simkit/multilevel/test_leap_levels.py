@@ -41,10 +41,8 @@ def test_means_of_levels_add_up_to_the_exact_one_and_their_variances_fall():
     """The bias is of first order in the leap, and halves from level to level."""
     levels = [averages(level) for level in range(7)]
     mean, leaps, cost = ([float(each.mean[place][-1]) for each in levels] for place in range(3))
-    error, sd = (
-        [float(each[0][-1]) for each in part]
-        for part in zip(*((x.stderr, x.sd) for x in levels), strict=True)
-    )
+    error = [float(each.stderr[0][-1]) for each in levels]
+    sd = [float(each.sd[0][-1]) for each in levels]
     assert abs(mean[0] - EXACT["X"]) > 10 * error[0]  # what levels have to take out
     assert sd[2] < 0.5 * sd[0]
     assert sd[6] < 0.6 * sd[2]
@@ -58,9 +56,8 @@ def test_means_of_levels_add_up_to_the_exact_one_and_their_variances_fall():
 def test_integrals_over_a_path_are_those_of_infinitely_short_leaps():
     levels = [averages(level, 512, observe=HELD, time={"t1": 0.2}) for level in range(4)]
     exact = ALPHA * 0.2 + (START - ALPHA) * -math.expm1(-0.2)
-    means, errors = (
-        [float(each[1][-1]) for each in x] for x in zip(*((x.mean, x.stderr) for x in levels), strict=True)
-    )
+    means = [float(each.mean[1][-1]) for each in levels]
+    errors = [float(each.stderr[1][-1]) for each in levels]
     assert abs(means[1]) > 5 * errors[1]
     assert abs(sum(means) + means[3] - exact) < 4.9 * math.hypot(*errors, errors[3])
 
