@@ -135,6 +135,23 @@ def test_a_mean_made_by_rare_paths_is_no_result():
     assert re.search(r"! call: no result, the step bias is known only to ± .* of the value; ", table(result))
 
 
+@pytest.mark.parametrize("t1", [10.0, 30.0])
+def test_a_state_variable_is_marked_as_an_observable_of_the_same_value(t1):
+    """x decays below what its tolerances know; only of its curve it is known that it was larger before."""
+    decay = {
+        "model": {"ode": {"x": "-5*x"}},
+        "initial": {"x": 1.0},
+        "time": {"t1": t1, "rtol": 1e-3, "atol": 1e-6},
+        "ensemble": {"unresolved": "keep"},
+        "observe": {"same": "x"},
+    }
+    result = simkit.run(decay)
+    assert result.attrs["unresolved"].split()[0] == "same"
+    assert result.attrs["noticeable_bias"].split()[0] == "x"
+    rows = [line for line in table(result).splitlines() if "│" in line]
+    assert [" ! " in row for row in rows] == [True, True]
+
+
 def test_a_mean_that_its_step_bias_makes_ends_the_command_with_3(tmp_path):
     """Each step of -50x multiplies by -1.27: the results are there, marked, and the command fails."""
     target = tmp_path / "x.nc"
