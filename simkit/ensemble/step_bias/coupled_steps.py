@@ -244,17 +244,16 @@ def _by_levels(finished: FinishedRun, bias: BiasRun, simulate: Sequence[Callable
                     result.variances[name] = error
         return result
 
-    values = bias.values(simulate, finished.ends, 0, bias.paths)
+    so_far, values = bias.paths, bias.values(simulate, finished.ends, 0, bias.paths)
     result = errors(values)
     for times, most in (_times_for_noise_of_mean, bias.most), (_times_for_a_result, bias.at_most):
         known = {name: error for name, error in result.errors.items() if math.isfinite(error.noise)}
-        so_far = len(next(iter(values.values())))
         wanted = max((times(error, last[name], name, finished) for name, error in known.items()), default=0.0)
         paths = math.ceil(min(so_far * wanted, most))
         if paths > so_far:
             more = bias.values(simulate, finished.ends, so_far, paths - so_far)
             values = {name: np.concatenate([x, more[name]]) for name, x in values.items()}
-            result = errors(values)
+            so_far, result = paths, errors(values)
     return result
 
 
