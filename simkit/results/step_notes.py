@@ -106,14 +106,17 @@ def all_unresolved(dataset: "xr.Dataset") -> list[str]:
     return notes_of_variants(dataset, unresolved_notes, having="unresolved")
 
 
-def without_result(dataset: "xr.Dataset") -> str:
-    """For the title of a picture, a line that names the quantities that are no result, and of how many."""
-    each = each_variant(dataset).values()
-    counts = Counter(name for one in each for name in by_quantity(one, "unresolved"))
-    parts = [
-        name if count == len(each) else f"{name} ({count} of {len(each)})" for name, count in counts.items()
-    ]
-    return f"\nno result, as the steps are too long: {', '.join(parts)}" if parts else ""
+def marked_in_table(dataset: "xr.Dataset") -> str:
+    """For the title of a picture, lines that name the quantities that the table marks, and of how many."""
+    each, lines = each_variant(dataset).values(), ""
+    for attribute, what in (
+        ("unresolved", "no result, as the steps are too long"),
+        ("noticeable_bias", "the step bias matters (! in the table)"),
+    ):
+        counts = Counter(name for one in each for name in by_quantity(one, attribute))
+        parts = [name if n == len(each) else f"{name} ({n} of {len(each)})" for name, n in counts.items()]
+        lines += f"\n{what}: {', '.join(parts)}" if parts else ""
+    return lines
 
 
 def of_variant(variant: str) -> str:

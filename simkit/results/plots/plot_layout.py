@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from simkit.results.plots.first_times import unmet_note
-from simkit.results.step_notes import without_result
+from simkit.results.step_notes import marked_in_table
 from simkit.results.titles import EQUATIONS, model_title
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def arranged(dataset: "xr.Dataset", title: str, panels: Panels) -> "Figure":
     down = -(-len(rows) // across)
     each = 4.2 if len(rows) == 1 else 3.1 if across == 1 else 2.6
     heights = [max(down * each, 6.0 if pairs else 0), below * 2.7]
-    title += without_result(dataset)
+    title += marked_in_table(dataset)
     with titled_figure(title, (12, sum(heights) + 0.9 + 0.2 * title.count("\n"))) as figure:
         blocks = figure.add_gridspec(2 if below else 1, 1, height_ratios=heights[: 2 if below else 1])
         upper = blocks[0].subgridspec(1, 2, width_ratios=(1, 1)) if pairs else [blocks[0]]

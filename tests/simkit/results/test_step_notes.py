@@ -297,6 +297,9 @@ def test_pictures_name_what_is_no_result():
     line = "\nno result, as the steps are too long: "
     assert plot_dataset(simkit.run(experiment)).get_suptitle().endswith(f"{line}x, square")
     swept = simkit.sweep(experiment, {"model.parameters.k": [1, 30, 31]})
-    assert plot_dataset(swept).get_suptitle().endswith(f"{line}x (2 of 3), square (2 of 3)")
+    assert f"{line}x (2 of 3), square (2 of 3)\n" in plot_dataset(swept).get_suptitle()
+    assert plot_dataset(swept).get_suptitle().endswith("(! in the table): x (1 of 3), square (1 of 3)")
     fine = simkit.run(experiment, overrides={"model.parameters.k": 1})
     assert "no result" not in plot_dataset(fine).get_suptitle()
+    assert fine.attrs["noticeable_bias"].split(",")[0].startswith("x ")
+    assert "\nthe step bias matters (! in the table): x" in plot_dataset(fine).get_suptitle()
