@@ -47,7 +47,8 @@ def notes_of_variants(
 ) -> list[str]:
     """The lines on each variant, or on a run by itself, that `notes` makes of its dataset and its name.
 
-    A line that more than `FEW` of them have alike but for the name stands there once, with their number.
+    A line that several of them have alike but for the name stands there once, with their names, or of more
+    than `FEW` with their number.
     """
     each = each_variant(dataset, having).items()
     lines = [(variant, line) for variant, one in each for line in notes(one, WHICH)]
@@ -57,16 +58,19 @@ def notes_of_variants(
 def _alike_once(
     dataset: "xr.Dataset", lines: list[tuple[str, str]], named: Callable[[str], str], before: str
 ) -> list[str]:
-    """Lines with the variant `named` in place of `WHICH`, or `before` and the number of those alike."""
-    alike, total = Counter(line for _, line in lines), len(variant_names(dataset))
-    what = "points" if is_swept(dataset) else "variants"
+    """Lines with the variants `named` in place of `WHICH`, or `before` and the number of those alike."""
+    alike: dict[str, list[str]] = {}
+    for variant, line in lines:
+        alike.setdefault(line, []).append(variant)
+    what, total = "points" if is_swept(dataset) else "variants", len(variant_names(dataset))
 
-    def which(variant: str, line: str) -> str:
-        if alike[line] <= FEW:
-            return named(variant)
-        return f"{before}{'all' if alike[line] == total else f'{alike[line]} of'} {total} {what}"
+    def which(variants: list[str]) -> str:
+        if len(variants) <= FEW:
+            names = " and ".join(named(each).strip() for each in variants)
+            return names and before[:1] + names
+        return f"{before}{'all' if len(variants) == total else f'{len(variants)} of'} {total} {what}"
 
-    return [*dict.fromkeys(line.replace(WHICH, which(variant, line)) for variant, line in lines)]
+    return [line.replace(WHICH, which(variants)) for line, variants in alike.items()]
 
 
 def _same_variants(dataset: "xr.Dataset") -> list[str]:
