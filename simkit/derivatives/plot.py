@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST = 6  # quantities
+FEW = 3  # names of what is left out
 MARKS = {"": "", FLAGS["heavy"]: " !", FLAGS["grows"]: ":\nno result"}  # behind names
 MARKED = "; !: heavy tail, of which these say little"
 BARS = 12
@@ -77,17 +78,27 @@ def plot_sensitivities(dataset: "xr.Dataset") -> "Figure":
         ):
             ticks = (label.get_text() for axes in figure.axes for label in axes.get_yticklabels())
             note = MARKED if any(tick.endswith(MARKS[FLAGS["heavy"]]) for tick in ticks) else ""
+            unknown = [name for kind in KINDS for name in shown[kind] if _lacks_steps(first, name, kind)]
+            if unknown:
+                note += f"; without the error of steps, which is unknown: {', '.join(dict.fromkeys(unknown))}"
             figure.supxlabel(
                 f"error bars: two standard errors{note}", x=0.988, ha="right", fontsize=9, color=GREY
             )
     return figure
 
 
+def _lacks_steps(dataset: "xr.Dataset", name: str, kind: str) -> bool:
+    """Whether some derivatives of a quantity have an error that says nothing of that of steps."""
+    unknown = dataset.get(f"{name}_{kind}_unknown")
+    errors = dataset[f"{name}_{kind}_stderr"].values.reshape(dataset.sizes[KINDS[kind]], -1)[:, -1]
+    return unknown is not None and bool(np.any((unknown.values != "") & np.isfinite(errors)))
+
+
 def relative(dataset: "xr.Dataset", name: str, kind: str) -> tuple[np.ndarray, np.ndarray, str, list[str]]:
     """Derivatives at the end and their errors, made comparable, what they then are, and their names.
 
-    Where a parameter is 0, or the mean within its error, there is no elasticity, and all are shown as they
-    are. Names have marks where errors are not reliable.
+    They are elasticities, or where the mean is 0 within its error, changes in its unit. What cannot be
+    compared is left out (`_comparable`). Names have marks where errors are not reliable.
     """
     end = [dataset[f"{name}_{kind}{suffix}"].values for suffix in ("", "_stderr")]
     derivative, error = (array[:, -1] if array.ndim == 2 else array for array in end)
@@ -98,15 +109,55 @@ def relative(dataset: "xr.Dataset", name: str, kind: str) -> tuple[np.ndarray, n
     mean, mean_stderr = (
         float(np.atleast_1d(dataset[f"{name}_mean{suffix}"].values)[-1]) for suffix in ("", "_stderr")
     )
-    values = _sizes(dataset, kind)
-    if is_zero(mean, mean_stderr) or np.any(values == 0):
-        return derivative, error, _plain(dataset, name, kind), _labels(dataset, name, kind, units=True)
-    text = {
-        "derivative": f"change of the mean of {name} in %, for 1 % more",
-        "second": f"second derivative of the mean of {name},\ntimes both parameters over the mean",
+    shown, scales, note = _comparable(dataset, kind)
+    labels = _labels(dataset, name, kind, units=scales is None)
+    if scales is None:
+        pair, text = (derivative, error), _plain(dataset, name, kind)
+    elif is_zero(mean, mean_stderr):
+        pair, text = (derivative * scales, error * np.abs(scales)), _change(dataset, name, kind)
+    else:
+        text = {
+            "derivative": f"change of the mean of {name} in %, for 1 % more",
+            "second": f"second derivative of the mean of {name},\ntimes both parameters over the mean",
+        }[kind]
+        pair = elasticity(derivative, error, mean, mean_stderr, _sizes(dataset, kind))
+    values, errors = (array[shown] for array in pair)
+    return values, errors, text + note, [label for label, x in zip(labels, shown, strict=True) if x]
+
+
+def _comparable(dataset: "xr.Dataset", kind: str) -> tuple[np.ndarray, np.ndarray | None, str]:
+    """Which derivatives can be compared, their scales, and a line that names the others.
+
+    Scales make of them the changes of the mean for 1 % more of each parameter, which a parameter of 0 does
+    not have. If all are 0 there are no scales, and those with the unit of the first are compared.
+    """
+    sizes, names = _sizes(dataset, kind), dataset[KINDS[kind]].values
+    shown, scales, why = sizes != 0, sizes * {"derivative": 0.01, "second": 1.0}[kind], "1 % of 0 is 0"
+    if not np.any(shown):
+        units = _units(dataset, kind)
+        shown, scales, why = np.array([unit == units[0] for unit in units]), None, "units differ"
+    left_out = [str(name) for name in names[~shown]]
+    which = "; ".join(left_out) if len(left_out) <= FEW else f"{len(left_out)} of {len(names)}"
+    return shown, scales, f"\nnot shown, as {why}: {which}" if left_out else ""
+
+
+def _units(dataset: "xr.Dataset", kind: str) -> list[tuple[str, ...]]:
+    """The units of the parameters, of pairs those of both in any order."""
+    parameters, units = (map(str, dataset[key].values) for key in ("parameter", "parameter_unit"))
+    of = dict(zip(parameters, units, strict=True))
+    if kind == "derivative":
+        return [(unit,) for unit in of.values()]
+    by_pair = {f"{a}, {b}": tuple(sorted((of[a], of[b]))) for a in of for b in of}
+    return [by_pair[str(pair)] for pair in dataset["pair"].values]
+
+
+def _change(dataset: "xr.Dataset", name: str, kind: str) -> str:
+    """A derivative made a change of the mean, in its unit."""
+    unit = _unit(dataset, name)
+    return {
+        "derivative": f"change of the mean of {name}{unit}, for 1 % more",
+        "second": f"second derivative of the mean of {name}{unit}, times both parameters",
     }[kind]
-    pair = elasticity(derivative, error, mean, mean_stderr, values)
-    return *pair, text, _labels(dataset, name, kind, units=False)
 
 
 def _sizes(dataset: "xr.Dataset", kind: str) -> np.ndarray:
@@ -173,15 +224,13 @@ def _tornado(axes: "Axes", dataset: "xr.Dataset", name: str, kind: str, room: in
 
 def _over_time(axes: "Axes", dataset: "xr.Dataset", name: str, kind: str) -> None:
     """The derivatives that become largest, as many as are legible, in bands of two standard errors."""
-    times, sizes = dataset["time"].values, _sizes(dataset, kind)
+    times = dataset["time"].values
     # Parameters in units of their own would leave all but one of them flat.
-    relative = not np.any(sizes == 0)
-    scales = np.ones_like(sizes)
-    if relative:
-        scales = sizes * {"derivative": 0.01, "second": 1.0}[kind]
-    means = scales[:, None] * dataset[f"{name}_{kind}"].values
-    errors = ERRORS * np.abs(scales)[:, None] * dataset[f"{name}_{kind}_stderr"].values
-    labels = _labels(dataset, name, kind, units=not relative)
+    shown, scales, note = _comparable(dataset, kind)
+    by_row = (np.ones(len(shown)) if scales is None else scales)[shown, None]
+    means = by_row * dataset[f"{name}_{kind}"].values[shown]
+    errors = ERRORS * np.abs(by_row) * dataset[f"{name}_{kind}_stderr"].values[shown]
+    labels = np.array(_labels(dataset, name, kind, units=scales is None))[shown]
     largest = np.argsort(-np.max(np.nan_to_num(np.abs(means)), axis=1), kind="stable")[: len(COLOURS)]
     for colour, i in zip(COLOURS, sorted(largest), strict=False):
         axes.plot(times, means[i], color=colour, label=labels[i])
@@ -190,15 +239,12 @@ def _over_time(axes: "Axes", dataset: "xr.Dataset", name: str, kind: str) -> Non
     axes.axhline(0, color=GREY, linewidth=1)
     axes.set_xlabel(time_label(dataset))
     unit = _unit(dataset, name)
-    title = {
-        "derivative": f"change of the mean of {name}{unit}, for 1 % more",
-        "second": f"second derivative of the mean of {name}{unit}, times both parameters",
-    }[kind]
     short = {"derivative": f"change of {name}{unit}", "second": f"second derivative{unit}"}[kind]
-    axes.set_ylabel(short if relative else f"{PLAIN[kind][0]} of {name}")
+    axes.set_ylabel(f"{PLAIN[kind][0]} of {name}" if scales is None else short)
     band = "bands: two standard errors, where wider than the lines"
     if len(largest) < len(means):
         band += f"; the {len(largest)} largest of {len(means)}"
-    text = f"{title if relative else _plain(dataset, name, kind)}\n{band}"
+    title = (_plain if scales is None else _change)(dataset, name, kind)
+    text = f"{title}\n{band}{note}"
     axes.set_title(text, fontsize=9, loc="left", color=GREY)
     axes.legend(loc="best", fontsize=9)

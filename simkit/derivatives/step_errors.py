@@ -106,7 +106,7 @@ def bias_of_part(simulation: Simulation, part: Part) -> BiasRun:
     requests = tuple(level.requests[0] for level in part.levels)
     factors = tuple(level.factor for level in part.levels if level.factor != 1)
     workers = workers_of_levels(simulation)
-    return BiasRun(factors, requests, ends, orders(simulation), paths, most, workers)
+    return BiasRun(factors, requests, ends, orders(simulation), paths, most, most, workers)
 
 
 def values_on_levels(

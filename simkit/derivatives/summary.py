@@ -74,7 +74,7 @@ def _derivative(
     if figures["flag"] == NO_RESULT:
         figures |= dict.fromkeys(("derivative", "stderr", "sd", "step_error", *BIAS))
     if f"{prefix}_unknown" in dataset and (reason := text("unknown")):
-        figures["stderr_unknown"] = reason
+        figures["stderr_unknown" if figures["stderr"] is None else "step_error_unknown"] = reason
     if f"{prefix}_z" in dataset:
         figures |= {suffix.lstrip("_"): figure(suffix) for suffix in CHECKS}
     figures |= {"estimator": text("estimator"), "reason": text("reason")}

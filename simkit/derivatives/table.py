@@ -120,8 +120,9 @@ def _with_error(row: dict[str, Any], value: float | None, error: float | None) -
 
 def _elasticity(row: dict[str, Any]) -> str:
     value, error = row.get("elasticity"), row.get("elasticity_stderr")
-    unknown = "stderr_unknown" in row or row.get("stderr") is not None  # or that of the mean is unknown
-    if value is None or error == 0 or (error is None and not unknown):
+    if value is not None and "stderr_unknown" in row:
+        return with_error(value, math.nan, 2)
+    if value is None or error == 0 or (error is None and row.get("stderr") is None):
         return "" if value is None else f"{value:+.3g}"
     return with_error(value, math.nan if error is None else error, 2)
 
@@ -135,6 +136,8 @@ def _step_bias(row: dict[str, Any]) -> str:
 
 def _step_error(row: dict[str, Any]) -> str:
     """The size of what other steps leave, or of all where no sign is known."""
+    if "step_error_unknown" in row:
+        return "unknown"
     size = (row.get("step_error") or 0.0) - abs(row.get("bias") or 0.0)
     return f"{size:.2g}" if size > SUMMED * abs(row.get("bias") or 0.0) else ""
 
@@ -148,10 +151,8 @@ def notes(dataset: "xr.Dataset") -> list[str]:
 
     heavy, none, unmoved, apart, lines = [], [], [], [], []
     scales = _scales(dataset)
-    unknown: dict[str, list[str]] = {}
+    unknown = _unknown_errors(dataset)
     for name, content in summary(dataset)["quantities"].items():
-        if "stderr_unknown" in content:
-            unknown.setdefault(content["stderr_unknown"], []).append(name)
         for label, row in content["derivatives"].items():
             each = f"{name} by {label}"
             if row.get("tail_index") is not None:
@@ -160,13 +161,11 @@ def notes(dataset: "xr.Dataset") -> list[str]:
                 none.append(each)
             elif row["flag"] == HEAVY:
                 heavy.append(each)
-            if "stderr_unknown" in row:
-                unknown.setdefault(row["stderr_unknown"], []).append(each)
             if _is_apart(row, _unsure_differences(content, dataset, scales[label])):
                 apart.append(each)
             if row["estimator"] == DIFFERENCES.name and row["reason"].startswith(UNMOVED):
                 unmoved.append(each)
-    lines += [f"error of {'; '.join(names)} unknown: {reason}" for reason, names in unknown.items()]
+    lines += [f"{what} of {'; '.join(names)} unknown: {reason}" for (what, reason), names in unknown.items()]
     if none:
         lines.append(
             f"! no result: {'; '.join(none)}: {FAULTS['grows']}; the reason in the table says what to do"
@@ -192,6 +191,23 @@ def notes(dataset: "xr.Dataset") -> list[str]:
     if more:
         lines.append(f"! {', '.join(more)}: the step bias matters; {more_steps(dataset, more)}")
     return [*lines, *censored_notes(dataset, dataset.attrs.get("quantities", "").split())]
+
+
+def _unknown_errors(dataset: "xr.Dataset") -> dict[tuple[str, str], list[str]]:
+    """What has an unknown error, by which error it is and why; all derivatives of a quantity by its name."""
+    unknown: dict[tuple[str, str], list[str]] = {}
+    for name, content in summary(dataset)["quantities"].items():
+        for what, key in (("error", "stderr_unknown"), ("step error", "step_error_unknown")):
+            if key in content:
+                unknown.setdefault((what, content[key]), []).append(name)
+            rows = content["derivatives"]
+            reasons = {label: row[key] for label, row in rows.items() if key in row}
+            if 1 < len(rows) == len(reasons) and len({*reasons.values()}) == 1:
+                unknown.setdefault((what, *{*reasons.values()}), []).append(f"all derivatives of {name}")
+                continue
+            for label, reason in reasons.items():
+                unknown.setdefault((what, reason), []).append(f"{name} by {label}")
+    return unknown
 
 
 def all_unresolved(dataset: "xr.Dataset") -> list[str]:

@@ -223,7 +223,7 @@ def _ends_of_replicates(
 
 def _ends_of(bias: BiasRun | None, ends: int) -> int:
     """Of how many paths the final values are kept."""
-    return max(ends, BIAS_PATHS, 0 if bias is None else bias.most)
+    return max(ends, BIAS_PATHS, 0 if bias is None else bias.at_most)
 
 
 def _accumulator(

@@ -3,10 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
+from simkit_solvers.problems.schedule import schedule_of
+
 from simkit.ensemble.chunks import COPIES, JAX
 from simkit.ensemble.simulation import Simulation
 from simkit.errors import InputError
 from simkit.machine.memory import available_memory
+from simkit.observe.time_functions import given_events
 from simkit.progress import counted, short_count
 
 # Of each saved value: mean, variance, their errors, least, greatest, and perhaps an exact mean.
@@ -47,11 +50,13 @@ def _estimate(simulation: Simulation) -> dict[str, Any]:
         intervals = sum(len(rows) for _, rows in group.rows)
         fitted += 8 * (group.shared.paths * dates + group.martingale_paths * intervals)
     in_flight = min(plan.count, most_in_memory(len(workers))) * plan.paths * of_path
+    events = given_events(schedule_of(simulation.problem), simulation.time_unit)
     copies = COPIES if workers[0].platform == "cpu" else 1
     return {
         "paths": simulation.paths,
         **simulation.stepping.size(simulation.paths),
         "saved_times": simulation.grid.rows,
+        **({"events": events} if events else {}),
         "devices": len({*workers}),
         "threads": len(workers),
         "chunks": plan.count,
@@ -109,9 +114,10 @@ def estimate_text(sizes: dict[str, Any]) -> str:
             f"\nwarning: a run would be refused: that is more than the {short_count(available)}B of memory "
             f"that are available: {LIGHTER}"
         )
+    events = f"events: {sizes['events']}\n" if "events" in sizes else ""
     return (
         f"{steps}\n"
-        f"saved times: {counts['saved_times']}\n"
+        f"saved times: {counts['saved_times']}\n{events}"
         f"chunks: {counts['chunks']} of {counts['paths_per_chunk']} paths, devices: {counts['devices']}, "
         f"threads: {counts['threads']}\n"
         f"about {memory}B of memory in addition to jax, {output}B of output before compression{warning}"

@@ -37,7 +37,7 @@ from simkit.experiments.sections.initial_plan import (
     resolved_initial,
     starts_per_path,
 )
-from simkit.experiments.sections.initial_range import refuse_out_of_range
+from simkit.experiments.sections.initial_range import refuse_out_of_range, remark_totals
 from simkit.experiments.sections.jump_plan import plan_jumps, refuse_jumps, seen_by, solves_jumps
 from simkit.experiments.sections.level_plan import check_levels
 from simkit.experiments.sections.model_plan import ModelPlan, plan_named
@@ -179,6 +179,7 @@ class _Assembly:
         unsolved = self.solver is None and experiment.solver is not None
         if "reactions" in diagnostics.written("model") and (experiment.model is None or unsolved):
             return None  # the keys of time depend on the solver, which is wrong or not known
+        remark_totals(self.initial, self.problem, constants)
         if not self.jumps:
             refuse_out_of_range(self.initial, self.problem, constants)
         if self.jumps:

@@ -84,6 +84,19 @@ def counted_events(schedule: Schedule | None) -> list[str]:
     return [] if schedule is None else _names(schedule, schedule.counted)
 
 
+def given_events(schedule: Schedule | None, unit: str) -> str:
+    """How often events without a condition happen, and when: `dose 7 times, first at 24 h, last at 168 h`."""
+    events = () if schedule is None else schedule.events
+    given = [i for i, event in enumerate(events) if event.condition is None and len(event.times)]
+    after = "" if unit == "time" else f" {unit}"
+    texts = []
+    for i, name in zip(given, [] if schedule is None else _names(schedule, given), strict=True):
+        first, last, count = *(f"{float(events[i].times[k]):g}{after}" for k in (0, -1)), len(events[i].times)
+        when = f"{count:,} times, first at {first}, last at {last}" if count > 1 else f"once, at {first}"
+        texts.append(f"{name} {when}")
+    return "; ".join(texts)
+
+
 def _names(schedule: Schedule, which: Iterable[int]) -> list[str]:
     changes = [schedule.events[i].change for i in which]
     return [each.name if isinstance(each, SetVariables) else type(each).__name__ for each in changes]

@@ -18,7 +18,7 @@ from simkit.ensemble.reducers import STATISTICS
 from simkit.ensemble.simulation import EnsembleResult, Simulation
 from simkit.ensemble.stepping import since
 from simkit.observe.exercise import ExerciseFit
-from simkit.observe.time_functions import SetVariables, counted_events, triggered_events
+from simkit.observe.time_functions import SetVariables, counted_events, given_events, triggered_events
 from simkit.results.dataset_errors import against_exact, censored, limits, resolution_of_mean, step_bias
 from simkit.results.derived import derived_variables
 from simkit.results.quantity import RunQuantity, quantities
@@ -300,6 +300,7 @@ def _attributes(
         "derived": " ".join(each.name for each in simulation.derived),
         "triggered_events": " ".join(triggered_events(schedule)),
         "counted_events": " ".join(counted_events(schedule)),
+        "given_events": given_events(schedule, simulation.time_unit),
         **_picture_attributes(simulation),
         "bias_left_out": _counts(result.bias_left_out),
         "noticeable_bias": _counts({n: r.steps for n, r in judged.items() if r.kind == "noticeable"}),

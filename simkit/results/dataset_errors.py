@@ -132,16 +132,25 @@ def censored_of(
 
 
 def resolution_of_mean(quantity: RunQuantity) -> Resolution:
-    """Whether steps are short enough for the mean at the end to be a result."""
+    """Whether steps are short enough for the mean at the end to be a result.
+
+    A curve of a run without spread that happens to be small at the end is marked there as any row is, but it
+    is a result if its step bias is small compared with what it was on the way.
+    """
     means = np.abs(quantity.statistic("mean"))
     spread, stderr = (
         float(np.nan_to_num(x))
         for x in (np.sqrt(quantity.statistic("variance")[-1]), quantity.statistic("stderr")[-1])
     )
-    # A curve that happens to be near zero at the end is as large as it was on the way.
-    size = float(means[-1] if spread else means.max())
     lost = quantity.name in quantity.result.bias_left_out
-    return resolution_of(quantity.bias, quantity.simulation, size, spread, stderr, lost)
+
+    def judged(size: float) -> Resolution:
+        return resolution_of(quantity.bias, quantity.simulation, size, spread, stderr, lost)
+
+    at_end = judged(float(means[-1]))
+    if at_end.kind == "unresolved" and not spread and judged(float(means.max())).kind != "unresolved":
+        return dataclasses.replace(at_end, kind="noticeable")
+    return at_end
 
 
 def resolution_of(

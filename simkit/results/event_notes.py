@@ -1,4 +1,4 @@
-"""Lines below a table on events with a condition: how often each happened, or that it never did."""
+"""Lines below a table on events: how many there are at given times, and how often others happened."""
 
 from typing import TYPE_CHECKING
 
@@ -10,12 +10,14 @@ if TYPE_CHECKING:
 
 
 def event_notes(dataset: "xr.Dataset") -> list[str]:
-    """A line for each event, of each variant."""
+    """A line for all events at given times, and one for each with a condition, of each variant."""
     return notes_of_variants(dataset, _notes)
 
 
 def _notes(dataset: "xr.Dataset", which: str) -> list[str]:
-    return [_note(dataset, name, which) for name in dataset.attrs.get("counted_events", "").split()]
+    given = dataset.attrs.get("given_events")
+    counted = dataset.attrs.get("counted_events", "").split()
+    return [*([f"events{which}: {given}"] if given else []), *(_note(dataset, x, which) for x in counted)]
 
 
 def _note(dataset: "xr.Dataset", name: str, which: str) -> str:

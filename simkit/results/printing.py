@@ -11,7 +11,8 @@ from rich.table import Table
 
 LEFT = ("", "unit", "paths", "variant", "parameter", "of the output", "note")
 LEFT += ("with respect to", "estimator", "because", "steady state")
-FOLDED, FOLDED_WIDTH = ("unit", "note", "because"), 5
+FOLDED = {"unit": 5, "note": 5, "because": 12, "with respect to": 15, "estimator": 9}  # to these widths
+NAME_WIDTH = 18  # to which names in the first column are folded; what stands next to them only at spaces
 STANDARD_ERROR = "one standard error"
 WIDEST = 10_000  # where there is no terminal, nothing is folded
 
@@ -19,11 +20,16 @@ WIDEST = 10_000  # where there is no terminal, nothing is folded
 def laid_out(columns: Mapping[str, list[str]], ends: Collection[int], unicode: bool) -> Table:
     """A table of columns by title, with lines below the rows in which sections end, counted from 1.
 
-    Where the terminal is narrow, what is in `FOLDED` is folded. No number is: half of one reads as another.
+    Where the terminal is narrow, names and what is in `FOLDED` are folded. No number is: half of one reads as
+    another.
     """
     table = Table(box=HEAVY_HEAD if unicode else ASCII2)
     for title, cells in columns.items():
-        least = FOLDED_WIDTH if title in FOLDED else max(map(cell_len, (title, *cells)))
+        least = FOLDED.get(title) or max(map(cell_len, (title, *cells)))
+        if not title:
+            least = min(
+                NAME_WIDTH, max(cell_len(word) for cell in cells for word in (cell or " ").split(" "))
+            )
         justify = "left" if title in LEFT else "right"
         table.add_column(title, justify=justify, overflow="fold", min_width=least)
     rows = list(zip(*columns.values(), strict=True))

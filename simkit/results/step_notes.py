@@ -47,7 +47,8 @@ def notes_of_variants(
 ) -> list[str]:
     """The lines on each variant, or on a run by itself, that `notes` makes of its dataset and its name.
 
-    A line that more than `FEW` of them have alike but for the name stands there once, with their number.
+    A line that several of them have alike but for the name stands there once, with their names, or of more
+    than `FEW` with their number.
     """
     each = each_variant(dataset, having).items()
     lines = [(variant, line) for variant, one in each for line in notes(one, WHICH)]
@@ -57,16 +58,19 @@ def notes_of_variants(
 def _alike_once(
     dataset: "xr.Dataset", lines: list[tuple[str, str]], named: Callable[[str], str], before: str
 ) -> list[str]:
-    """Lines with the variant `named` in place of `WHICH`, or `before` and the number of those alike."""
-    alike, total = Counter(line for _, line in lines), len(variant_names(dataset))
-    what = "points" if is_swept(dataset) else "variants"
+    """Lines with the variants `named` in place of `WHICH`, or `before` and the number of those alike."""
+    alike: dict[str, list[str]] = {}
+    for variant, line in lines:
+        alike.setdefault(line, []).append(variant)
+    what, total = "points" if is_swept(dataset) else "variants", len(variant_names(dataset))
 
-    def which(variant: str, line: str) -> str:
-        if alike[line] <= FEW:
-            return named(variant)
-        return f"{before}{'all' if alike[line] == total else f'{alike[line]} of'} {total} {what}"
+    def which(variants: list[str]) -> str:
+        if len(variants) <= FEW:
+            names = " and ".join(named(each).strip() for each in variants)
+            return names and before[:1] + names
+        return f"{before}{'all' if len(variants) == total else f'{len(variants)} of'} {total} {what}"
 
-    return [*dict.fromkeys(line.replace(WHICH, which(variant, line)) for variant, line in lines)]
+    return [line.replace(WHICH, which(variants)) for line, variants in alike.items()]
 
 
 def _same_variants(dataset: "xr.Dataset") -> list[str]:
@@ -106,14 +110,17 @@ def all_unresolved(dataset: "xr.Dataset") -> list[str]:
     return notes_of_variants(dataset, unresolved_notes, having="unresolved")
 
 
-def without_result(dataset: "xr.Dataset") -> str:
-    """For the title of a picture, a line that names the quantities that are no result, and of how many."""
-    each = each_variant(dataset).values()
-    counts = Counter(name for one in each for name in by_quantity(one, "unresolved"))
-    parts = [
-        name if count == len(each) else f"{name} ({count} of {len(each)})" for name, count in counts.items()
-    ]
-    return f"\nno result, as the steps are too long: {', '.join(parts)}" if parts else ""
+def marked_in_table(dataset: "xr.Dataset") -> str:
+    """For the title of a picture, lines that name the quantities that the table marks, and of how many."""
+    each, lines = each_variant(dataset).values(), ""
+    for attribute, what in (
+        ("unresolved", "no result, as the steps are too long"),
+        ("noticeable_bias", "the step bias matters (! in the table)"),
+    ):
+        counts = Counter(name for one in each for name in by_quantity(one, attribute))
+        parts = [name if n == len(each) else f"{name} ({n} of {len(each)})" for name, n in counts.items()]
+        lines += f"\n{what}: {', '.join(parts)}" if parts else ""
+    return lines
 
 
 def of_variant(variant: str) -> str:

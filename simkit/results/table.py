@@ -171,17 +171,22 @@ def _steps_text(dataset: "xr.Dataset") -> str:
 def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
     """Print the table and the closing line: in colour on a terminal only, in ASCII where need be."""
     heading = f"{run_title(dataset)}, at t = {float(dataset['time'][-1]):g}"
+    events = event_notes(dataset)
+    causes = [
+        line for line in events if line.startswith("!")
+    ]  # an event that never happened, before all else
     printed(
         file or sys.stdout,
         heading,
         lambda unicode: make_table(dataset, unicode),
         [
+            *causes,
             *one_path_notes(dataset),
             *target_notes(dataset),
             *reduction_notes(dataset),
             *level_notes(dataset),
             *step_notes(dataset),
-            *event_notes(dataset),
+            *(line for line in events if line not in causes),
             *strong_order_notes(dataset),
             *bound_notes(dataset),
             *derived_notes(dataset),

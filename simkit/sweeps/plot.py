@@ -19,7 +19,7 @@ from simkit.results.plots.plot_layout import (
     titled_figure,
 )
 from simkit.results.plots.plot_variants import DASHES
-from simkit.results.step_notes import without_result
+from simkit.results.step_notes import marked_in_table
 from simkit.results.swept import SWEPT, Axes, unfolded, value_text
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def plot_sweep(dataset: "xr.Dataset") -> "Figure":
     rows = -(-len(names) // columns)
     spread = not as_map and any(np.any(_at_end(dataset, name)[1] > 0) for name in names)
     bands = "; bands or bars: two standard errors" if spread else ""
-    title = f"{_title(dataset)}{bands}{without_result(unfolded(dataset))}"
+    title = f"{_title(dataset)}{bands}{marked_in_table(unfolded(dataset))}"
     with titled_figure(title, (max(4.4 * columns, 7.0), 3.4 * rows + 1.0)) as figure:
         for place, name in enumerate(names, 1):
             panel = figure.add_subplot(rows, columns, place)

@@ -3,7 +3,7 @@
     python tests/comparison/mutations.py [--only TEXT] [--jobs 1]
 
 The faults are those of `faults.txt`. Before any of them, the tests that they name must pass. Those marked
-`slow` are left out, as in `.ci/run`. A line for each fault says KILLED where a test fails, SURVIVED where
+`slow` are left out. A line for each fault says KILLED where a test fails, SURVIVED where
 none does, BROKEN where no test could run, NOT FOUND or AMBIGUOUS where its snippet is not in the sources
 exactly once: adapt it where the code was rewritten. Exits 1 unless all are KILLED.
 """

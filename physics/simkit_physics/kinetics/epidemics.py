@@ -27,7 +27,7 @@ class SIR(AbstractReactionNetwork):
 
     beta: Scalar = parameter("1/time", "contacts of an infectious one", at_least=0)
     gamma: Scalar = parameter("1/time", "recovery rate", at_least=0)
-    N: Scalar = parameter("1", "size of the population", above=0)
+    N: Scalar = parameter("1", "size of the population", above=0, total=("S", "I", "R"))
 
     def rates(self, t: Scalar, y: PyTree) -> tuple:
         return self.beta / self.N, self.gamma
@@ -60,7 +60,7 @@ class SEIR(AbstractReactionNetwork):
     beta: Scalar = parameter("1/time", "contacts of an infectious one", at_least=0)
     sigma: Scalar = parameter("1/time", "rate of becoming infectious", at_least=0)
     gamma: Scalar = parameter("1/time", "recovery rate", at_least=0)
-    N: Scalar = parameter("1", "size of the population", above=0)
+    N: Scalar = parameter("1", "size of the population", above=0, total=("S", "E", "I", "R"))
 
     def rates(self, t: Scalar, y: PyTree) -> tuple:
         return self.beta / self.N, self.sigma, self.gamma

@@ -23,7 +23,7 @@ from simkit.ensemble.reducers.reducer import (
 
 PICTURE_BINS = 100
 PICTURE_TAIL = 0.001
-FEWEST_OF_LATTICE = 20  # values; few others would lie on some lattice by chance
+CHANCE = 4e-3  # that values which lie anywhere are taken for those of a lattice
 MOST_OF_LATTICE = 1024  # points between the extremes
 CLOSE = 1.5
 WIDTHS = (
@@ -241,9 +241,10 @@ def lattice_of(row: Counts) -> float:
 
     The lattice goes through both extremes. Each bin that occurs must hold a point of it, and be at most half
     as wide as the points are apart; bins of other values lie side by side, or wherever values happen to be.
+    The fewer there are, the more likely they hold points of a lattice by chance, and of one with many points.
     """
     there = np.flatnonzero(row.counts)
-    if len(there) < FEWEST_OF_LATTICE:
+    if len(there) < 3:
         return 0.0
     edges, length = fine_edges(row), row.high - row.low
     widths, middles = np.diff(edges)[there], (edges[there] + edges[there + 1]) / 2
@@ -251,6 +252,8 @@ def lattice_of(row: Counts) -> float:
     most = min(CLOSE * length / near, length / (WIDTHS * widths[1:-1].max()), MOST_OF_LATTICE)
     for number in range(max(int(length / near / CLOSE), 1), int(most) + 1):
         places = (middles - row.low) * number / length
+        if number * np.prod(np.minimum(widths[1:-1] * number / length, 1.0)) > CHANCE:
+            return 0.0
         off = np.abs(places - np.rint(places)) * length / number
         if (off <= widths / 2 + ROUNDING * np.abs(middles)).all():
             return length / number

@@ -19,6 +19,7 @@ Ends = dict[str, np.ndarray]
 class BiasRun:
     """The programs, of equally many lanes, how many paths at first, and how many at most.
 
+    `at_most` is for means that what one more path could add would leave in doubt.
     `ends` makes of what a program gives the final values `(levels, lanes)` by name: of one of `factors` each,
     or of one program for all, with the run's own length first.
     """
@@ -29,6 +30,7 @@ class BiasRun:
     orders: Mapping[str, float]
     paths: int
     most: int
+    at_most: int
     workers: Devices
 
     def ready(self) -> list[Callable]:

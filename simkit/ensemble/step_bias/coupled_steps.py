@@ -2,7 +2,9 @@
 
 `step_levels` says which grids these are, `step_error` what follows from the values. The first 4096 paths run
 again, of adaptive steps no more than a tenth of the work of the run, and then as many more as it takes for
-the bias to be known as well as the mean, within that tenth. Where longer steps have no claim to an estimate,
+the bias to be known as well as the mean, within that tenth. Where none of them changes, and what one could
+add would leave the mean in doubt, as of a rare event, they are as many as it takes, within the work of the
+run. Where longer steps have no claim to an estimate,
 or no finite values, shorter ones are compared: they cost more, and say more of the run's own.
 """
 
@@ -23,7 +25,7 @@ from simkit.ensemble.replicates import PLAIN, VarianceReduction
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.step_bias.bias_paths import BiasRun, Ends
 from simkit.ensemble.step_bias.leap_bias import leap_run
-from simkit.ensemble.step_bias.resolution import OF_VALUE
+from simkit.ensemble.step_bias.resolution import OF_VALUE, resolution
 from simkit.ensemble.step_bias.rounding import rounding_of_normals, rounding_of_steps, scales_by_rate
 from simkit.ensemble.step_bias.step_error import StepError, step_error
 from simkit.ensemble.step_bias.step_levels import OtherGrid, approximate, levels
@@ -114,6 +116,8 @@ def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | None:
         first = min(lanes_for(affordable), BIAS_PATHS)  # all lanes are simulated in any case
     paths = min(simulation.paths, first) if random else 1
     most = max(paths, affordable) if random else 1
+    at_most = max(most, BIAS_PATHS, min(int(simulation.paths / cost), MOST_BIAS_PATHS))
+    at_most = min(simulation.paths, at_most) if random else 1
     devices = devices_of(simulation) if most > paths else local_devices(1)
     ids = leaf_by_leaf(paths).ids()
 
@@ -133,7 +137,7 @@ def bias_run(simulation: Simulation, shorter: bool = False) -> BiasRun | None:
     factors = tuple(other.factor for other in others if other.factor != 1)
     requests = tuple(map(request, others))
     workers = workers_on(devices, simulation.threads)
-    return BiasRun(factors, requests, ends, orders(simulation), paths, most, workers)
+    return BiasRun(factors, requests, ends, orders(simulation), paths, most, at_most, workers)
 
 
 def orders(simulation: Simulation) -> dict[str, float]:
@@ -240,18 +244,32 @@ def _by_levels(finished: FinishedRun, bias: BiasRun, simulate: Sequence[Callable
                     result.variances[name] = error
         return result
 
-    values = bias.values(simulate, finished.ends, 0, bias.paths)
+    so_far, values = bias.paths, bias.values(simulate, finished.ends, 0, bias.paths)
     result = errors(values)
-    ratios = [
-        error.noise / min(last[name].stderr, finished.noise.get(name, math.inf))
-        for name, error in result.errors.items()
-        if 0 < last[name].stderr < math.inf and error.claim == "estimate" and math.isfinite(error.noise)
-    ]
-    paths = math.ceil(min(bias.paths * max(ratios, default=0) ** 2, bias.most))
-    if paths <= bias.paths:
-        return result
-    more = bias.values(simulate, finished.ends, bias.paths, paths - bias.paths)
-    return errors({name: np.concatenate([x, more[name]]) for name, x in values.items()})
+    for times, most in (_times_for_noise_of_mean, bias.most), (_times_for_a_result, bias.at_most):
+        known = {name: error for name, error in result.errors.items() if math.isfinite(error.noise)}
+        wanted = max((times(error, last[name], name, finished) for name, error in known.items()), default=0.0)
+        paths = math.ceil(min(so_far * wanted, most))
+        if paths > so_far:
+            more = bias.values(simulate, finished.ends, so_far, paths - so_far)
+            values = {name: np.concatenate([x, more[name]]) for name, x in values.items()}
+            so_far, result = paths, errors(values)
+    return result
+
+
+def _times_for_noise_of_mean(error: StepError, last: "_Last", name: str, finished: FinishedRun) -> float:
+    """How many times as many paths know a bias as well as the mean."""
+    if not 0 < last.stderr < math.inf or error.claim != "estimate":
+        return 0.0
+    return (error.noise / min(last.stderr, finished.noise.get(name, math.inf))) ** 2
+
+
+def _times_for_a_result(error: StepError, last: "_Last", *_) -> float:
+    """How many times as many paths it takes for what one could add not to leave a mean in doubt.
+
+    Noise that is seen stays: it may be that of few large values, which make the mean doubtful itself.
+    """
+    return resolution(error, abs(last.mean), last.spread, last.stderr, 1).paths if error.unseen else 0.0
 
 
 def step_error_of_paths(
@@ -284,10 +302,11 @@ def step_error_of_paths(
     if not len(values) or not good[1:].any() or not good[lengths < 1].all():
         return None, int(lost.max(initial=0))
     values = values[:, good]
-    if event:
-        rounding = max(rounding, _of_rarer_paths(values, event) / len(values))
+    unseen = _of_rarer_paths(values, event) / len(values) if event else 0.0
     means = reduction.averaged(averaged[:, good])
-    error = step_error(means, lengths[1:][good[1:]].tolist(), order, rounding, unsure, random)
+    error = step_error(means, lengths[1:][good[1:]].tolist(), order, max(rounding, unseen), unsure, random)
+    if error is not None and error.noise == unseen > 0:
+        error = dataclasses.replace(error, unseen=True)
     estimated = error is not None and math.isfinite(error.bias)
     return (error if estimated else None), int(lost.max())
 

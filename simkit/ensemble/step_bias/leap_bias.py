@@ -49,7 +49,7 @@ def leap_run(simulation: Simulation, shorter: bool, part_of_work: float, most: i
     if not info_of(simulation.solver).leaps:
         return None
     factors = SHORTER if shorter else LONGER
-    paths = coupled_paths(simulation.paths, factors, part_of_work, most)
+    paths, at_most = (coupled_paths(simulation.paths, factors, part, most) for part in (part_of_work, 1.0))
     program, inputs = path_program(simulation, simulation.grid)
     ids = leaf_by_leaf(paths).ids()
     devices = local_devices(1)
@@ -57,7 +57,7 @@ def leap_run(simulation: Simulation, shorter: bool, part_of_work: float, most: i
     request = Request(LeapProgram(program), given, devices)
     names = (*simulation.problem.State._fields, *simulation.observables)
     workers = workers_on(devices, simulation.threads)
-    return BiasRun(factors, (request,), _ends, dict.fromkeys(names, 1.0), paths, paths, workers)
+    return BiasRun(factors, (request,), _ends, dict.fromkeys(names, 1.0), paths, paths, at_most, workers)
 
 
 def coupled_paths(paths: int, factors: tuple[float, ...], part_of_work: float, most: int) -> int:

@@ -49,7 +49,8 @@ def resolution(error: StepError | None, size: float, spread: float, stderr: floa
     else:
         bias, larger = error.stderr, max(size, OF_SPREAD * spread)
         matters = spread > 0 and error.noise > MANY * stderr and bias > OF_VALUE * larger
-        paths = _paths(error.noise / (OF_VALUE * larger)) if matters and error.noise > error.left_out else 0
+        hidden = matters and error.noise > error.left_out
+        paths = _paths(error, OF_VALUE * larger, MANY * stderr) if hidden else 0
     if not matters:
         return Resolution("resolved")
     estimated = error.claim == "estimate"
@@ -60,9 +61,15 @@ def resolution(error: StepError | None, size: float, spread: float, stderr: floa
     return Resolution("noticeable", steps * _rounded_up(max(times, 1.5)), paths)
 
 
-def _paths(times: float) -> int:
-    """How many times as many paths have a noise so many times as small."""
-    return _rounded_up(max(times**2, 1.5))
+def _paths(error: StepError, small: float, of_mean: float) -> int:
+    """How many times as many paths have a small noise, or one that is no more than that of the mean.
+
+    What one path could add is inversely proportional to their number, and the noise of the mean to its root.
+    """
+    times = (error.noise / small) ** 2
+    if error.unseen:
+        times = min(error.noise / small, (error.noise / of_mean) ** 2) if of_mean > 0 else error.noise / small
+    return _rounded_up(max(times, 1.5))
 
 
 def _rounded_up(times: float) -> int:

@@ -15,6 +15,7 @@ from simkit.experiments.defaults import default_paths, scramblings_of
 from simkit.observe.observable import Observable
 from simkit.suggestions import did_you_mean
 
+ONE_PAIR = f"one pair of antithetic paths shows no error of a mean; use {2 * PAIR} or more"
 PLACE = ("ensemble", "variance_reduction")
 POINTS = VarianceReduction(scramblings=FEWEST_SCRAMBLINGS)
 
@@ -49,6 +50,8 @@ def plan_reduction(
             diagnostics.add(PLACE, f"antithetic: {reason}", at_key=True)
         elif ensemble.target is None and (message := _not_paired(ensemble.paths or 0)):
             diagnostics.add(("ensemble", "paths"), message)
+        elif ensemble.target and (most := ensemble.target.max_paths) and most < 2 * PAIR:
+            diagnostics.add(("ensemble", "target", "max_paths"), ONE_PAIR)
     controls = _controls(section.control, problem, info, diagnostics)
     return VarianceReduction(section.antithetic, controls=controls)
 
@@ -141,7 +144,7 @@ def _not_mirrored(problem: AbstractODE, fixed_steps: bool) -> str:
 def _not_paired(paths: int) -> str:
     """What is wrong with a number of antithetic paths; empty where nothing is."""
     if paths and paths <= PAIR:
-        return f"one pair of antithetic paths shows no error of a mean; use {2 * PAIR} or more"
+        return ONE_PAIR
     return f"antithetic paths come in pairs; use {paths + 1}" if paths % PAIR else ""
 
 

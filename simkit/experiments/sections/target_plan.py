@@ -27,6 +27,8 @@ def check_target(
     if (target.stderr is None) == (target.total_error is None):
         message = "give stderr, the standard error of the means, or total_error, with the step bias"
         diagnostics.add(PLACE, message, at_key=True)
+    if target.max_paths == 1:
+        diagnostics.add((*PLACE, "max_paths"), "one path has no error; use 2 or more")
     if not random:
         message = "all paths of this run are the same, so means have no standard error; leave target out"
         diagnostics.add(PLACE, message, at_key=True)

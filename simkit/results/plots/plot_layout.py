@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from simkit.results.plots.first_times import unmet_note
-from simkit.results.step_notes import without_result
+from simkit.results.step_notes import marked_in_table
 from simkit.results.titles import EQUATIONS, model_title
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ MAX_OBSERVABLES = 9
 COLUMNS = 3
 ENLARGED = 0.1  # of a row: final values closer together than that have a scale of their own
 PADS = {"w_pad": 0.08, "h_pad": 0.08, "hspace": 0.03, "wspace": 0.03}
+ROWS_BETWEEN = 4  # between events, for a quantity that rises and falls after each
 VISIBLE = 0.01  # of the axis of time
 EQUAL = 1e-9  # of a row: a spread of less is rounding
 
@@ -100,7 +101,7 @@ def arranged(dataset: "xr.Dataset", title: str, panels: Panels) -> "Figure":
     down = -(-len(rows) // across)
     each = 4.2 if len(rows) == 1 else 3.1 if across == 1 else 2.6
     heights = [max(down * each, 6.0 if pairs else 0), below * 2.7]
-    title += without_result(dataset)
+    title += marked_in_table(dataset)
     with titled_figure(title, (12, sum(heights) + 0.9 + 0.2 * title.count("\n"))) as figure:
         blocks = figure.add_gridspec(2 if below else 1, 1, height_ratios=heights[: 2 if below else 1])
         upper = blocks[0].subgridspec(1, 2, width_ratios=(1, 1)) if pairs else [blocks[0]]
@@ -116,7 +117,8 @@ def arranged(dataset: "xr.Dataset", title: str, panels: Panels) -> "Figure":
             if not single:
                 ends.append(_end_of_row(figure, cells[row, column * 2 + 1], axes, dataset, panels, name))
             axes.set_ylabel(label(dataset, name, 34 if len(rows) < 3 and not pairs else 24))
-            notes = [_delay_of_events(dataset, name), _left_out(dataset, drawn) if number == 0 else ""]
+            notes = [_delay_of_events(dataset, name), _unseen_peaks(dataset, name)]
+            notes += [_left_out(dataset, drawn)] if number == 0 else []
             if text := "\n".join(filter(None, notes)):
                 above = "\n" if axes.get_title("right") else ""
                 axes.set_title(f"{text}{above}", loc="left", fontsize=9, color=GREY)
@@ -213,6 +215,18 @@ def _delay_of_events(dataset: "xr.Dataset", name: str) -> str:
     if delay <= VISIBLE * (times[-1] - times[0]):
         return ""
     return f"events are up to {delay:.3g} before the next saved time (save.points)"
+
+
+def _unseen_peaks(dataset: "xr.Dataset", name: str) -> str:
+    """That a quantity may rise and fall between rows, as a drug in blood after doses into the gut."""
+    events = [x for x in dataset.attrs["state_variables"].split() if f"{x}_events" in dataset]
+    if not {*events}.isdisjoint(states_in(dataset, (name,))):
+        return ""  # its rows at events have the values after them
+    count = max((int(dataset[f"{x}_events"].sum("time").max()) for x in events), default=0)
+    rows = dataset.sizes["time"] - 1
+    if count < 2 or rows >= ROWS_BETWEEN * count:
+        return ""
+    return f"{rows} saved times for {count} events: peaks between them are not seen (save.points)"
 
 
 def states_in(dataset: "xr.Dataset", names: Iterable[str]) -> list[str]:

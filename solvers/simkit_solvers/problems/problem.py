@@ -58,6 +58,8 @@ class Discontinuity(NamedTuple):
 class Parameter:
     """Unit, description and admissible range of one model parameter.
 
+    `total` are the variables whose sum it is at the start, where it is that.
+
     >>> from simkit_physics import GBM
     >>> from simkit_solvers import parameters_of
     >>> sigma = parameters_of(GBM)["sigma"]
@@ -71,6 +73,7 @@ class Parameter:
     at_least: float | None = None
     below: float | None = None
     at_most: float | None = None
+    total: tuple[str, ...] = ()
 
     @property
     def range(self) -> str:
@@ -97,6 +100,7 @@ def parameter(
     at_least: float | None = None,
     below: float | None = None,
     at_most: float | None = None,
+    total: tuple[str, ...] = (),
 ) -> Any:
     """A model field with its unit, description and admissible range, read by YAML, CLI, datasets and docs.
 
@@ -107,7 +111,8 @@ def parameter(
     >>> parameters_of(Spring)["k"].above
     0.0
     """
-    return eqx.field(metadata={"parameter": Parameter(unit, description, above, at_least, below, at_most)})
+    ends = above, at_least, below, at_most
+    return eqx.field(metadata={"parameter": Parameter(unit, description, *ends, total)})
 
 
 class NoNoise(NamedTuple):

@@ -1,5 +1,6 @@
 """Sensitivities of ordinary equations from a file: solved together with the state, with an honest error."""
 
+import io
 import json
 import math
 import re
@@ -18,7 +19,7 @@ from simkit.derivatives import find_target, program_of
 from simkit.derivatives.differentiated_run import DifferentiatedRun
 from simkit.derivatives.offers import first_offer
 from simkit.derivatives.other_steps import with_tighter_tolerances
-from simkit.derivatives.table import notes
+from simkit.derivatives.table import notes, print_table
 
 # At rest the state needs no steps at all, and its derivatives do.
 REST = {
@@ -178,6 +179,31 @@ def test_extremes_of_steps_have_no_step_error(extreme):
     assert result["some_derivative_reason"].item() == "continuous in the path"
     assert 1e-5 < result["area_derivative_step_error"].item() < 0.1
     assert result["average_derivative_step_error"].item() > 1e-3
+
+
+def test_derivatives_of_extremes_show_their_sampling_error():
+    """What the steps add is unknown, and said once; the elasticity has an error of the same kind."""
+    result = simkit.sensitivity(
+        {
+            "model": {"ode": {"x": "v", "v": "-w*w*x", "w": 0.0}},
+            "initial": {"x": 0.0, "v": 1.0, "w": {"normal": ["w0", "spread"]}},
+            "constants": {"w0": 1.0, "spread": 0.1},
+            "time": {"t1": 2.7, "steps": 30},
+            "ensemble": {"paths": 200, "seed": 1, "devices": 1},
+            "observe": {"all": "max(x)"},
+            "sensitivity": {"of": ["all"], "wrt": ["w0", "spread"]},
+        }
+    )
+    file = io.StringIO()
+    print_table(result, file)
+    rows = [[cell.strip() for cell in line.split("│")] for line in file.getvalue().splitlines()]
+    row = next(row for row in rows if "w0" in row)
+    stderr = float(result["all_derivative_stderr"][0])
+    assert float(row[3].partition(" ± ")[2]) == pytest.approx(stderr, rel=0.01)
+    assert row[4] == "unknown"
+    assert "?" not in file.getvalue()
+    (line,) = (line for line in notes(result) if "unknown" in line)
+    assert line.startswith("step error of all derivatives of all unknown: the extreme is the value at a step")
 
 
 def test_a_value_that_jumps_is_neither_smoothed_nor_scored_without_noise():

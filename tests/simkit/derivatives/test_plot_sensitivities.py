@@ -112,21 +112,56 @@ def test_few_bars_stand_in_the_middle_of_a_low_panel():
     assert_nothing_overlaps(figure)
 
 
-@pytest.mark.parametrize("change", [{"values": (0.0, 3.0)}, {"mean": 0.0}, {"mean": -3.9}])
-def test_what_cannot_be_compared_is_shown_in_its_unit(change):
-    figure = plot_dataset(sensitivities(**change))
+def test_what_has_a_parameter_of_0_is_left_out_with_a_note():
+    """It has no elasticity, and a derivative in a unit of its own says nothing next to the others."""
+    values = (0.0, 3.0)
+    dataset = sensitivities(values).drop_vars(["ill_second", "ill_second_stderr", "pair"])
+    figure = plot_dataset(dataset)
+    first, over_time = figure.axes
+    note = "\nnot shown, as 1 % of 0 is 0: R0"
+    assert first.get_xlabel() == f"change of the mean of ill in %, for 1 % more{note}"
+    assert bars(first) == pytest.approx({"latent": -0.06})
+    assert over_time.get_title("left") == f"change of the mean of ill [people], for 1 % more\n{BANDS}{note}"
+    assert legend(over_time) == ["latent"]
+    assert_nothing_overlaps(figure)
+
+
+@pytest.mark.parametrize("mean", [0.0, -3.9])
+def test_a_mean_of_0_has_changes_in_its_unit(mean):
+    figure = plot_dataset(sensitivities(mean=mean))
+    first, second, *_ = figure.axes
+    assert first.get_xlabel() == "change of the mean of ill [people], for 1 % more"
+    assert bars(first) == pytest.approx({"R0": 0.01 * 2.5 * 8, "latent": -0.01 * 3 * 2})
+    assert second.get_xlabel() == "second derivative of the mean of ill [people], times both parameters"
+    assert bars(second) == pytest.approx({"R0, latent": -9 * 7.5, "R0, R0": 6 * 6.25})
+    assert_nothing_overlaps(figure)
+
+
+@pytest.mark.parametrize("unit", ["days", ""])
+def test_parameters_that_are_all_0_are_shown_in_the_unit_of_the_first(unit):
+    dataset = sensitivities((0.0, 0.0)).assign_coords(parameter_unit=("parameter", ["days", unit]))
+    figure = plot_dataset(dataset)
     first, second, over_time, second_over_time = figure.axes
     text = "derivative of the mean of ill [people per unit of the parameter]"
-    assert first.get_xlabel() == text
-    assert bars(first) == {"R0": 8.0, "latent [days]": -2.0}
-    assert second.get_xlabel() == "second derivative of the mean of ill\n[people per unit of each parameter]"
-    assert bars(second) == {"R0, latent": -9.0, "R0, R0": 6.0}
-    if "values" in change:
-        assert over_time.get_title("left") == f"{text}\n{BANDS}"
-        assert second_over_time.get_title("left") == f"{second.get_xlabel()}\n{BANDS}"
-        assert over_time.get_ylabel() == "derivative of ill"
-        assert second_over_time.get_ylabel() == "second derivative of ill"
-        assert legend(over_time) == ["R0", "latent [days]"]
+    note = "\nnot shown, as units differ: "
+    others, pairs = ("", "") if unit else (f"{note}latent", f"{note}R0, latent")
+    assert first.get_xlabel() == text + others
+    assert bars(first) == ({"R0 [days]": 8.0, "latent [days]": -2.0} if unit else {"R0 [days]": 8.0})
+    plain = "second derivative of the mean of ill\n[people per unit of each parameter]"
+    assert second.get_xlabel() == plain + pairs
+    assert over_time.get_title("left") == f"{text}\n{BANDS}{others}"
+    assert second_over_time.get_title("left") == f"{plain}\n{BANDS}{pairs}"
+    assert over_time.get_ylabel() == "derivative of ill"
+    assert second_over_time.get_ylabel() == "second derivative of ill"
+    assert_nothing_overlaps(figure)
+
+
+def test_bars_without_the_error_of_steps_say_so():
+    dataset = sensitivities()
+    dataset["ill_derivative_unknown"] = ("parameter", ["the extreme is the value at a step", ""])
+    figure = plot_dataset(dataset)
+    note = "error bars: two standard errors; without the error of steps, which is unknown: ill"
+    assert figure.get_supxlabel() == note
     assert_nothing_overlaps(figure)
 
 

@@ -277,6 +277,22 @@ def test_targets_that_cannot_be_reached_or_known_are_refused(experiment, message
         simkit.run(experiment)
 
 
+@pytest.mark.parametrize(
+    ("most", "reduced", "message"),
+    [
+        (1, {}, "one path has no error; use 2 or more"),
+        (3, {"variance_reduction": "antithetic"}, "one pair of antithetic paths .*; use 4 or more"),
+    ],
+)
+def test_a_limit_leaves_enough_paths_for_an_error(most, reduced, message):
+    experiment = with_target(stderr=0.1, max_paths=most)
+    experiment["ensemble"] |= reduced
+    with pytest.raises(InputError, match=f"ensemble.target.max_paths: {message}"):
+        simkit.load(experiment)
+    experiment["ensemble"]["target"]["max_paths"] = most + 1
+    simkit.load(experiment)
+
+
 def test_commands_that_take_no_target_say_so():
     with pytest.raises(InputError, match=r"ensemble.target: is for `simkit run` and `simkit sweep`"):
         simkit.sensitivity(with_target(stderr=1), "model.sigma")

@@ -96,6 +96,27 @@ def test_bins_hold_as_many_times_of_a_grid_each(steps, start, length):
     np.testing.assert_allclose(inside, np.rint(inside), atol=1e-6)
 
 
+@pytest.mark.parametrize("steps", [6, 9, 15])
+@pytest.mark.parametrize(("start", "length"), [(0, 0.07), (2, 1 / 30)])
+def test_a_few_times_of_a_grid_have_a_bin_each(steps, start, length):
+    """As first times that most paths have early: their bins have a time in the middle, not on an edge."""
+    each = np.repeat(np.arange(1, steps + 1), 40)
+    counts, edges = pictured(start + length * each)
+    np.testing.assert_array_equal(counts[:steps], 40)
+    np.testing.assert_allclose((edges[: steps + 1] - start) / length, np.arange(steps + 1) + 0.5)
+
+
+@pytest.mark.parametrize("count", [3, 4, 5, 8, 12])
+def test_a_few_numbers_lie_on_no_lattice_by_chance(count):
+    """Of 100 samples hardly any: bins end where the numbers do."""
+    found = 0
+    for seed in range(100):
+        x = 1 + np.random.default_rng(seed).uniform(size=count)
+        _, edges = pictured(np.repeat(x, 3))
+        found += edges[-1] > x.max()
+    assert found <= 2
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_few_numbers_lie_on_no_lattice_by_chance(seed):
     """Bins of continuous numbers end where these do, a bin of the statistics at most away."""

@@ -121,6 +121,21 @@ def test_the_bias_of_a_few_steps_covers_the_exact_one(tol):
         assert abs(value - error.bias - exact[name]) < 3 * error.stderr
 
 
+@pytest.mark.parametrize(("high", "paths"), [(2.12, 5), (2.3, 1)])
+def test_a_rare_value_of_few_paths_is_a_result(high, paths):
+    """A tenth of the work are 64 of 1000 paths, which know the bias of a probability to 1/64 only."""
+    spread = {"model": {"ode": {"x": "-x"}}, "initial": {"x": {"lognormal": [1, 0.3]}}}
+    experiment = spread | {
+        "time": {"t1": 1.0, "rtol": 1e-6, "atol": 1e-8},
+        "ensemble": {"paths": 1000, "seed": 1, "devices": 1},
+        "observe": {"rare": f"x > {high}"},
+    }
+    result = simkit.run(experiment)
+    assert float(result["rare_mean"]) == pytest.approx(paths / 1000)
+    assert {"unresolved", "noticeable_bias"}.isdisjoint(result.attrs)
+    assert float(result["rare_bias_stderr"]) < 5 * float(result["rare_stderr"])
+
+
 def test_a_run_of_one_path_compiles_no_other_program():
     """Tolerances are numbers that the program is given."""
     simulation = with_tolerance(SWING, 1e-6)

@@ -89,8 +89,22 @@ def test_paths_are_recommended_where_noise_hides_the_bias(bias, stderr, noise, p
     assert judged.steps > 100
 
 
-def test_a_value_that_few_paths_have_takes_more_paths():
-    """A payoff on 2 of 200,000 paths; on no other length of step does it become common."""
+@pytest.mark.parametrize(
+    ("stderr", "paths"),
+    [
+        (0.2, 4),  # four times as many leave 0.5 of the noise, and 0.1 of an error, of which five count
+        (0.04, 4),  # the noise is a twentieth of the value
+        (0.5, 0),
+    ],
+)
+def test_what_one_path_could_add_is_less_with_each_path(stderr, paths):
+    """Half as much with twice as many paths, where other noise takes four times as many."""
+    error = StepError(0.0, 2.0, 2.0, "estimate", 1.0, unseen=True)
+    assert resolution(error, 10.0, 100.0, stderr, 100).paths == paths
+
+
+def test_as_many_paths_run_again_as_make_a_rare_value_a_result():
+    """A payoff on 2 of 200,000 paths: the first 4096, and a tenth of the work, have none."""
     rare = {
         "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
         "initial": {"S": 100.0},
@@ -100,10 +114,9 @@ def test_a_value_that_few_paths_have_takes_more_paths():
         "observe": {"high": "S > 240"},
     }
     result = simkit.run(rare)
-    (line,) = (line for line in table(result).splitlines() if line.startswith("! high"))
-    assert "the step bias is known only to ±" in line
-    assert " paths" in line
-    assert "steps or more" not in line
+    assert float(result["high_mean"]) == pytest.approx(2 / 200_000)
+    assert "!" not in table(result)
+    assert float(result["high_bias_stderr"]) < 5 * float(result["high_stderr"])
 
 
 @pytest.mark.slow
@@ -120,6 +133,23 @@ def test_a_mean_made_by_rare_paths_is_no_result():
     result = simkit.run(wide)
     assert summary(result)["observables"]["call"]["resolved"] is False
     assert re.search(r"! call: no result, the step bias is known only to ± .* of the value; ", table(result))
+
+
+@pytest.mark.parametrize("t1", [10.0, 30.0])
+def test_a_state_variable_is_marked_as_an_observable_of_the_same_value(t1):
+    """x decays below what its tolerances know; only of its curve it is known that it was larger before."""
+    decay = {
+        "model": {"ode": {"x": "-5*x"}},
+        "initial": {"x": 1.0},
+        "time": {"t1": t1, "rtol": 1e-3, "atol": 1e-6},
+        "ensemble": {"unresolved": "keep"},
+        "observe": {"same": "x"},
+    }
+    result = simkit.run(decay)
+    assert result.attrs["unresolved"].split()[0] == "same"
+    assert result.attrs["noticeable_bias"].split()[0] == "x"
+    rows = [line for line in table(result).splitlines() if "│" in line]
+    assert [" ! " in row for row in rows] == [True, True]
 
 
 def test_a_mean_that_its_step_bias_makes_ends_the_command_with_3(tmp_path):

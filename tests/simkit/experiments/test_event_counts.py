@@ -1,4 +1,6 @@
-"""How often events with a condition happen, as a run says it."""
+"""How often events happen, as a run says it."""
+
+import io
 
 import numpy as np
 import pytest
@@ -6,7 +8,10 @@ from event_examples import BALL, DRIFT, HARVEST, RESET, SOLVERS
 from scipy.stats import poisson
 
 import simkit
+from simkit import load
+from simkit.ensemble.sizes import estimate, estimate_text
 from simkit.results.event_notes import event_notes
+from simkit.results.table import print_table
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -120,6 +125,37 @@ def test_a_condition_that_holds_throughout_is_said_not_to_have_become_true():
     falling = {"model": {"ode": {"x": "-x"}}, "initial": {"x": 1.0}, "events": {"kick": kick}}
     (note,) = event_notes(simkit.run(falling | {"time": {"t1": 1.0, "rtol": 1e-6, "atol": 1e-6}}))
     assert note.endswith("`x < 2` never went from false to true (holding from the start does not count)")
+
+
+DOSED = {
+    "model": {"ode": {"A": "-0.1*A"}},
+    "initial": {"A": 0.0},
+    "time": {"t1": 168, "steps": 168, "unit": "h"},
+    "events": {
+        "dose": {"every": 24, "last": 168, "set": {"A": "A + 100"}},
+        "wash": {"at": 30, "set": {"A": 0}},
+    },
+}
+
+
+def test_events_at_given_times_are_counted_before_the_run_and_below_its_table():
+    """`every: 24` begins at 24: a first dose at 0 is missing, which no figure shows."""
+    line = "events: dose 7 times, first at 24 h, last at 168 h; wash once, at 30 h"
+    assert estimate_text(estimate(load(DOSED))).splitlines()[2] == line
+    assert event_notes(simkit.run(DOSED)) == [line]
+    without = {**DOSED, "time": {"t1": 168, "steps": 168}, "events": {"wash": DOSED["events"]["wash"]}}
+    assert event_notes(simkit.run(without)) == ["events: wash once, at 30"]
+    assert "events" not in estimate(load(HARVEST))
+
+
+def test_that_an_event_never_happened_is_said_first():
+    """It may be why other figures are not as they should be."""
+    events = {"now": {"every": 1.0, "when": "X > 1e6", "set": {"X": 0}}}
+    file = io.StringIO()
+    print_table(simkit.run(HARVEST | {"events": events, "observe": {"when": "hitting_time(X > 1e6)"}}), file)
+    _, _, below = file.getvalue().rpartition("┘")
+    assert below.split("\n")[1].startswith("! event now never happened")
+    assert len(below.strip().split("\n")) > 2
 
 
 def test_events_are_counted_on_the_paths_that_have_not_failed():

@@ -335,6 +335,26 @@ def test_a_path_that_fails_is_named_with_time_and_reason(equation, propensity, s
         simkit.run(experiment)
 
 
+@pytest.mark.parametrize("solver", ["DirectMethod", "Tsit5"])
+def test_a_population_that_is_not_the_sum_of_its_parts_has_a_remark(solver):
+    """With N = 1000 in place of 2000 each infectious one would meet twice as many."""
+    epidemic = {
+        "model": {"type": "SIR", "beta": 0.3, "gamma": 0.1, "N": 1000},
+        "initial": {"S": 1995, "I": 5, "R": 0},
+        "solver": solver,
+        "time": {"t1": 10.0} | ({"steps": 20} if solver == "Tsit5" else {}),
+    }
+    (remark,) = load_each(epidemic).remarks
+    assert remark == (
+        "model.N: is 1000, size of the population, and S + I + R is 2000 at the start; use N: 2000, or other "
+        "initial values"
+    )
+    assert not load_each(epidemic, {"model.N": 2000}).remarks
+    if solver == "Tsit5":
+        drawn = {"initial": {"S": {"uniform": [900, 1000]}, "I": 5, "R": 0}}
+        assert not load_each(epidemic | drawn).remarks
+
+
 @pytest.mark.slow
 def test_a_langevin_equation_of_small_counts_that_fails_names_the_direct_method():
     epidemic = {

@@ -49,8 +49,9 @@ def test_a_panel_says_how_long_before_the_next_saved_time_events_are():
     assert dataset["gut_events"].attrs["longest_delay"] == 0.5
     figure = plot_dataset(dataset)
     text = "events are up to 0.5 before the next saved time (save.points)"
+    others = "6 saved times for 3 events: peaks between them are not seen (save.points)"
     for axes in figure.axes:
-        assert axes.get_title("left") == (text if axes.get_ylabel() in ("gut", "double") else "")
+        assert axes.get_title("left") == (text if axes.get_ylabel() in ("gut", "double") else others)
     assert_nothing_overlaps(figure)
     met = simkit.run(DOSED | {"save": {"points": 12}})
     assert not any(axes.get_title("left") for axes in plot_dataset(met).axes)

@@ -7,8 +7,10 @@ import re
 
 import pytest
 from dataset_examples import gbm_dataset, one_curve_dataset
+from rich.console import Console
 
 import simkit
+from simkit.results.printing import laid_out
 from simkit.results.table import print_table, summary, with_error
 
 
@@ -173,6 +175,26 @@ def test_where_there_is_no_terminal_nothing_is_folded_or_cut():
     dataset = gbm_dataset()
     dataset["call_mean"].attrs["units"] = unit = " ".join(["currency of the country"] * 20)
     assert any(line.count(unit) == 1 and "10.450584" in line for line in printed(dataset).splitlines())
+
+
+def test_long_names_are_folded_on_a_narrow_terminal_and_no_number_is():
+    name, number = "model.parameters.rate_of_elimination_from_the_central_compartment", "-0.06589 ± 0.00175"
+    columns = {
+        "": [f"peak_of_the_concentration_after_the_last_dose = {number}", "  step bias unknown"],
+        "with respect to": [name, name],
+        "derivative": [number] * 2,
+        "elasticity": [number] * 2,
+        "estimator": ["finite differences", "pathwise"],
+        "because": ["continuous in the path; the extreme is that of a step"] * 2,
+    }
+    file = io.StringIO()
+    console = Console(file=file, width=120)
+    assert console.measure(laid_out(columns, [], True)).minimum <= 120
+    console.print(laid_out(columns, [], True))
+    text = file.getvalue()
+    assert max(map(len, text.splitlines())) <= 120
+    assert text.count(f"{number} │ {number}") == 2
+    assert text.count("0.00175") == 5
 
 
 def test_a_single_path_has_a_value_and_no_error():
