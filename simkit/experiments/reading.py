@@ -27,29 +27,9 @@ from simkit.config.settings.places import Root, sections_at
 from simkit.config.settings.values import DISTRIBUTIONS, without_quotes
 from simkit.config.strict_yaml import MAX_DEPTH
 from simkit.experiments.defaults import with_defaults
+from simkit.experiments.elsewhere import remedy_of_key, remedy_of_value
 from simkit.suggestions import did_you_mean, shown
 
-REMEDIES: dict[Root, dict[KeyPath, str]] = {
-    Experiment: {
-        ("time", "dt"): "; write steps, the number of them from t0 to t1",
-        ("potential",): "; it is for molecular dynamics, which needs system too",
-        ("dtype",): "; write precision: float32 or float64",
-    },
-    ParticleExperiment: {
-        ("time", "t1"): "; write dt and steps, the length and the number of steps",
-        ("cluster",): "; molecular dynamics runs on one machine",
-        ("ensemble", "devices"): "; molecular dynamics runs on one device, in ensemble.threads",
-        ("model",): "; in molecular dynamics potential says how particles interact",
-        ("dtype",): "; write precision: float32, mixed or float64",
-        (
-            "save",
-            "points",
-        ): "; in molecular dynamics save.every is the steps from one measurement to the next",
-        ("initial",): "; in molecular dynamics system says where particles begin",
-        ("sensitivity", "check"): "; in molecular dynamics compare variants at two values",
-        ("sensitivity", "method"): "; in molecular dynamics there is one, fluctuations",
-    },
-}
 Read = TypeVar("Read", Experiment, ParticleExperiment)
 FEW = 15  # keys that a message lists
 AS_NEAR = 0.1  # of the similarity of two words, which is from 0 to 1
@@ -117,7 +97,8 @@ class _Reading:
         path: KeyPath = tuple(part for part in entry["loc"] if part not in TAGS)
         match entry["type"]:
             case "simkit":
-                self.diagnostics.add(path, entry["msg"])
+                beside = self.diagnostics.written(*path[:-1])
+                self.diagnostics.add(path, entry["msg"] + remedy_of_value(path, entry["input"], beside))
             case "quoted":
                 read = bool(self.document.name or self.document.options)  # by simkit, not from Python
                 remedy = without_quotes(entry["ctx"]["text"], in_file=read)
@@ -132,9 +113,8 @@ class _Reading:
                 hint = _near_key(str(path[-1]), self.known_keys(path[:-1]), given) or more
                 if path[:-1] == ("model",) and path[-1] in self.diagnostics.written("model", "parameters"):
                     hint = f"; did you mean model.parameters.{path[-1]}?"
-                remedies = next(own for root, own in REMEDIES.items() if issubclass(self.root, root))
-                remedy = remedies.get(path, hint)
-                self.diagnostics.add(path, f"unknown key{remedy}", at_key=True)
+                remedy = remedy_of_key(path, self.root)
+                self.diagnostics.add(path, f"unknown key{f'; {remedy}' if remedy else hint}", at_key=True)
             case _ if (
                 entry["input"] is None and path in self.document.options
             ):  # by --set, which removes keys
