@@ -9,6 +9,7 @@ from simkit.config.settings.places import Root, sections_at
 from simkit.suggestions import shown
 
 ANY = "*"
+FEW = 3  # sections that may be meant
 
 # What to say of a key at a path.
 REMEDIES: dict[Root, dict[KeyPath, str]] = {
@@ -22,6 +23,10 @@ REMEDIES: dict[Root, dict[KeyPath, str]] = {
             "write points, the number of equally spaced times after t0; a value at one time is an "
             "observable, as in at(x, 2)"
         ),
+        ("model", "reactions", ANY, "reactants"): "write equation, as in equation: S + I -> 2 I",
+        ("model", "reactions", ANY, "products"): "write equation, as in equation: S + I -> 2 I",
+        ("events", ANY, "cmt"): "set names the variable, as in set: {A: A + 100}",
+        ("events", ANY, "addl"): "write last, the time of the last one",
         ("events", ANY, "add"): "write set, as in set: {A: A + 100}",
         ("events", ANY, "dose"): "write set, as in set: {A: A + 100}",
         ("events", ANY, "amount"): "write set, as in set: {A: A + 100}",
@@ -56,6 +61,11 @@ _OTHER_NAMES = {
         "seed": "random_seed rng random_state",
     },
     ("save",): {"points": "n n_points npoints grid", "every": "interval stride", "paths": "trajectories"},
+    ("model",): {"type": "name kind model"},
+    ("model", "hamiltonian"): {"kinetic": "T K", "potential": "V U"},
+    ("model", "sde", ANY): {"noise": "diffusion sigma vol volatility dW stochastic", "drift": "mu"},
+    ("model", "reactions", ANY): {"rate": "k kf k_f constant", "equation": "reaction formula scheme"},
+    ("solver",): {"type": "name method"},
     ("events", ANY): {
         "at": "time times t",
         "every": "interval period ii",
@@ -91,17 +101,32 @@ def remedy_of_key(path: KeyPath, root: Root) -> str | None:
     return _in_another_section(path, root)
 
 
+def given_instead(path: KeyPath, beside: Mapping[str, Any]) -> str:
+    """What to say of a missing key whose name in other programs is there."""
+    for pattern, names in NAMES.items():
+        if _fits(path[:-1], pattern):
+            for other in beside:
+                if names.get(other) == path[-1]:
+                    return f"; write {path[-1]} in place of {other}"
+    return ""
+
+
 def _in_another_section(path: KeyPath, root: Root) -> str | None:
-    """The one section that has a key of this name."""
+    """The section that has a key of this name, or the few that have."""
     key = str(path[-1])
     if len(path) > 1 and key in root.model_fields:
         return f"{key} is a section of its own; write it at the left margin"
-    homes = [
+    homes = sections_with(key, root)
+    return f"{key} belongs under {' or '.join(homes)}" if 1 <= len(homes) <= FEW else None
+
+
+def sections_with(key: str, root: Root = Experiment) -> list[str]:
+    """The sections of a file that have a key of this name."""
+    return [
         name
         for name in root.model_fields
         if any(key in section.model_fields for section in _top_sections(name, root))
     ]
-    return f"{key} belongs under {homes[0]}" if len(homes) == 1 else None
 
 
 def _top_sections(name: str, root: Root) -> list[type[Section]]:
@@ -115,6 +140,8 @@ def remedy_of_value(path: KeyPath, value: Any, beside: Mapping[str, Any]) -> str
         if times and all(isinstance(t, int | float) and not isinstance(t, bool) for t in times):
             observed = str(beside.get("value", "x"))
             return f"; a value at one time is an observable: value: at({observed}, {shown(times[0])})"
+    if len(path) == 2 and path[0] == "model" and isinstance(value, dict) and path[1] != "parameters":
+        return f"; for a model {path[1]} write type: {path[1]}, with its parameters beside it"
     if path == ("save", "every") and not isinstance(value, bool):
         return "; it counts steps, and save.points the saved times"
     return ""

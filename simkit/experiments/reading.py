@@ -27,7 +27,7 @@ from simkit.config.settings.places import Root, sections_at
 from simkit.config.settings.values import DISTRIBUTIONS, without_quotes
 from simkit.config.strict_yaml import MAX_DEPTH
 from simkit.experiments.defaults import with_defaults
-from simkit.experiments.elsewhere import remedy_of_key, remedy_of_value
+from simkit.experiments.elsewhere import given_instead, remedy_of_key, remedy_of_value
 from simkit.suggestions import did_you_mean, shown
 
 Read = TypeVar("Read", Experiment, ParticleExperiment)
@@ -106,13 +106,18 @@ class _Reading:
             case "distribution":
                 self.explain_distribution(path)
             case "missing":
-                self.diagnostics.add_missing(path, f"is missing{self.what(path)}")
+                other = given_instead(path, self.diagnostics.written(*path[:-1]))
+                self.diagnostics.add_missing(path, f"is missing{other or self.what(path)}")
             case "extra_forbidden":
                 given = self.diagnostics.written(*path[:-1])
                 more = self.elsewhere(str(path[0])) if len(path) == 1 else ""
                 hint = _near_key(str(path[-1]), self.known_keys(path[:-1]), given) or more
                 if path[:-1] == ("model",) and path[-1] in self.diagnostics.written("model", "parameters"):
                     hint = f"; did you mean model.parameters.{path[-1]}?"
+                elif path[:-1] == ("model",) and "did you mean" not in hint:
+                    hint = (
+                        f"; a parameter of equations in the file stands under parameters: {{{path[-1]}: …}}"
+                    )
                 remedy = remedy_of_key(path, self.root)
                 self.diagnostics.add(path, f"unknown key{f'; {remedy}' if remedy else hint}", at_key=True)
             case _ if (

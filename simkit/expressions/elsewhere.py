@@ -28,6 +28,7 @@ _OTHER_DISTRIBUTIONS |= dict.fromkeys(("lognorm", "log_normal", "lnorm"), "logno
 _NAMES = {"ln": "log", "pow": "**", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "fabs": "abs"}
 _NAMES |= dict.fromkeys(("first_time", "first_passage_time", "stopping_time"), "hitting_time")
 _NAMES |= {"cmax": "max", "auc": "integral", "phi": "normal_cdf", "norm_cdf": "normal_cdf", "tmax": "first"}
+_NAMES |= dict.fromkeys(("n", "cdf", "ncdf"), "normal_cdf")
 _PROBABILITY = "the mean of a condition is its probability; observe {0} alone"
 _AVERAGE = "means over paths are reported anyway; observe {0} alone, and mean(x) is along the path"
 _REPORTED = "mean, variance and quantiles over paths are reported anyway; observe {0} alone"
@@ -54,6 +55,16 @@ _REMEDIES = {
     "square": "write ({0})**2",
     "diff": "a slope is what the model's equation says; write that",
 }
+_EQUATION = "an equation has no dt and dW in it: write drift and noise, as in {drift: -x, noise: {W: s}}"
+_OF_NAMES = {
+    **dict.fromkeys(("dt", "dW", "dw", "dB", "dX", "dx", "noise", "randn", "xi"), _EQUATION),
+    **dict.fromkeys(("T", "time"), "the time is t"),
+}
+
+
+def name_elsewhere(name: str) -> str:
+    """`; ` and what to write in place of a name that is known elsewhere; empty if it is unknown."""
+    return f"; {_OF_NAMES[name]}" if name in _OF_NAMES else ""
 
 
 def function_elsewhere(node: ast.Call, name: str) -> str | None:

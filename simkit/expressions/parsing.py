@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import NoReturn, cast
 
 from simkit.closed_forms import OF_NUMBERS
-from simkit.expressions.elsewhere import function_elsewhere
+from simkit.expressions.elsewhere import function_elsewhere, name_elsewhere
 from simkit.expressions.expression import Expression, expression_of, name_expression
 from simkit.expressions.functions import (
     NUMBERS,
@@ -160,7 +160,9 @@ class _Translation:
             if is_function(name) or name in self.closed_forms:
                 fail(node.col_offset, f"{name} is a function; write {name}(…)")
             known = [*dict.fromkeys((*self.names, *NUMBERS))]
-            hint = did_you_mean(name, known) or f"; known: {', '.join(known[:SHOWN])}, …"
+            hint = (
+                name_elsewhere(name) or did_you_mean(name, known) or f"; known: {', '.join(known[:SHOWN])}, …"
+            )
             raise ExpressionError(f"unknown name {shown(name)} {place(node.col_offset)}{hint}")
         return Name(name)
 
@@ -209,7 +211,8 @@ class _Translation:
     def unknown_function(self, node: ast.Call, name: str) -> NoReturn:
         where = place(node.col_offset)
         if name in (self.names or ()) or name in NUMBERS:
-            raise ExpressionError(f"{name} is not a function {where}; write {name}*(…) for a product")
+            moment = f"at({name}, …) for its value at a time, and " if self.functionals else ""
+            raise ExpressionError(f"{name} is not a function {where}; write {moment}{name}*(…) for a product")
         known = [*NUMERIC, "where", *(FUNCTIONALS if self.functionals else ()), *self.closed_forms]
         elsewhere = function_elsewhere(node, name)
         hint = f"; {elsewhere}" if elsewhere else of_your_own(name, known, "functions")

@@ -20,7 +20,7 @@ MAX_DEPTH = 50
 
 _TOKEN = re.compile(
     r"(?P<space>[ \t\r\n]+)|(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)"
-    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<operator>\*\*|//|<=|>=|==|!=|:=|[-+*/(),<>=])"
+    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<operator>[-+*/]=|\*\*|//|<=|>=|==|!=|:=|[-+*/(),<>=])"
 )
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9.])")
 _WHOLE_DATE = re.compile(
@@ -41,6 +41,9 @@ _REFUSED = {
     "|": "| is not available; use `or`",
     "~": "~ is not available; use `not`",
     "!": "! is not available; use `not`",
+    **dict.fromkeys(
+        ("+=", "-=", "*=", "/="), "write the new value as a whole, as in A + 100 in place of += 100"
+    ),
     ":=": "assignment (:=) is not allowed",
     ":": "a colon is not allowed",
     ";": "a semicolon is not allowed",

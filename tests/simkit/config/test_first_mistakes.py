@@ -63,6 +63,71 @@ MISTAKES = {
     ),
     "a probability": ({"observe": {"c": "P(A1 > 3)"}}, "is its probability; observe A1 > 3 alone"),
     "times to save": ({"save": {"times": [1, 2]}}, "save.times: unknown key; write points, the number of"),
+    "a value of a variable at a time": (
+        {"observe": {"c": "A1(2)"}},
+        "observe.c: A1 is not a function (column 1 of the expression); write at(A1, …) for its value at a",
+    ),
+    "ends by other names": (
+        {"time": {"start": 0, "end": 1, "dt": 0.1}},
+        "time.start: unknown key; write t0",
+        "time.end: unknown key; write t1",
+        "time.dt: unknown key; write steps, the number of them from t0 to t1",
+    ),
+    "a solver by another key": (
+        {"solver": {"name": "Tsit5"}},
+        "solver.type: is missing; write type in place of name",
+    ),
+    "a model as a key": (
+        {"model": {"GBM": {"mu": 0, "sigma": 1}}},
+        "model.GBM: must be a number or an expression, got a mapping; for a model GBM write type: GBM, with",
+    ),
+    "a parameter by a word for it": (
+        {"model": {"type": "GBM", "mu": 0, "vol": 1}, "initial": {"S": 1}},
+        "model.vol: unknown parameter of GBM; did you mean 'sigma', volatility?",
+    ),
+    "parameters beside the equations": (
+        {"model": {"ode": {"A1": "-k*A1 - k**2"}, "k": 1}},
+        "model.k: unknown key; a parameter of equations in the file stands under parameters: {k: …}",
+    ),
+    "parameters outside of the model": (
+        {"model": {"ode": {"A1": "-k*A1"}}, "parameters": {"k": 1}},
+        "parameters: unknown key; write constants",
+    ),
+    "a derivative as a variable": (
+        {"model": {"ode": {"A1'": "-A1"}}},
+        """model.ode: "A1'" is not a name: use letters, digits and _, and begin with a letter; write A1""",
+    ),
+    "an equation of differentials": (
+        {"model": {"sde": {"A1": "-A1*dt + dW"}}},
+        "an equation has no dt and dW in it: write drift and noise, as in {drift: -x, noise: {W: s}}",
+    ),
+    "a diffusion": (
+        {"model": {"sde": {"A1": {"drift": 0, "diffusion": 1}}}},
+        "model.sde.A1.diffusion: unknown key; write noise",
+    ),
+    "a rate by another name": (
+        {"model": {"reactions": {"loss": {"equation": "A1 -> 0", "k": 1}}}, "time": {"t1": 1}},
+        "model.reactions.loss.k: unknown key; write rate",
+    ),
+    "reactants and products": (
+        {"model": {"reactions": {"loss": {"reactants": "A1", "products": "0", "rate": 1}}}},
+        "model.reactions.loss.reactants: unknown key; write equation, as in equation: S + I -> 2 I",
+        "model.reactions.loss.products: unknown key; write equation, as in equation: S + I -> 2 I",
+    ),
+    "a dose added": (
+        {"events": {"dose": {"at": 1, "set": {"A1": "+= 100"}}}},
+        "events.dose.set.A1: write the new value as a whole, as in A + 100 in place of += 100",
+    ),
+    "a time step to save": ({"save": {"every": 0.1}}, "; it counts steps, and save.points the saved times"),
+    "a solver of words": ({"solver": "solve_ivp"}, "solver: unknown solver 'solve_ivp'; use Dopri5"),
+    "functions of Python": (
+        {"model": {"ode": {"A1": lambda t, y: -y}}},
+        "value of type function; write an expression as text, such as '-k*x'; a model of your own is an",
+    ),
+    "a key of several sections": (
+        {"paths": 8},
+        "paths: unknown key; paths belongs under ensemble or save or",
+    ),
     "a key of another section": (
         {"ensemble": {"steps": 8}},
         "ensemble.steps: unknown key; steps belongs under",
@@ -72,11 +137,12 @@ MISTAKES = {
 
 @pytest.mark.parametrize("case", MISTAKES)
 def test_a_first_mistake_is_answered_by_what_is_there(case):
-    changes, message = MISTAKES[case]
+    changes, *messages = MISTAKES[case]
     with pytest.raises(InputError) as caught:
         load(ORAL | changes)
-    assert len(caught.value.problems) == 1
-    assert message in caught.value.problems[0]
+    assert len(caught.value.problems) == len(messages)
+    for message, problem in zip(messages, caught.value.problems, strict=True):
+        assert message in problem
 
 
 def test_a_lognormal_number_may_have_a_median_and_a_coefficient_of_variation():
