@@ -114,7 +114,7 @@ class _Reading:
                 hint = _near_key(str(path[-1]), self.known_keys(path[:-1]), given) or more
                 if path[:-1] == ("model",) and path[-1] in self.diagnostics.written("model", "parameters"):
                     hint = f"; did you mean model.parameters.{path[-1]}?"
-                elif path[:-1] == ("model",) and "did you mean" not in hint:
+                elif path[:-1] == ("model",) and hint.startswith("; known") and not _of_equations(path[-1]):
                     hint = (
                         f"; a parameter of equations in the file stands under parameters: {{{path[-1]}: …}}"
                     )
@@ -204,6 +204,11 @@ class _Reading:
             return ""
         text = yaml.safe_dump(field.examples[0], default_flow_style=True, sort_keys=False, width=1000)
         return f", such as {text.strip()}"
+
+
+def _of_equations(key: str | int) -> bool:
+    """Whether some kind of model in the file has this key."""
+    return any(key in kind.model_fields for kind in (InlineSDE, InlineODE, InlineHamiltonian, InlineNetwork))
 
 
 def _distributions(value: Any, path: KeyPath) -> list[KeyPath]:

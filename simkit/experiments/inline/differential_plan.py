@@ -44,7 +44,8 @@ class _Plan:
 
     def plan(self) -> ModelPlan | None:
         if not self.variables:
-            self.diagnostics.add_missing(("model", self.kind), "needs at least one variable")
+            if not self.diagnostics.at_or_below(("model", self.kind)):
+                self.diagnostics.add(("model", self.kind), "needs at least one variable")
             return None
         self.check_names()
         lines = self.lines()

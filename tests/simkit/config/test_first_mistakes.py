@@ -119,7 +119,7 @@ MISTAKES = {
         "events.dose.set.A1: write the new value as a whole, as in A + 100 in place of += 100",
     ),
     "a time step to save": ({"save": {"every": 0.1}}, "; it counts steps, and save.points the saved times"),
-    "a solver of words": ({"solver": "solve_ivp"}, "solver: unknown solver 'solve_ivp'; use Dopri5"),
+    "a solver of words": ({"solver": "velocity_verlet"}, "solver: unknown solver 'velocity_verlet'; use"),
     "functions of Python": (
         {"model": {"ode": {"A1": lambda t, y: -y}}},
         "value of type function; write an expression as text, such as '-k*x'; a model of your own is an",
