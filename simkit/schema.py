@@ -172,6 +172,7 @@ def _distribution_schema() -> dict[str, Any]:
     properties = {}
     for name, kind in BY_KEY.items():
         keys = {key: {"type": "array"} if many else _NUMBER for key, many in keys_of(kind).items()}
+        keys |= dict.fromkeys(kind.other_keys, _NUMBER)
         options = [{"type": "array"}, {"type": "object", "properties": keys, "additionalProperties": False}]
         text = (kind.__doc__ or "").split("\n")[0].replace("$", "")
         properties[name] = {"anyOf": options, "description": f"{text} Keys: {', '.join(keys)}."}

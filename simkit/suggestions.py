@@ -41,6 +41,8 @@ def missing_file(path: Path, name: str | None = None) -> str:
     if close:
         return f"{name}: no such file; did you mean {str(Path(name).with_name(close[0]))!r}?"
     folder = "the working directory" if path.parent == Path() else path.parent
+    if not path.suffix and path.parent == Path():
+        return f"{name}: no such file; give the name of a file with its ending, such as {name}.yaml"
     return f"{name}: no such file; it is looked for in {folder}"
 
 

@@ -58,18 +58,20 @@ PROPERTIES = {  # key: how it is called on the page
 @app.command()
 def describe(
     names: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="NAME...",
             help="Models, solvers, potentials, closed forms, functions or keys of the file.",
             autocompletion=complete_name,
             show_default=False,
         ),
-    ],
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the equation, parameters with units and ranges, reference, and YAML to start from."""
     with reported(as_json):
+        if not names:
+            raise InputError("give a name, as in `simkit describe GBM`; `simkit list` shows all")
         result, reasons = _about_all(list(dict.fromkeys(names)))
         if as_json and not reasons:
             print_json(result[0] if len(result) == 1 else {"described": result})

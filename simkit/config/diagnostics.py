@@ -30,6 +30,7 @@ class Diagnostics:
         self.document = document
         self.entries: list[tuple[KeyPath, tuple[float, float], str]] = []
         self.unread: dict[KeyPath, type[InputError]] = {}  # where only a file could not be read
+        self.missing: set[KeyPath] = set()
         for (line, column), path, message in document.diagnostics if with_text else ():
             if line:
                 self._keep(path, (line, column), self._file_place(line, column), message)
@@ -79,6 +80,7 @@ class Diagnostics:
         """Add that something is not there, unless it was there and has been complained about."""
         if not self.at_or_below(path):
             self.add(path, message, at_key=True)
+            self.missing.add(path)
 
     def add_covered(self, path: KeyPath, by: KeyPath) -> None:
         """Add that `path` is wrong, too, and that the message about another one says so."""
@@ -96,8 +98,9 @@ class Diagnostics:
     def raise_if_any(self) -> None:
         """Raise one `InputError` with every error, in the order of the file."""
         if self.entries:
-            lines = [line for _, _, line in sorted(self.entries, key=lambda entry: entry[1])]
-            kinds = {self.unread.get(path, InputError) for path, _, _ in self.entries}
+            causes = [entry for entry in self.entries if not self._follows(*entry)]
+            lines = [line for _, _, line in sorted(causes, key=lambda entry: entry[1])]
+            kinds = {self.unread.get(path, InputError) for path, _, _ in causes}
             raise input_error(list(dict.fromkeys(lines)), kinds)
 
     def written(self, *path: str | int) -> dict[str, Any]:
@@ -106,6 +109,20 @@ class Diagnostics:
         for part in path:
             value = value.get(part) if isinstance(value, dict) else None
         return value if isinstance(value, dict) else {}
+
+    def _follows(self, path: KeyPath, place: Any, line: str) -> bool:
+        """Whether an error only follows from that of another key, which has the wrong name or place.
+
+        It says that a key is missing for which the other was given, or that a name is unknown which the other
+        would have defined.
+        """
+        if path in self.missing:
+            meant = re.compile(rf"(write|did you mean) '?{re.escape(str(path[-1]))}\b")
+            others = [text for at, _, text in self.entries if at[:-1] == path[:-1] and at != path]
+            return any(map(meant.search, others))
+        unknown = re.search(r"unknown name '(\w+)'", line)
+        strays = [at for at, _, text in self.entries if ": unknown key" in text] if unknown else []
+        return any(unknown[1] == at[-1] or unknown[1] in self.written(*at) for at in strays if unknown and at)
 
     def _existing(self, path: KeyPath) -> KeyPath:
         """The path without a last key that a shorthand leaves out: `solver` for `solver.type`."""

@@ -94,6 +94,9 @@ def _refusal(path: KeyPath, item: Any) -> str:
     if path[:1] == ("initial",) and getattr(item, "ndim", 0) > 1:
         return f"must be a number, or an array (paths,) of one for each path, got the shape {item.shape}"
     message = f"must be a number, text, list or dict, got a value of type {kind}"
+    if callable(item) and not isinstance(item, type) and kind in ("function", "builtin_function_or_method"):
+        own = "a model of your own is an instance of a class of AbstractODE or AbstractSDE"
+        return f"{message}; write an expression as text, such as '-k*x'; {own}"
     if path in (("model",), ("solver",)):
         return f"{message}; give it by name: {{type: {kind}, ...}}"
     if hasattr(item, "tolist"):

@@ -23,6 +23,10 @@ BLOCK = (
     "other text, in quotes"
 )
 
+FLOW = ("while parsing a flow mapping", "while parsing a flow sequence")
+CLOSING, QUOTES = {"{": "}", "[": "]"}, ('"', "'")
+QUOTED_OR_REMARK = re.compile(r"""(?<=[\s,:[{(])("(\\.|[^"\\])*"|'[^']*'|#[^\n]*)""")
+
 Mark = tuple[int, int]  # line and column, from 1
 
 _CORE_SCHEMA = (
@@ -137,10 +141,51 @@ def guarded(action: Callable[[], Any], text: str, name: str) -> Any:
     except yaml.MarkedYAMLError as error:
         line, column = mark_of(error.problem_mark or error.context_mark)
         message = _explained(error)
+        if opened := _left_open(error):
+            (line, column), message = opened
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         line, column = 1, 1
         message = f"not valid YAML: {error}"
     raise InputError(f"{name}:{line}:{column}: {message}")
+
+
+def _left_open(error: yaml.MarkedYAMLError) -> tuple[Mark, str] | None:
+    """Where a brace, a bracket or a quote is opened that nothing closes, and what to say of it."""
+    opening, problem = error.context_mark, error.problem_mark
+    if problem is None or problem.buffer is None:
+        return None
+    text, at = problem.buffer, problem.pointer
+    if opening is not None and error.context in FLOW:
+        start = None if _closed(text[opening.pointer :]) else opening.pointer
+    elif opening is not None and "end of stream" in (error.problem or "") and "quoted" in error.context:
+        start = opening.pointer
+    elif "found '<scalar>'" in (error.problem or "") and text[at - 1] in QUOTES:  # which closed one above
+        start = text.rfind(text[at - 1], 0, at - 1)
+        start = start if "\n" in text[start:at] else None
+    else:
+        return None
+    if start is None or start < 0:
+        return None
+    mark = (text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start))
+    sign, (line, column) = text[start], mark_of(problem)
+    closing = CLOSING.get(sign, sign)
+    return (
+        mark,
+        f"`{sign}` is opened here and not closed before line {line}, column {column}; add `{closing}`",
+    )
+
+
+def _closed(text: str) -> bool:
+    """Whether the brace or bracket that a text begins with is closed in it."""
+    open_ = []
+    for sign in re.findall(r"[][{}]", QUOTED_OR_REMARK.sub("", text)):
+        if sign in CLOSING:
+            open_.append(CLOSING[sign])
+        elif open_.pop() != sign:
+            return False
+        if not open_:
+            return True
+    return False
 
 
 def _explained(error: yaml.MarkedYAMLError) -> str:
@@ -164,6 +209,14 @@ def _explained(error: yaml.MarkedYAMLError) -> str:
         return BLOCK
     if "cannot start any token" in problem:
         return f"{problem.removesuffix(' that cannot start any token')}; put a text that begins so in quotes"
+    if "expected ',' or" in problem:
+        return "a comma is missing before this, or quotes around the text before it"
+    if "<block end>, but found '<scalar>'" in problem:
+        return "this follows a text in quotes that has ended; put all of the text in quotes"
+    if "<block end>, but found" in problem and problem[-2] in CLOSING.values():
+        return f"this `{problem[-2]}` closes nothing that is open; remove it"
+    if "unknown escape character" in problem:
+        return "a backslash in double quotes begins a special character; use single quotes"
     context = f" ({error.context})" if error.context else ""
     return f"not valid YAML: {problem}{context}"
 

@@ -7,7 +7,8 @@ are drawn in the program of a path, and may have traced numbers.
 import abc
 import importlib
 import math
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple, Self
 
 import equinox as eqx
 import jax
@@ -45,6 +46,21 @@ class AbstractDistribution(eqx.Module):
     """
 
     key: ClassVar[str]
+    other_keys: ClassVar[Mapping[str, str]] = {}  # numbers that may be given in place of fields
+
+    @classmethod
+    def of_numbers(cls, **numbers: Any) -> Self:
+        """The distribution of numbers by name, those of `other_keys` among them."""
+        return cls(**numbers)
+
+    @classmethod
+    def refusal(cls, numbers: Mapping[str, Any]) -> str | None:
+        """Why numbers by name do not go together; `None` where they do."""
+        fields = [cls.other_keys.get(name, name) for name in numbers]
+        for other, field in cls.other_keys.items():
+            if fields.count(field) > 1:
+                return f"give {field} or {other}, not both"
+        return None
 
     def __check_init__(self):
         if not any(isinstance(x, Tracer) for x in jax.tree.leaves(self)):
@@ -138,9 +154,34 @@ class Normal(AbstractOfNormal):
 
 
 class LogNormal(AbstractOfNormal):
-    """The exponential of a normal number: mean and standard deviation of the logarithm."""
+    """The exponential of a normal number: mean and standard deviation of the logarithm; or, of the number
+    itself, median and coefficient of variation."""
 
     key = "lognormal"
+    other_keys: ClassVar[Mapping[str, str]] = {"median": "mean", "cv": "sd"}
+
+    @classmethod
+    def of_numbers(cls, **numbers):
+        for name, least in (("median", "> 0"), ("cv", ">= 0")):
+            value = numbers.get(name, 1.0)
+            if not isinstance(value, Tracer) and not (value > 0 or (value == 0 and name == "cv")):
+                raise ValueError(f"{name} must be {least}, got {value:g}")
+        xp = (TRACED if any(isinstance(x, jax.Array) for x in numbers.values()) else HOST).xp
+        if "median" in numbers:
+            numbers["mean"] = xp.log(numbers.pop("median"))
+        if "cv" in numbers:
+            numbers["sd"] = xp.sqrt(xp.log1p(xp.square(numbers.pop("cv"))))
+        return cls(**numbers)
+
+    @classmethod
+    def refusal(cls, numbers):
+        if not {"mean", "cv"} <= numbers.keys():
+            return super().refusal(numbers)
+        mean, cv = numbers["mean"], numbers["cv"]
+        return (
+            f"mean is that of the logarithm, cv is not; for a number whose own mean is {mean} write "
+            f"{{median: ({mean})/sqrt(1 + ({cv})**2), cv: {cv}}}"
+        )
 
     def of_normal(self, x, of):
         return of.xp.exp(x)

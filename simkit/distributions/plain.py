@@ -31,9 +31,9 @@ def distribution_of(
     except ValueError as error:
         raise ValueError(f"{key}: {error}; {_usage(key)}") from None
     try:
-        result = BY_KEY[key](**values)
+        result = BY_KEY[key].of_numbers(**values)
         if isinstance(result, AbstractOfNormal) and not result.sd:
-            raise ValueError(f"sd must be > 0, got 0; {KNOWN}")
+            raise ValueError(f"{'cv' if 'cv' in values else 'sd'} must be > 0, got 0; {KNOWN}")
         return result
     except ValueError as error:
         raise ValueError(f"{key}: {error}") from error
@@ -44,8 +44,9 @@ def by_name(key: str, numbers: Any) -> dict[str, Any]:
 
     Raises `ValueError` with what is wrong and what is expected.
     """
-    fields, usage = dataclasses.fields(BY_KEY[key]), _usage(key)
-    names = [field.name for field in fields]
+    kind, usage = BY_KEY[key], _usage(key)
+    fields = dataclasses.fields(kind)
+    names, others = [field.name for field in fields], kind.other_keys
     if isinstance(numbers, list) and key == "discrete":
         numbers = {"values": numbers}
     if isinstance(numbers, list):
@@ -55,16 +56,22 @@ def by_name(key: str, numbers: Any) -> dict[str, Any]:
     if not isinstance(numbers, dict):
         raise ValueError(f"{key}: must be its numbers, got {shown(numbers)}; {usage}")
     for name in numbers:
-        if name not in names:
-            raise ValueError(f"{key} has no {shown(name)}{did_you_mean(str(name), names)}")
+        if name not in names and name not in others:
+            raise ValueError(f"{key} has no {shown(name)}{did_you_mean(str(name), [*names, *others])}")
+    if reason := kind.refusal(numbers):
+        raise ValueError(f"{key}: {reason}")
+    given = {others.get(name, name): name for name in numbers}
     for field in fields:
-        if field.name not in numbers and field.default is dataclasses.MISSING:
+        if field.name not in given and field.default is dataclasses.MISSING:
             raise ValueError(f"{key}: {field.name} is missing; {usage}")
-    return {name: numbers[name] for name in names if name in numbers}
+    return {given[name]: numbers[given[name]] for name in names if name in given}
 
 
 def _usage(key: str) -> str:
-    return f"write {key}: {{{', '.join(f'{name}: …' for name in keys_of(BY_KEY[key]))}}}"
+    kind = BY_KEY[key]
+    either = [keys_of(kind), *([kind.other_keys] if kind.other_keys else [])]
+    written = [f"{{{', '.join(f'{name}: …' for name in names)}}}" for names in either]
+    return f"write {key}: {' or '.join(written)}"
 
 
 def keys_of(kind: type[AbstractDistribution]) -> dict[str, bool]:

@@ -20,6 +20,7 @@ from simkit.ensemble.paths import path_program
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.stepping import ACCEPTED, IN_LEAPS, REACHED, REJECTED, STATUS, happened_names
+from simkit.ensemble.without_value import UNKNOWN, Undefined, undefined_at
 from simkit.errors import NumericalError
 from simkit.machine.on_each_device import local_devices
 from simkit.observe.observable import waits
@@ -35,8 +36,8 @@ REMEDIES = {
 SHOWN = 3
 REPLAY_ROWS = 10_000
 UNDEFINED = (
-    "The equations have no value there, as the log or the root of a negative number: write them so that they "
-    "have one, such as log(maximum(x, 1e-9))"
+    "The equations have no value there, as {}: write them so that they have one, such as {}, or change a "
+    "parameter"
 )
 UNDEFINED_SOMEWHERE = re.compile(r"\b(acosh|atanh|acos|asin|cbrt|div|log|log1p|lgamma|pow|r?sqrt)\b")
 ENDS = (
@@ -64,8 +65,9 @@ def failed_paths(simulation: Simulation, ids: np.ndarray) -> NumericalError:
     remedy = "; ".join(known.values()) or general or stepping.remedy
     if stepping.has_increments and stepping.view == LANGEVIN:
         remedy = "The Langevin equation is not valid for small counts: use DirectMethod, or more steps"
-    if all(failure.undefined for failure in failures):
-        remedy = UNDEFINED
+    causes = [failure.undefined for failure in failures if failure.undefined]
+    if len(causes) == len(failures):
+        remedy = UNDEFINED.format(" or ".join(dict.fromkeys(each.what for each in causes)), causes[0].remedy)
     large = {name: x for failure in failures for name, x in failure.large_starts.items()}
     if large and all(failure.large_starts for failure in failures):
         remedy = _smaller(large, simulation.precision)
@@ -115,8 +117,9 @@ class Failure:
 
     `rows` are all rows of the replay by name, `step` and `every` those of the row and between rows on a fixed
     grid. A path with adaptive steps, or with events, that ended early has the time that it `reached`. `row`
-    is None where all rows are finite. `undefined` says that a state of moderate size became NaN in one step,
-    of which shorter ones make no number. `large_starts` are the initial values near the largest number.
+    is None where all rows are finite. `undefined` is what has no value, where shorter steps make no number
+    of it: in the equations at the row before, or in a step from a state of moderate size that became NaN.
+    `large_starts` are the initial values near the largest number.
     A path of events has the `status` with which it ended. `endless` are the names of events that trigger one
     another without end. `reason` is the end of the text, where that says why and not only what.
     """
@@ -128,7 +131,7 @@ class Failure:
     times: np.ndarray
     broken: dict[str, float] = dataclasses.field(default_factory=dict)
     observables_only: bool = False
-    undefined: bool = False
+    undefined: Undefined | None = None
     large_starts: dict[str, float] = dataclasses.field(default_factory=dict)
     step: int | None = None
     every: int = 1
@@ -175,7 +178,7 @@ def failure_of(simulation: Simulation, path: int) -> Failure:
         times,
         broken,
         observables_only=of_observables and not _blows_up(simulation, values, row),
-        undefined=step is not None and every == 1 and _has_no_value(simulation, values, row),
+        undefined=_undefined(simulation, values, times, row) if every == 1 else None,
         large_starts=_large_starts(simulation, values),
         step=step,
         every=every,
@@ -198,6 +201,25 @@ def _without_end(endless: tuple[str, ...]) -> str:
         if endless
         else ""
     )
+
+
+def _undefined(
+    simulation: Simulation, values: dict[str, np.ndarray], times: np.ndarray, row: int
+) -> Undefined | None:
+    """What has no value in the equations before a row, or in a step to it from a state of moderate size."""
+    fields = simulation.problem.State._fields
+    if not row or np.isfinite([values[name][row] for name in fields]).all():
+        return None
+    cause = _undefined_after(simulation, values, times, row - 1)
+    return cause or (UNKNOWN if _has_no_value(simulation, values, row) else None)
+
+
+def _undefined_after(
+    simulation: Simulation, values: dict[str, np.ndarray], times: np.ndarray, row: int
+) -> Undefined | None:
+    """What has no value in the equations at a row."""
+    state = {name: float(values[name][row]) for name in simulation.problem.State._fields}
+    return undefined_at(simulation, float(times[row]), state)
 
 
 def _has_no_value(simulation: Simulation, values: dict[str, np.ndarray], row: int) -> bool:
@@ -235,6 +257,9 @@ def _stopped(simulation: Simulation, path: int, counts: dict[str, Any], failure:
     return dataclasses.replace(
         failure,
         text=f"path {path}: stopped at {place}: {reason}",
+        undefined=_undefined_after(simulation, failure.rows, failure.times, failure.row - 1)
+        if failure.row and not failure.endless
+        else None,
         reached=float(counts[REACHED]),
         status=int(counts[STATUS]) if STATUS in counts and not failure.endless else None,
         reason=reason,

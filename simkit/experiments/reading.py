@@ -27,29 +27,9 @@ from simkit.config.settings.places import Root, sections_at
 from simkit.config.settings.values import DISTRIBUTIONS, without_quotes
 from simkit.config.strict_yaml import MAX_DEPTH
 from simkit.experiments.defaults import with_defaults
+from simkit.experiments.elsewhere import given_instead, remedy_of_key, remedy_of_value
 from simkit.suggestions import did_you_mean, shown
 
-REMEDIES: dict[Root, dict[KeyPath, str]] = {
-    Experiment: {
-        ("time", "dt"): "; write steps, the number of them from t0 to t1",
-        ("potential",): "; it is for molecular dynamics, which needs system too",
-        ("dtype",): "; write precision: float32 or float64",
-    },
-    ParticleExperiment: {
-        ("time", "t1"): "; write dt and steps, the length and the number of steps",
-        ("cluster",): "; molecular dynamics runs on one machine",
-        ("ensemble", "devices"): "; molecular dynamics runs on one device, in ensemble.threads",
-        ("model",): "; in molecular dynamics potential says how particles interact",
-        ("dtype",): "; write precision: float32, mixed or float64",
-        (
-            "save",
-            "points",
-        ): "; in molecular dynamics save.every is the steps from one measurement to the next",
-        ("initial",): "; in molecular dynamics system says where particles begin",
-        ("sensitivity", "check"): "; in molecular dynamics compare variants at two values",
-        ("sensitivity", "method"): "; in molecular dynamics there is one, fluctuations",
-    },
-}
 Read = TypeVar("Read", Experiment, ParticleExperiment)
 FEW = 15  # keys that a message lists
 AS_NEAR = 0.1  # of the similarity of two words, which is from 0 to 1
@@ -117,7 +97,8 @@ class _Reading:
         path: KeyPath = tuple(part for part in entry["loc"] if part not in TAGS)
         match entry["type"]:
             case "simkit":
-                self.diagnostics.add(path, entry["msg"])
+                beside = self.diagnostics.written(*path[:-1])
+                self.diagnostics.add(path, entry["msg"] + remedy_of_value(path, entry["input"], beside))
             case "quoted":
                 read = bool(self.document.name or self.document.options)  # by simkit, not from Python
                 remedy = without_quotes(entry["ctx"]["text"], in_file=read)
@@ -125,16 +106,20 @@ class _Reading:
             case "distribution":
                 self.explain_distribution(path)
             case "missing":
-                self.diagnostics.add_missing(path, f"is missing{self.what(path)}")
+                other = given_instead(path, self.diagnostics.written(*path[:-1]))
+                self.diagnostics.add_missing(path, f"is missing{other or self.what(path)}")
             case "extra_forbidden":
                 given = self.diagnostics.written(*path[:-1])
                 more = self.elsewhere(str(path[0])) if len(path) == 1 else ""
                 hint = _near_key(str(path[-1]), self.known_keys(path[:-1]), given) or more
                 if path[:-1] == ("model",) and path[-1] in self.diagnostics.written("model", "parameters"):
                     hint = f"; did you mean model.parameters.{path[-1]}?"
-                remedies = next(own for root, own in REMEDIES.items() if issubclass(self.root, root))
-                remedy = remedies.get(path, hint)
-                self.diagnostics.add(path, f"unknown key{remedy}", at_key=True)
+                elif path[:-1] == ("model",) and hint.startswith("; known") and not _of_equations(path[-1]):
+                    hint = (
+                        f"; a parameter of equations in the file stands under parameters: {{{path[-1]}: …}}"
+                    )
+                remedy = remedy_of_key(path, self.root)
+                self.diagnostics.add(path, f"unknown key{f'; {remedy}' if remedy else hint}", at_key=True)
             case _ if (
                 entry["input"] is None and path in self.document.options
             ):  # by --set, which removes keys
@@ -219,6 +204,11 @@ class _Reading:
             return ""
         text = yaml.safe_dump(field.examples[0], default_flow_style=True, sort_keys=False, width=1000)
         return f", such as {text.strip()}"
+
+
+def _of_equations(key: str | int) -> bool:
+    """Whether some kind of model in the file has this key."""
+    return any(key in kind.model_fields for kind in (InlineSDE, InlineODE, InlineHamiltonian, InlineNetwork))
 
 
 def _distributions(value: Any, path: KeyPath) -> list[KeyPath]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import NoReturn, cast
 
 from simkit.closed_forms import OF_NUMBERS
+from simkit.expressions.elsewhere import function_elsewhere, name_elsewhere
 from simkit.expressions.expression import Expression, expression_of, name_expression
 from simkit.expressions.functions import (
     NUMBERS,
@@ -45,8 +46,6 @@ from simkit.suggestions import did_you_mean, of_your_own, shown
 MAX_INTEGER_POWER = 1000
 SHOWN = 12  # names in a message
 
-_ELSEWHERE = {"ln": "log", "pow": "**", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "fabs": "abs"}
-_ELSEWHERE |= dict.fromkeys(("first_time", "first_passage_time", "stopping_time"), "hitting_time")
 _ARITHMETIC = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -77,7 +76,7 @@ def compile_expression(
     """
     if isinstance(text, int | float):
         return expression_of(repr(float(text)), NumberLiteral(float(text)))
-    check_tokens(text, keywords=closed_forms is not None)
+    check_tokens(text)
     translation = _Translation(names, functionals, closed_forms or {})
     return expression_of(" ".join(text.split()), translation.number(python_tree(text), 0))
 
@@ -102,7 +101,8 @@ class _Translation:
         """The tree of something true or false."""
         translated = self.translate(node, depth)
         if not _is_condition(node):
-            fail(node.col_offset, "a condition such as S > 1 is needed, not a number")
+            what = f"{shown(ast.unparse(node))} is a number where a condition is needed"
+            fail(node.col_offset, f"{what}; compare it with another, as in S > 1")
         return translated
 
     def translate(self, node: ast.expr, depth: int) -> ExpressionNode:
@@ -160,7 +160,9 @@ class _Translation:
             if is_function(name) or name in self.closed_forms:
                 fail(node.col_offset, f"{name} is a function; write {name}(…)")
             known = [*dict.fromkeys((*self.names, *NUMBERS))]
-            hint = did_you_mean(name, known) or f"; known: {', '.join(known[:SHOWN])}, …"
+            hint = (
+                name_elsewhere(name) or did_you_mean(name, known) or f"; known: {', '.join(known[:SHOWN])}, …"
+            )
             raise ExpressionError(f"unknown name {shown(name)} {place(node.col_offset)}{hint}")
         return Name(name)
 
@@ -209,11 +211,11 @@ class _Translation:
     def unknown_function(self, node: ast.Call, name: str) -> NoReturn:
         where = place(node.col_offset)
         if name in (self.names or ()) or name in NUMBERS:
-            raise ExpressionError(f"{name} is not a function {where}; write {name}*(…) for a product")
+            moment = f"at({name}, …) for its value at a time, and " if self.functionals else ""
+            raise ExpressionError(f"{name} is not a function {where}; write {moment}{name}*(…) for a product")
         known = [*NUMERIC, "where", *(FUNCTIONALS if self.functionals else ()), *self.closed_forms]
-        hint = of_your_own(name, known, "functions")
-        if name in _ELSEWHERE:
-            hint = f"; did you mean {_ELSEWHERE[name]!r}?"
+        elsewhere = function_elsewhere(node, name)
+        hint = f"; {elsewhere}" if elsewhere else of_your_own(name, known, "functions")
         raise ExpressionError(f"unknown function {shown(name)} {where}{hint}")
 
     def functional(self, node: ast.Call, name: str) -> FunctionalCall:

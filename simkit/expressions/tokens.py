@@ -12,6 +12,7 @@ import warnings
 from typing import NoReturn
 
 from simkit.errors import InputError
+from simkit.expressions.elsewhere import TIME_UNITS
 from simkit.suggestions import shown
 
 MAX_LENGTH = 2000
@@ -19,7 +20,7 @@ MAX_DEPTH = 50
 
 _TOKEN = re.compile(
     r"(?P<space>[ \t\r\n]+)|(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)"
-    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<operator>\*\*|//|<=|>=|==|!=|:=|[-+*/(),<>=])"
+    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<operator>[-+*/]=|\*\*|//|<=|>=|==|!=|:=|[-+*/(),<>=])"
 )
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9.])")
 _WHOLE_DATE = re.compile(
@@ -40,6 +41,9 @@ _REFUSED = {
     "|": "| is not available; use `or`",
     "~": "~ is not available; use `not`",
     "!": "! is not available; use `not`",
+    **dict.fromkeys(
+        ("+=", "-=", "*=", "/="), "write the new value as a whole, as in A + 100 in place of += 100"
+    ),
     ":=": "assignment (:=) is not allowed",
     ":": "a colon is not allowed",
     ";": "a semicolon is not allowed",
@@ -56,13 +60,13 @@ class ExpressionError(InputError):
     """An expression that cannot be compiled; the message says at which of its columns, counted from 1."""
 
 
-def check_tokens(text: str, keywords: bool) -> None:
-    """Refuse everything but numbers, names and operators; `=` only in arguments with `keywords`."""
+def check_tokens(text: str) -> None:
+    """Refuse everything but numbers, names and operators; `=` only in parentheses."""
     if len(text) > MAX_LENGTH:
         raise ExpressionError(f"an expression of {len(text)} characters; at most {MAX_LENGTH} are allowed")
     if _WHOLE_DATE.fullmatch(text.strip()):
         _fail_as_date(text, len(text) - len(text.lstrip()))
-    at = depth = 0
+    at = depth = start = 0
     previous = operand = ""
     while at < len(text):
         match = _TOKEN.match(text, at)
@@ -71,8 +75,12 @@ def check_tokens(text: str, keywords: bool) -> None:
             fail(at, _REFUSED.get(token) or _unknown(token))
         if match["number"] and _DATE.match(text, at):
             _fail_as_date(text, at)
+        unit = match["name"] and token in TIME_UNITS and text[match.end() : match.end() + 1] != "("
+        if unit and operand and not operand[0].isalpha():
+            _fail_as_time(operand, text[start:at] + token, token, start)
         if match["name"] and previous == "number":
-            number = "a number is written without underscores" if token[0] == "_" else "write * between them"
+            product = "write * between them, and a number without its unit"
+            number = "a number is written without underscores" if token[0] == "_" else product
             fail(at, f"{shown(token)} follows a number directly; {number}")
         if match["number"] and previous == "number":
             fail(at, "a number with two points")
@@ -83,16 +91,22 @@ def check_tokens(text: str, keywords: bool) -> None:
             fail(at, f"a number has no leading zeros; write {token} as {token.lstrip('0')}")
         if match["name"] and keyword.iskeyword(token) and token not in ("and", "or", "not"):
             fail(at, f"{token!r} is a reserved word and not allowed{_WORDS.get(token, '')}")
-        if token == "=" and not (keywords and depth):
-            arguments = "" if keywords else ", and arguments are given without names"
-            fail(at, f"= is not allowed here; equality is =={arguments}")
+        if token == "=" and not depth:
+            fail(at, "= is not allowed here; equality is ==")
         depth += (token == "(") - (token == ")")
         if depth > MAX_DEPTH:
             fail(at, f"nested more than {MAX_DEPTH} levels deep")
         previous = match.lastgroup or ""
         if not match["space"]:
             operand = token if match["number"] or (match["name"] and not keyword.iskeyword(token)) else ""
+            start = at
         at = match.end()
+
+
+def _fail_as_time(number: str, written: str, unit: str, at: int) -> NoReturn:
+    """Times have one unit, which numbers do not carry."""
+    message = f"{shown(written)} has a unit, and times are plain numbers, all in the same unit"
+    fail(at, f"{message}: write {number} if {unit} is that unit, which time.unit may name")
 
 
 def python_tree(text: str) -> ast.expr:
@@ -121,6 +135,8 @@ def _reason(error: SyntaxError, text: str, lead: int) -> str:
         return f"it ends too early, after column {len(text.rstrip())} of the expression"
     message = error.msg or ""
     known = message if "never closed" in message or "unmatched" in message else "it cannot be read"
+    if "'=='" in message:
+        known = "= is not allowed here; equality is =="
     return f"{known} {place(lead + (error.offset or 1) - 1)}"
 
 

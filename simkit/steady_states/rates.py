@@ -18,6 +18,7 @@ from simkit.derivatives.targets import numbers_at
 from simkit.distributions.distribution import TRACED, AbstractDrawn
 from simkit.ensemble.initial import fixed_value
 from simkit.ensemble.simulation import Run, Simulation
+from simkit.ensemble.without_value import Undefined, undefined_in
 from simkit.errors import InputError
 from simkit.observe.observer import Observer
 from simkit.steady_states.sizes import typical_sizes
@@ -53,6 +54,10 @@ class Rates:
 
     def __call__(self, y: np.ndarray) -> np.ndarray:
         return np.asarray(self._rates(y))
+
+    def undefined(self, y: np.ndarray) -> Undefined | None:
+        """What has no value at a state where a rate of change is not finite."""
+        return undefined_in(self._rates, y)
 
     def each(self, states: np.ndarray) -> np.ndarray:
         """The rates of change of states, a row each."""

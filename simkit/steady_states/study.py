@@ -200,9 +200,11 @@ def _refuse_start(rates: Rates) -> None:
     values = dict(zip(rates.names, rates(rates.start).tolist(), strict=True))
     bad = [name for name, rate in values.items() if not np.isfinite(rate)]
     if bad:
+        undefined = rates.undefined(rates.start)
         raise NumericalError(
-            f"the rate of change of {', '.join(bad)} is not finite at the initial values; begin elsewhere, "
-            f"as by --set initial.{bad[0]}=NUMBER"
+            f"the rate of change of {', '.join(bad)} is not finite at the initial values"
+            f"{f', by {undefined.what}' if undefined else ''}; begin elsewhere, as by "
+            f"--set initial.{bad[0]}=NUMBER, or change a parameter"
         )
 
 

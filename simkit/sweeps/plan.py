@@ -126,10 +126,11 @@ def read_over(texts: Iterable[str], label: str = "--over") -> dict[str, Any]:
             )
         if key in over:
             raise InputError(f"{label} {key}: is given twice; give all of its values at once")
-        range_ = re.fullmatch(r"(\d*\.?\d+)\s*-\s*(\d*\.?\d+)", values)
+        range_ = re.fullmatch(r"(\d*\.?\d+)\s*(?:-|\.{2,3}|to)\s*(\d*\.?\d+)", values)
         if range_ and float(range_[1]) < float(range_[2]):
             raise InputError(
-                f"{label} {key}: a range is first:last:count, as in {range_[1]}:{range_[2]}:9, got {values}"
+                f"{label} {key}: a range is first:last:count, as in {range_[1]}:{range_[2]}:9, and a list "
+                f"{range_[1]},{range_[2]}; got {values}"
             )
         if re.fullmatch(r"[-+.\w\s]+(:[-+.\w\s]+)+", values):  # a range, or what was meant for one
             over[key] = values

@@ -23,7 +23,10 @@ class RandomValue(Section):
         None, description="mean and sd, the standard deviation.", examples=[[100, 1]]
     )
     lognormal: ByPlaceOrName | None = Field(
-        None, description="mean and sd of the logarithm.", examples=[[4.6, 0.1]]
+        None,
+        description="mean and sd of the logarithm; by name also median and cv, the coefficient of variation, "
+        "of the value itself.",
+        examples=[[4.6, 0.1], {"median": 100, "cv": 0.1}],
     )
     uniform: ByPlaceOrName | None = Field(None, description="low and high.", examples=[[0, 1]])
     triangular: ByPlaceOrName | None = Field(

@@ -5,11 +5,10 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from simkit.diagnostics.inspection.flat import Constant, Value, traced
+from simkit.ensemble.without_value import first_bad
 from simkit.expressions import Expression, PythonExpression, compile_expression
 
 LIBRARIES = ("/jax/", "/equinox/", "/diffrax/", "/lineax/", "/optimistix/", "/jaxtyping/", "<")
@@ -79,24 +78,14 @@ def _finite(node: ast.expr, values: Mapping[Any, Any]) -> bool:
 
 
 def bad_operation(function: Callable, *arguments: PyTree) -> str | None:
-    """The first operation that gives something not finite from finite numbers, and where it was written.
-
-    The function is run as operations one by one, on concrete arrays. `None` where everything is finite.
-    """
-    program, _ = traced(function, *arguments)
-    known: dict[Value, Any] = dict(zip(program.inputs, jax.tree.leaves(arguments), strict=True))
-    for operation in program.operations:
-        given = [x.value if isinstance(x, Constant) else known[x] for x in operation.inputs]
-        result = operation(*given)
-        known |= dict(zip(operation.outputs, result, strict=True))
-        if not all(map(_is_finite, result)) and all(map(_is_finite, given)):
-            values = ", ".join(f"{float(x):.9g}" for x in given if np.ndim(x) == 0)
-            return f"{operation.name}({values}){_place(operation.equation)}"
-    return None
-
-
-def _is_finite(x: Any) -> bool:
-    return not jax.numpy.issubdtype(jax.numpy.result_type(x), jax.numpy.inexact) or bool(np.isfinite(x).all())
+    """The first operation that gives something not finite from finite numbers, and where it was written;
+    `None` where everything is finite."""
+    found = first_bad(function, *arguments)
+    if found is None:
+        return None
+    operation, given = found
+    values = ", ".join(f"{float(x):.9g}" for x in given if np.ndim(x) == 0)
+    return f"{operation.name}({values}){_place(operation.equation)}"
 
 
 def _place(equation: Any) -> str:

@@ -17,9 +17,9 @@ from simkit_solvers.random.generator import seed_key
 from simkit_solvers.random.noise import AbstractNoise, CounterNoise, Purpose
 
 from simkit.diagnostics.debugging.random_words import Word, draws, following
-from simkit.diagnostics.inspection.flat import Operation, nothing, traced, union
 from simkit.diagnostics.inspection.operation_graph import step_of
 from simkit.distributions.distribution import AbstractDrawn
+from simkit.ensemble.flat import Operation, nothing, traced, union
 from simkit.ensemble.initial import draw_initial, fixed_value
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.stepping import Events, StochasticAdaptiveSteps, StochasticFixedSteps

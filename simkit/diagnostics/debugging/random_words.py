@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from simkit.diagnostics.inspection.flat import Operation, flat, nothing, union
+from simkit.ensemble.flat import Operation, flat, nothing, union
 
 CIPHER = "threefry2x32_rounds"
 Word = tuple[int, int, int, int, int]  # key, counter, and which of the two words

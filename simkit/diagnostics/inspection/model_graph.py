@@ -10,9 +10,9 @@ from simkit_solvers.problems.problem import AbstractODE
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 from simkit_solvers.problems.schedule import schedule_of
 
-from simkit.diagnostics.inspection.flat import Flat, influences, traced
 from simkit.diagnostics.inspection.graph import Graph, Kind, Node
 from simkit.diagnostics.inspection.named import labelled_numbers
+from simkit.ensemble.flat import Flat, influences, traced
 from simkit.ensemble.simulation import Simulation
 from simkit.functionals.functional import AbstractFunctional
 from simkit.observe.observable import Observable

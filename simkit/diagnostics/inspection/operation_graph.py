@@ -14,9 +14,9 @@ from simkit_solvers.random.draws import Draw
 from simkit_solvers.random.generator import Words
 from simkit_solvers.random.noise import Purpose, StepWords
 
-from simkit.diagnostics.inspection.flat import Constant, Flat, Operation, traced
 from simkit.diagnostics.inspection.graph import Graph, Kind, Node
 from simkit.diagnostics.inspection.named import labelled_numbers
+from simkit.ensemble.flat import Constant, Flat, Operation, traced
 from simkit.ensemble.simulation import Simulation
 
 CHAINED = 80  # nodes above which a chain of operations is drawn as one

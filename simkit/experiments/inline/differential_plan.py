@@ -5,6 +5,7 @@ import re
 import numpy as np
 from simkit_solvers.problems.problem import AbstractSDE
 
+from simkit.config.diagnostics import SettingError
 from simkit.config.documents import KeyPath
 from simkit.config.settings import InlineODE, InlineSDE
 from simkit.ensemble.ranges import SMALLEST_EIGENVALUE
@@ -41,7 +42,11 @@ class _Plan:
         changing = {name for name, text in parameters if text.names & constants.changing}
         self.changing = constants.changing | changing
 
-    def plan(self) -> ModelPlan:
+    def plan(self) -> ModelPlan | None:
+        if not self.variables:
+            if not self.diagnostics.at_or_below(("model", self.kind)):
+                self.diagnostics.add(("model", self.kind), "needs at least one variable")
+            return None
         self.check_names()
         lines = self.lines()
         noises = tuple(dict.fromkeys(name for _, _, noise in lines for name, _ in noise))
@@ -59,13 +64,13 @@ class _Plan:
         return self.equations.plan(self.variables, text)
 
     def check_names(self) -> None:
-        if not self.variables:
-            self.diagnostics.add(("model", self.kind), "needs at least one variable")
         for name in self.variables:
-            rate = re.fullmatch(r"d(\w+)/dt", name)
-            hint = f"; write {rate[1]}, whose value is {name}" if rate else ""
+            rate = re.fullmatch(r"d(\w+)/dt|(\w+)'", name)
+            hint = f"; write {rate[1] or rate[2]}, whose value is {name}" if rate else ""
             reason = check_name(name)
-            self.refuse_name(("model", self.kind, name), reason and f"{reason}{hint}")
+            if hint:  # whatever follows would be about names that nobody meant
+                raise SettingError(("model", self.kind, name), f"{reason}{hint}", at_key=True)
+            self.refuse_name(("model", self.kind, name), reason)
         self.equations.check_names(self.variables)
 
     def refuse_name(self, path: KeyPath, reason: str | None) -> None:

@@ -52,7 +52,7 @@ class InitialValue:
         if self.rows is not None:
             return self.rows
         values = [number(constants) for number in self.numbers]
-        return self.kind(*values) if self.kind else values[0]
+        return self.kind.of_numbers(**dict(zip(self.places, values, strict=True))) if self.kind else values[0]
 
     def place(self, row: int) -> str:
         """Where a row's number stands in a file, to begin a message with."""

@@ -1,6 +1,7 @@
 """From the `model` section to a problem that can be made again for other constants."""
 
 import dataclasses
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -126,6 +127,12 @@ def _missing_pairs(given: Mapping[str, Any], specs: Mapping[str, Any]) -> dict[s
     return result
 
 
+def _describes(description: str, name: str) -> bool:
+    """Whether a name is a word of a description, or its beginning."""
+    words = re.findall(r"[a-z]+", description.casefold())
+    return len(name) > 2 and any(word.startswith(name.casefold()) for word in words)
+
+
 def plan_named(section: NamedModel, constants: Constants) -> ModelPlan | None:
     """The plan of a registered model, `None` where its size or a member of its class is missing.
     Raises `SettingError` for an unknown name or size."""
@@ -154,7 +161,10 @@ def plan_named(section: NamedModel, constants: Constants) -> ModelPlan | None:
         if name not in specs:
             rest = [known for known in specs if known not in given]
             hint = did_you_mean(turned.get(name, name), [turned[name]] if name in turned else rest or specs)
-            if "did you mean" not in hint:
+            described = [known for known in rest if _describes(specs[known].description, name)]
+            if len(described) == 1:
+                hint = f"; did you mean {described[0]!r}, {specs[described[0]].description}?"
+            elif "did you mean" not in hint:
                 hint = f"; known: {', '.join(specs)}" if len(specs) <= 12 else ""
             diagnostics.add(("model", name), f"unknown parameter of {section.type}{hint}", at_key=True)
     pairs = _missing_pairs(given, specs)

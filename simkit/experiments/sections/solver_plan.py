@@ -17,9 +17,10 @@ from simkit_solvers.problems.reaction_network import AbstractReactionNetwork, ch
 from simkit_solvers.problems.schedule import model_of
 
 from simkit.config.diagnostics import SettingError
-from simkit.config.settings import InlineNetwork, InlineSDE, Model, NamedModel, Solver
+from simkit.config.settings import Experiment, InlineNetwork, InlineSDE, Model, NamedModel, Solver
 from simkit.ensemble.initial import fixed_value
 from simkit.experiments.constants import Constants
+from simkit.experiments.elsewhere import remedy_of_key
 from simkit.experiments.sections.initial_plan import InitialValue
 from simkit.experiments.sections.model_plan import ModelPlan
 from simkit.machine.own_modules import not_entered
@@ -98,6 +99,9 @@ def plan_solver(
         except ValueError as error:
             reason = str(error).removeprefix(f"{name}.{key}: ")
             known = key in SOLVERS[name].options
+            other = None if known else remedy_of_key(("solver", key), Experiment)
+            if other:
+                reason = f"solver {name} has no option {key!r}; {other}"
             constants.diagnostics.add(("solver", key), reason, at_key=not known)
     solver = make_solver(name, sound)
     if plan is None or plan.problem is None:

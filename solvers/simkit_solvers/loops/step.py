@@ -19,7 +19,7 @@ from simkit_solvers.methods.registry import check_runs, info_or_default
 from simkit_solvers.methods.root_finder import with_tolerances
 from simkit_solvers.methods.switched import Solver, SwitchedSolver
 from simkit_solvers.problems.origin import scale_of
-from simkit_solvers.problems.problem import AbstractODE, halves, reason_of
+from simkit_solvers.problems.problem import AbstractODE, halves, other_arguments, reason_of
 from simkit_solvers.problems.terms import (
     DriftTerm,
     HalfTerm,
@@ -91,7 +91,10 @@ class DiffraxStep(AbstractStepper):
         try:
             y1, _ = jax.eval_shape(one_step, *jax.tree.map(jnp.asarray, (0.0, 1.0, y0)))
         except (TypeError, AttributeError, NameError, jax.errors.JAXTypeError) as error:
-            raise ValueError(f"{name}: a step fails: {reason_of(error)}") from error
+            own = [each for each in ("advance", "advance_with", "step") if hasattr(self.solver, each)]
+            others = (other_arguments(type(self.solver), each) for each in own)
+            reason = next(filter(None, others), None) or reason_of(error)
+            raise ValueError(f"{name}: a step fails: {reason}") from error
         shapes = jax.tree.map(jnp.shape, y1)
         if shapes != jax.tree.map(jnp.shape, y0):
             raise ValueError(f"{name}: a step must return a state like y0, got one of the shapes {shapes}")

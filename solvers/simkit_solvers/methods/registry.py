@@ -5,6 +5,7 @@ One more solver is one file, with its record, and one line among the imports, wh
 
 import difflib
 import math
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -46,6 +47,10 @@ class _Solvers(dict[str, SolverInfo]):
     """Records by the names of their classes, by which the record of a solver is looked up."""
 
     def __setitem__(self, name: str, info: SolverInfo) -> None:
+        if not isinstance(info, SolverInfo):
+            raise ValueError(
+                f"SOLVERS[{name!r}]: must be the record of a class, as in SolverInfo({name}, 'x', order=1)"
+            )
         if name != info.name:
             raise ValueError(
                 f"SOLVERS[{name!r}]: a solver is known by the name of its class; "
@@ -66,7 +71,7 @@ SOLVERS: dict[str, SolverInfo] = _Solvers(
 )
 
 ELSEWHERE = {"rk4": "Tsit5", "rk45": "Dopri5", "ode45": "Dopri5", "lsoda": "Rodas5P", "bdf": "Rodas5P"}
-ELSEWHERE |= dict.fromkeys(("odeint", "ode15s", "cvode", "vode"), "Rodas5P") | {"solve_ivp": "Dopri5"}
+ELSEWHERE |= dict.fromkeys(("odeint", "ode15s", "cvode", "vode"), "Rodas5P") | {"solveivp": "Dopri5"}
 ELSEWHERE |= {"radau": "Rodas5P", "verlet": "Leapfrog", "velocityverlet": "Leapfrog"}
 ELSEWHERE |= {"gillespie": "DirectMethod", "ssa": "DirectMethod", "langevin": "BAOAB"}
 
@@ -237,7 +242,7 @@ def _check_option(info: SolverInfo, key: str, value) -> None:
 
 def solver_elsewhere(name: str) -> str | None:
     """The solver here for which other programs have this name."""
-    return ELSEWHERE.get(name.casefold())
+    return ELSEWHERE.get(re.sub(r"[\s_-]", "", name.casefold()))
 
 
 def _suggestion(given: str, known) -> str:

@@ -112,6 +112,12 @@ class SolverInfo:
             object.__setattr__(self, "reference", " ".join(text[1].split()) if text else "")
         if not self.problem:
             raise ValueError(f"SolverInfo of {self.name}: give its order, or calculus, strong and weak")
+        if absent := ", ".join(sorted(getattr(self.cls, "__abstractmethods__", ()))):
+            raise ValueError(f"SolverInfo of {self.name}: the class lacks {absent}")
+        if not (self.order is None or (isinstance(self.order, int) and self.order > 0)):
+            raise ValueError(
+                f"SolverInfo of {self.name}: order must be a positive whole number, got {self.order!r}"
+            )
         needed = {"sde": ("calculus", "strong", "weak"), "model": () if self.exact else ("weak",)}
         for kind in self.problem:
             missing = [name for name in needed.get(kind, ()) if getattr(self, name) is None]

@@ -7,6 +7,7 @@ vector over paths.
 
 import abc
 import dataclasses
+import inspect
 import typing
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -319,11 +320,22 @@ def reason_of(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
+def other_arguments(cls: type, name: str) -> str:
+    """What a method takes and how it is written, where the number or order of its arguments is wrong."""
+    first = next(base for base in reversed(cls.__mro__) if name in vars(base))
+    own, wanted = ([*inspect.signature(getattr(each, name)).parameters] for each in (cls, first))
+    if own == wanted or (len(own) == len(wanted) and {*own} != {*wanted}):
+        return ""
+    return f"{name} takes ({', '.join(own[1:])}); write {name}({', '.join(wanted)})"
+
+
 def _in_own_words(error: Exception, model: AbstractODE, name: str) -> str:
     """What a model's own function failed with, and how to write it instead."""
     reason = reason_of(error)
     if isinstance(error, jax.errors.JAXTypeError):
         return reason
+    if other := other_arguments(type(model), name):
+        return other
     variables = ", ".join(f"y.{field}" for field in model.State._fields)
     if name != "noise":
         return f"{reason}; it is {name}(self, t, y), with the variables {variables}"

@@ -343,3 +343,19 @@ def test_completion_script(shell):
     result = simkit_command(env={"_SIMKIT_COMPLETE": f"source_{shell}"})
     assert result.exit_code == 0
     assert "_SIMKIT_COMPLETE" in result.stdout
+
+
+KEYS_AS_OPTIONS = {
+    "a key": (["--seed", "3"], "--set ensemble.seed=VALUE"),
+    "a section": (["--solver", "Milstein"], "--set solver=VALUE"),
+    "a value apart": (["--set", "model.sigma", "0.3"], "--set model.sigma=0.3"),
+    "an option with another ending": (["--output", "x.zarr"], "--out"),
+}
+
+
+@pytest.mark.parametrize("case", KEYS_AS_OPTIONS)
+def test_a_key_given_as_an_option_is_told_how_it_is_set(case):
+    options, remedy = KEYS_AS_OPTIONS[case]
+    result = simkit_command("run", "gbm.yaml", *options)
+    assert result.exit_code == 2
+    assert remedy in " ".join(result.stderr.replace("│", " ").split())

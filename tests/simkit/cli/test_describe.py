@@ -26,6 +26,12 @@ PARTICLES = [*POTENTIALS, "Tabulated", *PARTICLE_METHODS, *QUANTITIES, *FUNCTION
 NAMES = list(dict.fromkeys([*MODELS, *SOLVERS, *CLOSED_FORMS, *function_summaries(), *KEYS, *PARTICLES]))
 
 
+def test_describe_without_a_name_points_to_the_list():
+    result = simkit_command("describe")
+    assert result.exit_code == 2
+    assert result.stderr == "give a name, as in `simkit describe GBM`; `simkit list` shows all\n"
+
+
 def test_list_names_everything():
     result = simkit_command("list")
     groups = json.loads(simkit_command("list", "--json").stdout)

@@ -127,7 +127,8 @@ CASES = [
     ({"solver": "EulerMaryama"}, "4:9: solver: unknown solver 'EulerMaryama'; did you mean 'EulerMaruyama'?"),
     (
         {"solver": "{type: EulerMaruyama, rtol: 1}"},
-        "4:31: solver.rtol: solver EulerMaruyama has no option 'rtol'; it has none",
+        "4:31: solver.rtol: solver EulerMaruyama has no option 'rtol'; tolerances stand under "
+        "time, in place of steps: time: {t1: …, rtol: …, atol: …}",
     ),
     # initial values
     ({"initial": "{s: 1, S: 1}"}, "3:11: initial.s: unknown variable of the model; did you mean 'S'?"),

@@ -152,6 +152,17 @@ REFUSED = {
     "a:\n   b: 1\n  c: 2\n": f"<text>:3:3: {INDENT}",
     "a:\n  b: {x: 1}\n   c: 2\n": f"<text>:3:4: {INDENT}",
     "a: @b\n": "<text>:1:4: found character '@'; put a text that begins so in quotes",
+    "a: {b: [1, 2}\n": "<text>:1:8: `[` is opened here and not closed before line 1, column 13; add `]`",
+    "a: 1\nb: {c: 1, d: 2 # }\ne: {f: 1}\n": "<text>:2:4: `{` is opened here and not closed before line 3, "
+    "column 1; add `}`",
+    'a: {b: "}"\nc: 1\n': "<text>:1:4: `{` is opened here and not closed before line 2, column 1; add `}`",
+    "a: 'b\nc: 1\n": "<text>:1:4: `'` is opened here and not closed before line 3, column 1; add `'`",
+    'a: 1\nb:\n  c: "x\n  d: 1\ne: "y"\n': '<text>:3:6: `"` is opened here and not closed before line 5, '
+    'column 5; add `"`',
+    "a: {b: 1 c: 2}\n": "<text>:1:11: a comma is missing before this, or quotes around the text before it",
+    "a: {b: 1}}\n": "<text>:1:10: this `}` closes nothing that is open; remove it",
+    'a: "b" c\n': "<text>:1:8: this follows a text in quotes that has ended; put all of the text in quotes",
+    'a: "b\\d"\n': "<text>:1:7: a backslash in double quotes begins a special character; use single quotes",
     "a: \x07\n": "<text>:1:4: the character '\\x07' is not allowed in YAML",
 }
 
@@ -292,8 +303,7 @@ def test_overrides_that_lead_nowhere_are_all_listed():
         "override q.1: a list of 1 has no item '1'; count from 0",
         "override q.x: a list of 1 has no item 'x'; count from 0",
         "override .: expected KEY=VALUE, as in model.sigma=0.3",
-        "override c:1:3: not valid YAML: expected ',' or ']', but got '<stream end>' "
-        "(while parsing a flow sequence)",
+        "override c:1:1: `[` is opened here and not closed before line 1, column 3; add `]`",
         "override c:1:1: tags such as '!x' are not allowed: a file is data",
     ]
 

@@ -25,7 +25,6 @@ time: 3
         "gbm.yaml:2:24: model.mu: unknown name 'rr' (column 1 of the expression); did you mean 'r'?",
         "gbm.yaml:2:28: model.sgima: unknown parameter of GBM; did you mean 'sigma'?",
         "gbm.yaml:2:47: model.sigma: must be >= 0, got -0.2",
-        "gbm.yaml:3:1: initial.S: is missing; the value of S at t0",
         "gbm.yaml:3:11: initial.s: unknown variable of the model; did you mean 'S'?",
         "gbm.yaml:4:9: solver: unknown solver 'EulerMaryama'; did you mean 'EulerMaruyama'?",
         "gbm.yaml:5:12: time.t1: '1e-3' is text, not a number; remove the quotes",

@@ -59,6 +59,27 @@ def test_a_record_that_contradicts_its_class_is_refused():
         SolverInfo(Joined, "x", calculus="Ito", **orders)
 
 
+def test_a_record_of_what_is_no_solver_is_refused():
+    class Unfinished(AbstractOneStep):
+        """Without a step."""
+
+    with pytest.raises(ValueError, match=r"^SolverInfo of Unfinished: the class lacks advance"):
+        SolverInfo(Unfinished, "x", order=1)
+    with pytest.raises(ValueError, match=r"^SolverInfo of Heun: order must be .* whole number, got 'one'"):
+        SolverInfo(diffrax.Heun, "x", order="one")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match=r"^SOLVERS\['Unfinished'\]: must be the record of a class, as in "):
+        SOLVERS["Unfinished"] = Unfinished  # pyright: ignore[reportArgumentType]
+
+
+def test_a_step_with_other_arguments_is_told_what_they_are(monkeypatch):
+    monkeypatch.setattr(Joined, "advance", lambda self, terms, t0, y0: y0)
+    message = (
+        r"^solver: Joined: a step fails: advance takes \(terms, t0, y0\); write advance\(self, terms, t0, t1,"
+    )
+    with pytest.raises(InputError, match=message):
+        loaded(monkeypatch)
+
+
 def test_a_solver_of_simkit_keeps_its_name(monkeypatch):
     """One of one's own may be entered again, as from a cell of a notebook that is run twice."""
 

@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import pytest
 from simkit_solvers.numerics.scopes import STEPS
 
-from simkit.diagnostics.inspection.flat import flat, influences
 from simkit.diagnostics.inspection.hlo import Work, parse, work_of
 from simkit.diagnostics.inspection.loops import loops_of
+from simkit.ensemble.flat import flat, influences
 
 LANES = 64
 

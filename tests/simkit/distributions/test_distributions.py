@@ -74,6 +74,22 @@ def test_the_numbers_of_a_distribution_may_be_expressions():
     assert distribution_of({"discrete": ["-w", 1]}, {"w": 2.0}) == Discrete((-2.0, 1.0))
 
 
+@pytest.mark.parametrize(("median", "cv"), [(3.0, 0.3), (0.2, 2.0), (1.0, 1e-6)])
+def test_a_lognormal_number_of_median_and_cv_has_their_moments(median, cv):
+    own = distribution_of({"lognormal": {"cv": cv, "median": median}})
+    assert own.median == pytest.approx(median, rel=1e-14)
+    assert math.sqrt(math.expm1(own.sd**2)) == pytest.approx(cv, rel=1e-14)
+    assert math.exp(own.mean + own.sd**2 / 2) == pytest.approx(median * math.sqrt(1 + cv * cv), rel=1e-14)
+
+
+def test_median_and_cv_may_be_traced():
+    """The logarithm's mean moves with the median as 1/m, its sd with cv as c/(1 + c²)/sd."""
+    slopes = jax.jacfwd(lambda m, c: vars(LogNormal.of_numbers(median=m, cv=c)), argnums=(0, 1))(2.0, 0.5)
+    sd = math.sqrt(math.log(1.25))
+    assert float(slopes["mean"][0]) == pytest.approx(0.5, rel=1e-6)
+    assert float(slopes["sd"][1]) == pytest.approx(0.5 / 1.25 / sd, rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("kind", "numbers", "message"),
     [

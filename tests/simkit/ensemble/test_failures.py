@@ -15,8 +15,8 @@ DEBUG = ". `simkit debug FILE` shows which part of which equation it was"
 STEPS = "Use more steps or another solver"
 ORDINARY = "Unless the solution itself becomes infinite there, use more steps or another solver"
 NO_VALUE = (
-    "The equations have no value there, as the log or the root of a negative number: write them so that they "
-    "have one, such as log(maximum(x, 1e-9))"
+    "The equations have no value there, as a division by zero, or the log or the root of a negative number: "
+    "write them so that they have one, such as log(maximum(x, 1e-9)), or change a parameter"
 )
 IDS = np.array([0, 1, 2, 5, 6, 3000])  # the last one is in another block
 
@@ -34,6 +34,11 @@ WALK = {
     "ensemble": {"paths": 5000},
 }
 NO_ROOT = "sqrt(-1 - x**2)"
+DIVISION = (
+    "The equations have no value there, as a division by zero: write them so that they have one, such as "
+    "1/maximum(x, 1e-9), or change a parameter"
+)
+NO_VOLUME = SQUARE | {"model": {"ode": {"x": "-x/V"}, "parameters": {"V": 0.0}}}
 DEATHS = {
     "model": {"reactions": {"death": {"equation": "X -> 0", "propensity": "1 - 0.5*X"}}},
     "initial": {"X": 5},
@@ -64,6 +69,24 @@ CASES = {
         "x = nan at t = 1 (step 4 of 8)",
         "",
         NO_VALUE + EXCLUDE + DEBUG,
+    ),
+    "a division by zero": (NO_VOLUME, "x = nan at t = 2.5 (step 1 of 8)", "", DIVISION + EXCLUDE + DEBUG),
+    "a division by zero of adaptive steps": (
+        NO_VOLUME | {"time": {"t1": 2.0, "rtol": 1e-6, "atol": 1e-6}},
+        "stopped at t = 0 of 2",
+        ": the tolerances required a step too short for the clock; the solution may be infinite there",
+        DIVISION + EXCLUDE + DEBUG,
+    ),
+    "the root of a negative number": (
+        SQUARE
+        | {"model": {"ode": {"x": "-1 - 0*sqrt(x)"}}, "solver": "Euler", "time": {"t1": 4, "steps": 8}},
+        "x = nan at t = 2 (step 4 of 8)",
+        "",
+        DIVISION.replace("a division by zero", "the root of a negative number").replace(
+            "1/maximum(x, 1e-9)", "sqrt(maximum(x, 0))"
+        )
+        + EXCLUDE
+        + DEBUG,
     ),
     "a polynomial whose stages overflow within a step": (
         {

@@ -150,10 +150,10 @@ REFUSED = {
     "f'{S}'": "text in quotes is not allowed (column 2 of the expression)",
     '"S"': "text in quotes is not allowed (column 1 of the expression)",
     "(S := 1)": "assignment (:=) is not allowed (column 4 of the expression)",
-    "S = 1": "= is not allowed here; equality is ==, and arguments are given without names"
-    " (column 3 of the expression)",
-    "exp(x=S)": "= is not allowed here; equality is ==, and arguments are given without names"
-    " (column 6 of the expression)",
+    "S = 1": "= is not allowed here; equality is == (column 3 of the expression)",
+    "1 + (S = 1)": "not an expression: = is not allowed here; equality is == (column 6 of the expression)",
+    "exp(x=S)": "the arguments of exp are given without names, not as here; equality is =="
+    " (column 5 of the expression)",
     "1 if S else 2": "'if' is a reserved word and not allowed; a choice is written where(condition, a, b)"
     " (column 3 of the expression)",
     "await S": "'await' is a reserved word and not allowed (column 1 of the expression)",
@@ -169,13 +169,26 @@ REFUSED = {
     "ｅxp(1)": "the character '\\uff45' is not allowed (column 1 of the expression)",
     "S\0": "the character '\\x00' is not allowed (column 2 of the expression)",
     "# S": "the character '#' is not allowed (column 1 of the expression)",
-    "2S": "'S' follows a number directly; write * between them (column 2 of the expression)",
+    "2S": "'S' follows a number directly; write * between them, and a number without its unit"
+    " (column 2 of the expression)",
     "1_000": "'_000' follows a number directly; a number is written without underscores"
     " (column 2 of the expression)",
-    "0x10": "'x10' follows a number directly; write * between them (column 2 of the expression)",
-    "2j": "'j' follows a number directly; write * between them (column 2 of the expression)",
-    "1 year": "'year' follows '1' without an operator; a product is written *, and a number without its "
+    "0x10": "'x10' follows a number directly; write * between them, and a number without its unit"
+    " (column 2 of the expression)",
+    "2j": "'j' follows a number directly; write * between them, and a number without its unit"
+    " (column 2 of the expression)",
+    "5 mg": "'mg' follows '5' without an operator; a product is written *, and a number without its "
     "unit (column 3 of the expression)",
+    "S + 1 year": "'1 year' has a unit, and times are plain numbers, all in the same unit: write 1 if year "
+    "is that unit, which time.unit may name (column 5 of the expression)",
+    ".5h": "'.5h' has a unit, and times are plain numbers, all in the same unit: write .5 if h is that unit, "
+    "which time.unit may name (column 1 of the expression)",
+    "probability(S > 1)": "unknown function 'probability' (column 1 of the expression); the mean of a "
+    "condition is its probability; observe S > 1 alone",
+    "2*Lognormal(mean=S, sd=1)": "unknown function 'Lognormal' (column 3 of the expression); a distribution "
+    "is not a function; for a constant, a parameter or an initial value write "
+    "{lognormal: {mean: S, sd: 1}}, without quotes (mean and sd of the logarithm; or median and cv)",
+    "log10(S + 1)": "unknown function 'log10' (column 1 of the expression); write log(S + 1)/log(10)",
     "1.2.3": "a number with two points (column 4 of the expression)",
     "maximum(S-0100,0)": "a number has no leading zeros; write 0100 as 100 (column 11 of the expression)",
     "1e999": "a number too large for float64 (column 1 of the expression)",
@@ -194,8 +207,10 @@ REFUSED = {
     "2(S)": "only a function can be called; write * for a product (column 1 of the expression)",
     "exp(S, 1)": "exp takes 1 argument, got 2 (column 1 of the expression)",
     "maximum(S)": "maximum takes 2 arguments, got 1 (column 1 of the expression)",
-    "where(S, 1, 2)": "a condition such as S > 1 is needed, not a number (column 7 of the expression)",
-    "S > 1 or 2": "a condition such as S > 1 is needed, not a number (column 10 of the expression)",
+    "where(S, 1, 2)": "'S' is a number where a condition is needed; compare it with another, as in S > 1"
+    " (column 7 of the expression)",
+    "S > 1 or 2": "'2' is a number where a condition is needed; compare it with another, as in S > 1"
+    " (column 10 of the expression)",
     "exp(*S)": "* before an argument is not allowed (column 5 of the expression)",
     "S, S": f"{COMMA} (column 1 of the expression)",
     "()": f"{COMMA} (column 1 of the expression)",

@@ -94,7 +94,11 @@ MISTAKES = {
     "no sign": (("--over", "model.sigma"), "--over 'model.sigma': expected KEY=VALUES"),
     "difference": (
         ("--over", "model.sigma=0.1-0.5"),
-        "--over model.sigma: a range is first:last:count, as in 0.1:0.5:9, got 0.1-0.5",
+        "--over model.sigma: a range is first:last:count, as in 0.1:0.5:9, and a list 0.1,0.5; got 0.1-0.5",
+    ),
+    "two dots": (
+        ("--over", "model.sigma=0.1..0.5"),
+        "--over model.sigma: a range is first:last:count, as in 0.1:0.5:9, and a list 0.1,0.5; got 0.1..0.5",
     ),
     "difference with blanks": (
         ("--over", "model.sigma=.1 - .5"),
