@@ -27,6 +27,7 @@ import numpy as np
 
 from simkit.config.settings import MAX_PATHS, ErrorTarget
 from simkit.config.settings.values import seconds_in
+from simkit.engines.drift_search import with_drift
 from simkit.ensemble.chunks import ADAPTIVE_WORK
 from simkit.ensemble.replicates import MOMENTS, PLAIN, slopes_of
 from simkit.ensemble.run import chunk_plan, run_ensemble
@@ -76,13 +77,15 @@ def sized(each: Mapping[str, Simulation]) -> dict[str, Simulation]:
 
 
 def with_slopes(simulation: Simulation) -> Simulation:
-    """The simulation with the coefficients of its control variates, by regression on a pilot's paths.
+    """The simulation with the coefficients of its control variates, or its drift, by a pilot's paths.
 
     Raises `InputError` for a control whose mean is not known where the run begins.
     """
     reduction = simulation.reduction
     if reduction is None or reduction.ready:
         return simulation
+    if reduction.importance:
+        return with_drift(simulation, _first(simulation))
     exact = exact_moments(simulation, simulation.grid.times)
     means = []
     for name in reduction.controls:

@@ -8,7 +8,7 @@ or no finite values, shorter ones are compared: they cost more, and say more of 
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 from simkit_solvers.methods.registry import samples_exactly, weak_order
@@ -46,6 +46,15 @@ class StepErrors:
     errors: dict[str, StepError]
     left_out: dict[str, int]
     variances: dict[str, StepError] = dataclasses.field(default_factory=dict)
+
+    def without(self, names: Collection[str]) -> "StepErrors":
+        """The errors of all other quantities."""
+        return StepErrors(
+            *(
+                {n: x for n, x in each.items() if n not in names}
+                for each in (self.errors, self.left_out, self.variances)
+            )
+        )
 
 
 def unknown_errors(simulation: Simulation) -> StepErrors:
@@ -231,7 +240,7 @@ def _by_levels(finished: FinishedRun, bias: BiasRun, simulate: Sequence[Callable
                 result.errors[name] = error
             if lost:
                 result.left_out[name] = lost
-            if last[name].varies:
+            if last[name].varies and not reduction.importance:
                 squares = _squares(values)
                 error, _ = step_error_of_paths(
                     squares, bias.factors, order, size * rounding, 0.0, unsure, reduction

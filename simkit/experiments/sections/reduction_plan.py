@@ -34,7 +34,7 @@ def plan_reduction(
     if ensemble.scramblings is not None:
         message = "is for Sobol' points; set driver: sobol, or leave it out"
         diagnostics.add(("ensemble", "scramblings"), message, at_key=True)
-    if section is None or not (section.antithetic or section.control):
+    if section is None or not (section.antithetic or section.control or section.importance):
         return None
     exercised = [observable.name for observable in observables if observable.exercise is not None]
     if exercised:
@@ -49,6 +49,8 @@ def plan_reduction(
             diagnostics.add(PLACE, f"antithetic: {reason}", at_key=True)
         elif ensemble.target is None and (message := _not_paired(ensemble.paths or 0)):
             diagnostics.add(("ensemble", "paths"), message)
+    if section.importance:
+        return VarianceReduction(importance=True)
     controls = _controls(section.control, problem, info, diagnostics)
     return VarianceReduction(section.antithetic, controls=controls)
 
