@@ -1,6 +1,7 @@
 r"""The drift of least variance for importance sampling, from a pilot on other paths.
 
-With values f and the noise at the end $W = \sqrt T x$, the second moment under a drift $\theta = a/\sqrt T$ is
+With values f and the noise at the end $W = \sqrt T x$ the second moment under a drift
+$\theta = a/\sqrt T$ is
 
 $$E[f^2 w] = E\left[f^2 e^{-a \cdot x + |a|^2/2}\right],$$
 
@@ -63,7 +64,7 @@ class Pilot:
 
 
 def with_drift(simulation: Simulation, paths: int) -> Simulation:
-    """The simulation with its drift, which a pilot finds unless it is given, and how far its paths must reach.
+    """The simulation with its drift, found by a pilot unless it is given, and how far its paths must reach.
 
     The pilot has so many paths, or more where these show little. Raises `InputError` where too few of them
     have a value other than 0 to find a drift.
@@ -183,7 +184,7 @@ class DriftProgram:
 
 
 def _pilot(simulation: Simulation, paths: int, given: tuple[float, ...] | None = None) -> Pilot:
-    """A pilot of so many paths, or fewer where its rows would fill the memory; of some with a `given` drift."""
+    """A pilot of so many paths, or fewer where rows would fill the memory; some have the `given` drift."""
     noises, grid = len(simulation.problem.Noise._fields), cast(Grid, simulation.grid)
     seed = (simulation.seed ^ OTHER) % SEEDS
     reduction = dataclasses.replace(simulation.reduction or PLAIN, drift=(0.0,) * noises)

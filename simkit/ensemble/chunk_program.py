@@ -32,8 +32,8 @@ class ChunkProgram:
 
     These are the numbers of steps, how often each event with a condition has happened, and whether a first
     time still waits at the end. In importance sampling quantities are weighted, and with the counts come the
-    logarithms of the weights, as `LOG_WEIGHT`. For each row of the first `marked` leaves also, as `since(name)`, whether an
-    event of the `marks` has happened since the row before.
+    logarithms of the weights, as `LOG_WEIGHT`. For each row of the first `marked` leaves also, as
+    `since(name)`, whether an event of the `marks` has happened since the row before.
     """
 
     paths: PathProgram

@@ -326,11 +326,11 @@ def _degenerate(simulation: Simulation) -> dict[str, float]:
     if wanted and all(name in degenerate for name in wanted):
         drift = ", ".join(f"{x:g}" for x in reduction.drift or ())
         raise NumericalError(
-            f"ensemble.variance_reduction.importance: with the drift {drift} the weights of {', '.join(wanted)} "
-            f"degenerate: its variance is made by paths {reach[wanted[0]]:.2g} standard deviations of the "
-            f"noise from the others, which {counted(simulation.paths, 'path')} do not show; let a pilot find "
-            f"the drift, as in importance: {{of: {wanted[0]}}}, or take "
-            f"{degenerate[wanted[0]]:.2g} paths or more"
+            f"ensemble.variance_reduction.importance: with the drift {drift} the weights of "
+            f"{', '.join(wanted)} degenerate: the variance of {wanted[0]} is made by paths up to "
+            f"{reach[wanted[0]]:.2g} standard deviations of the noise from the others, which "
+            f"{counted(simulation.paths, 'path')} do not show; let a pilot find the drift, as in importance: "
+            f"{{of: {wanted[0]}}}, or take {degenerate[wanted[0]]:.2g} paths or more"
         )
     return degenerate
 

@@ -238,8 +238,8 @@ class EnsembleResult:
     are some. `waiting` are by first time the paths, of those that have not failed, that wait for it at the
     end; `happened` says how often each event with a condition has happened on these paths, as a sum and a sum
     of squares. `steps` is the number of steps of each path, or what adaptive paths took. `exercises` are the
-    policies of early exercise, which took `fit_s` seconds to fit. `degenerate` are the quantities whose weights
-    leave no result, and how many paths they would take.
+    policies of early exercise, which took `fit_s` seconds to fit. `degenerate` are the quantities whose
+    weights leave no result, and how many paths they would take.
     """
 
     times: np.ndarray

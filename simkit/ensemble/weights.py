@@ -1,16 +1,19 @@
 r"""Importance sampling: paths whose Brownian motions have a drift, with the exact weights that undo it.
 
-Each step takes the normals $Z_k + \theta\sqrt h$ in place of $Z_k$. What is averaged is each path's value times
+Each step takes the normals $Z_k + \theta\sqrt h$ in place of $Z_k$. What is averaged is each path's value
+times
 
 $$w(t) = \exp\left(-\theta \cdot W(t) - \tfrac12 |\theta|^2 t\right),$$
 
 the density of the normals up to then without the drift over that with it, for W without the drift. So the
 means are those of the process itself, whatever the drift and the steps, and so are step biases, differences
-and quantities derived from them. With $s = |\theta| \sqrt t$ and a standard normal u along the drift
-$\log w = -s u - s^2/2$. Squares of weighted values may be largest at a u that none of n paths reaches, since
-these end at about $\sqrt{2 \log n}$: then most runs show a small error of a mean that is far off. So a pilot
-finds by how large u most of the second moment is made, and where that is out of reach there is no result. That
-is decided before any path of the run: a run that judged itself by its own paths would show a biased choice.
+and quantities derived from them.
+
+With $s = |\theta| \sqrt t$ and a standard normal u along the drift $\log w = -s u - s^2/2$. Squares of
+weighted values may be largest at a u that none of n paths reaches, since these end at about
+$\sqrt{2 \log n}$: then most runs show a small error of a mean that is far off. So a pilot finds by how large
+u most of the second moment is made, and where that is out of reach there is no result. That is decided before
+any path of the run: a run that judged itself by its own paths would show a biased choice of means.
 Reference: Glasserman (2003), Monte Carlo Methods in Financial Engineering, 4.6,
 doi:10.1007/978-0-387-21617-1.
 """
@@ -60,7 +63,7 @@ class Weighted(AbstractObserver):
     def driven(self, acc, k, draw):
         inner, _, sums = acc
         drawn = zip(sums, draw.W, self.shift, strict=True)
-        sums = tuple(total + jnp.asarray(z - shift, total.dtype) for total, z, shift in drawn)
+        sums = tuple(total + (z - shift) for total, z, shift in drawn)
         return self.observer.driven(inner, k, draw), k + jnp.uint32(1), sums
 
     def update(self, problem, acc, k, t, y, dt):

@@ -67,8 +67,8 @@ def _degenerate(dataset: "xr.Dataset", which: str) -> Iterable[str]:
     needed = json.loads(dataset.attrs.get("degenerate", "{}"))
     if needed:
         yield (
-            f"! {', '.join(needed)}{which}: no result with this drift, whose weights degenerate: it would take "
-            f"{max(needed.values()):.1g} paths; run it without importance"
+            f"! {', '.join(needed)}{which}: no result with this drift, as the weights degenerate: it would "
+            f"take {max(needed.values()):.1g} paths; run it without importance"
         )
 
 

@@ -166,9 +166,8 @@ def _by_name(value: Any) -> Any:
         return value
     if value not in REDUCTIONS:
         hint = did_you_mean(value, REDUCTIONS) if len(value) > 2 else ""
-        raise wrong(
-            f"must be {', '.join(REDUCTIONS[:-1])} or {REDUCTIONS[-1]}, got {shown(value)}{hint if 'mean' in hint else ''}"
-        )
+        known = f"{', '.join(REDUCTIONS[:-1])} or {REDUCTIONS[-1]}"
+        raise wrong(f"must be {known}, got {shown(value)}{hint if 'mean' in hint else ''}")
     return {value: True}
 
 
@@ -234,8 +233,8 @@ class ImportanceSettings(Section):
     )
     of: Text | None = Field(
         None,
-        description="The observable or state variable whose variance a pilot makes least; by default the only "
-        "observable.",
+        description="The observable or state variable whose variance a pilot makes least; by default the "
+        "only observable.",
         examples=["call"],
     )
 

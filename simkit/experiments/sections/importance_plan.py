@@ -1,13 +1,13 @@
 """From `ensemble.variance_reduction.importance` to the drift of a run, and whether the run can have one."""
 
 import dataclasses
-from typing import cast
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.methods.sde.exact_sampling import AbstractExactTransition, ExactSampling
+from simkit_solvers.numerics.tangents import in_precision
 from simkit_solvers.problems.schedule import model_of, schedule_of
 from simkit_solvers.random.generator import seed_key
 from simkit_solvers.random.noise import Purpose, StepWords
@@ -15,7 +15,7 @@ from simkit_solvers.random.noise import Purpose, StepWords
 from simkit.config.diagnostics import Diagnostics
 from simkit.config.settings import ImportanceSettings, Save, VarianceReductionSettings
 from simkit.ensemble.initial import fixed_value
-from simkit.ensemble.replicates import VarianceReduction
+from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.simulation import Simulation, experiment_of
 from simkit.experiments.sections.reduction_plan import PLACE
 from simkit.observe.time_functions import counted_events
@@ -103,7 +103,8 @@ def _refused(simulation: Simulation) -> list[str]:
         or section.control,
         f"{', '.join(first)}: first times are counted on paths without weights; observe whether, as in "
         "max(S) > 120, or leave it out": first,
-        f"events with a condition ({', '.join(events)}) are counted on paths without weights; leave it out": events,
+        f"events with a condition are counted on paths without weights ({', '.join(events)}); leave it "
+        "out": events,
         "stored paths would be those with the drift; leave save.paths out": save.paths,
         "quantiles would be those of paths with the drift; leave save.quantiles out": save.quantiles
         != Save().quantiles,
@@ -121,9 +122,17 @@ def _reads_noise(simulation: Simulation) -> bool:
         t, h = (jnp.asarray(x, jnp.float64) for x in (grid.t0, cast(Grid, grid).dt))
         y = problem.State(*(jnp.float64(fixed_value(x)) for x in simulation.initial.values()))
         words = StepWords(seed_key(0), jnp.uint32(0), jnp.uint32(int(Purpose.TRANSITION)))
-        noises = len(problem.Noise._fields)
-        ends = [
-            problem.transition(t, h, y, problem.Noise(*[jnp.asarray(x, jnp.float64)] * noises), words)
-            for x in (0.0, 1.0)
-        ]
-    return not all(np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, ends), strict=True))
+        request = Request(_moves, (in_precision(problem, jnp.float64), t, h, y, words), quick=True)
+        (moves,), _ = compiled(request)
+        return bool(moves(*request.arguments))
+
+
+def _moves(problem: Any, t: jax.Array, h: jax.Array, y: Any, words: StepWords) -> jax.Array:
+    """Whether a transition ends elsewhere with other noise: a program."""
+    one, other = (
+        problem.transition(
+            t, h, y, problem.Noise(*[jnp.asarray(x, h.dtype)] * len(problem.Noise._fields)), words
+        )
+        for x in (0.0, 1.0)
+    )
+    return jnp.any(jnp.stack(jax.tree.leaves(jax.tree.map(jnp.not_equal, one, other))))

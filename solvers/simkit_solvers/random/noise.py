@@ -6,7 +6,6 @@ how many steps do, and `draws` starts where a group does.
 
 import abc
 import math
-import operator
 from collections.abc import Callable
 from enum import IntEnum
 from typing import NamedTuple
@@ -313,10 +312,10 @@ class MirroredNoise(AbstractNoise):
 
 
 class ShiftedNoise(AbstractNoise):
-    """The normals of `noise` with a number added to that of each component, and all else of it.
+    """The normals of `noise` with a number added to that of each component, in the number's type; else alike.
 
-    With $\\theta\\sqrt h$ added on steps of length h the Brownian path has the drift $\\theta$. Areas do not change:
-    they are of the path less the line between the ends of a step.
+    With $\\theta\\sqrt h$ added on steps of length h the Brownian path has the drift $\\theta$. Areas do not
+    change: they are of the path less the line between the ends of a step.
 
     >>> from simkit_solvers import CounterNoise, ShiftedNoise, seed_key
     >>> plain = CounterNoise.of(seed_key(1), path=7)
@@ -334,8 +333,12 @@ class ShiftedNoise(AbstractNoise):
         return self.noise.group(components)
 
     def draws(self, components: int, areas: int, first: UInt32[Array, ""] | int, count: int) -> list[Draw]:
+        def shifted(normals: tuple) -> tuple:
+            pairs = zip(normals, map(jnp.asarray, self.shift), strict=True)
+            return tuple(z.astype(shift.dtype) + shift for z, shift in pairs)
+
         draws = self.noise.draws(components, areas, first, count)
-        return [draw._replace(W=tuple(map(operator.add, draw.W, self.shift))) for draw in draws]
+        return [draw._replace(W=shifted(draw.W)) for draw in draws]
 
     def words(
         self, purpose: Purpose, first: UInt32[Array, ""] | int, count: int
