@@ -33,7 +33,8 @@ from simkit.ensemble.replicates import MOMENTS, PLAIN, slopes_of
 from simkit.ensemble.run import chunk_plan, run_ensemble
 from simkit.ensemble.simulation import EnsembleResult, PilotSize, Simulation
 from simkit.ensemble.step_bias.step_error import fisher_quantile
-from simkit.errors import InputError
+from simkit.errors import InputError, NumericalError
+from simkit.experiments.sections.importance_plan import possible_importance
 from simkit.experiments.sections.reduction_plan import possible_reductions
 from simkit.progress import counted
 from simkit.records.recording import RecordedLoop, unrecorded
@@ -116,9 +117,10 @@ def offers(simulation: Simulation) -> dict[str, tuple[int, float]]:
         return {}
     ways = {"none": None}
     ways |= possible_reductions(simulation.problem, simulation.grid.steps, simulation.observables)
+    ways |= possible_importance(simulation)
     result = {}
     for name, way in ways.items():
-        with contextlib.suppress(InputError):
+        with contextlib.suppress(InputError, NumericalError):
             one = with_slopes(dataclasses.replace(simulation, reduction=way, chunk=None))
             _, pilot = _found(one)
             paths = (way or PLAIN).whole(pilot.wanted, up=True)

@@ -16,6 +16,7 @@ from simkit.config.diagnostics import Diagnostics
 from simkit.config.settings import ImportanceSettings, Save, VarianceReductionSettings
 from simkit.ensemble.initial import fixed_value
 from simkit.ensemble.programs import Request, compiled
+from simkit.ensemble.replicates import VarianceReduction
 from simkit.ensemble.simulation import Simulation, experiment_of
 from simkit.experiments.sections.reduction_plan import PLACE
 from simkit.observe.time_functions import counted_events
@@ -33,6 +34,8 @@ def with_importance(simulation: Simulation, diagnostics: Diagnostics) -> Simulat
         return simulation
     reductions = cast(VarianceReductionSettings, experiment_of(simulation).ensemble.variance_reduction)
     section, reasons = cast(ImportanceSettings, reductions.importance), _refused(simulation)
+    if reductions.antithetic or reductions.control:
+        reasons.append("antithetic and control are for paths without weights; leave them out")
     for reason in reasons:
         diagnostics.add(KEY, reason, at_key=True)
     if reasons:
@@ -81,10 +84,17 @@ def _given(
     return tuple(each)
 
 
+def possible_importance(simulation: Simulation) -> dict[str, VarianceReduction]:
+    """Importance sampling as `ensemble` has it, where a run can have it and one observable is wanted."""
+    wanted = simulation.target_names
+    if len(wanted) != 1 or wanted[0] not in simulation.observables or _refused(simulation):
+        return {}
+    name = "importance" if len(simulation.observables) == 1 else f"{{importance: {{of: {wanted[0]}}}}}"
+    return {name: VarianceReduction(importance=True, aim=wanted[0])}
+
+
 def _refused(simulation: Simulation) -> list[str]:
     """Why there is no importance sampling."""
-    experiment = experiment_of(simulation)
-    section = cast(VarianceReductionSettings, experiment.ensemble.variance_reduction)
     if not simulation.problem.stochastic:
         return ["gives Brownian noise a drift, and this model has none; leave it out"]
     if simulation.grid.steps is None:
@@ -97,10 +107,8 @@ def _refused(simulation: Simulation) -> list[str]:
         ]
     first = [each.name for each in simulation.observed if each.first_time is not None]
     events = counted_events(schedule_of(simulation.problem))
-    save = experiment.save
+    save = experiment_of(simulation).save
     reasons = {
-        "antithetic and control are for paths without weights; leave them out": section.antithetic
-        or section.control,
         f"{', '.join(first)}: first times are counted on paths without weights; observe whether, as in "
         "max(S) > 120, or leave it out": first,
         f"events with a condition are counted on paths without weights ({', '.join(events)}); leave it "
@@ -129,10 +137,9 @@ def _reads_noise(simulation: Simulation) -> bool:
 
 def _moves(problem: Any, t: jax.Array, h: jax.Array, y: Any, words: StepWords) -> jax.Array:
     """Whether a transition ends elsewhere with other noise: a program."""
+    noises = len(problem.Noise._fields)
     one, other = (
-        problem.transition(
-            t, h, y, problem.Noise(*[jnp.asarray(x, h.dtype)] * len(problem.Noise._fields)), words
-        )
+        problem.transition(t, h, y, problem.Noise(*[jnp.asarray(x, h.dtype)] * noises), words)
         for x in (0.0, 1.0)
     )
     return jnp.any(jnp.stack(jax.tree.leaves(jax.tree.map(jnp.not_equal, one, other))))
