@@ -45,7 +45,7 @@ PLACE = "ensemble.variance_reduction.importance"
 
 
 @dataclasses.dataclass(frozen=True)
-class Pilot:
+class DriftPilot:
     """What a pilot of so many paths shows: values by name, `(rows, paths)`, and the noise at the same rows.
 
     `noise`, `(rows, noises, paths)`, is that without a drift, in standard deviations. In the last rows,
@@ -91,7 +91,7 @@ def with_drift(simulation: Simulation, paths: int) -> Simulation:
     return dataclasses.replace(simulation, reduction=changed)
 
 
-def _found(simulation: Simulation, aim: str, paths: int) -> tuple[np.ndarray, Pilot, int]:
+def _found(simulation: Simulation, aim: str, paths: int) -> tuple[np.ndarray, DriftPilot, int]:
     """The drift of the least second moment, in standard deviations of the noise, the pilot and its paths."""
     while True:
         pilot = _pilot(simulation, paths)
@@ -183,7 +183,7 @@ class DriftProgram:
         return tuple(everything[name][-count:] for name, count in self.rows)
 
 
-def _pilot(simulation: Simulation, paths: int, given: tuple[float, ...] | None = None) -> Pilot:
+def _pilot(simulation: Simulation, paths: int, given: tuple[float, ...] | None = None) -> DriftPilot:
     """A pilot of so many paths, or fewer where rows would fill the memory; some have the `given` drift."""
     noises, grid = len(simulation.problem.Noise._fields), cast(Grid, simulation.grid)
     seed = (simulation.seed ^ OTHER) % SEEDS
@@ -219,7 +219,7 @@ def _pilot(simulation: Simulation, paths: int, given: tuple[float, ...] | None =
     noise = np.stack([by_name.pop(name) for name in sums], 1) / np.sqrt(np.maximum(steps, 1))[:, None, None]
     noise = noise + drifts[:paths].T * np.sqrt(times)[:, None, None]
     logs = np.stack([_log_weights(x, t, width, centre) for x, t in zip(noise, times, strict=True)])
-    return Pilot(by_name, noise, logs)
+    return DriftPilot(by_name, noise, logs)
 
 
 def _components(span: float, noises: int, given: tuple[float, ...] | None) -> tuple[np.ndarray, np.ndarray]:

@@ -25,7 +25,7 @@ from simkit_solvers.random.noise import ShiftedNoise
 
 from simkit.ensemble.simulation import Run, StepCounts
 from simkit.ensemble.step_bias.step_error import NEAR, OF_TOLERANCES
-from simkit.ensemble.weights import Weighted
+from simkit.ensemble.weights import WeightedObserver
 
 if TYPE_CHECKING:
     from simkit.ensemble.paths import PathProgram
@@ -199,7 +199,7 @@ class StochasticFixedSteps(AbstractFixedSteps):
     def rows(self, program, inputs, path, memory):
         *run, observer = program.prepared(inputs, path)
         if self.run.drift is not None:
-            observer = Weighted(observer, self.shift(program, inputs))
+            observer = WeightedObserver(observer, self.shift(program, inputs))
         return integrate(*run, observer, memory)
 
 

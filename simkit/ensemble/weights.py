@@ -46,7 +46,7 @@ def is_of_weights(name: str) -> bool:
     return name == LOG_WEIGHT or name.startswith(DRIVEN)
 
 
-class Weighted(AbstractObserver):
+class WeightedObserver(AbstractObserver):
     """What `observer` sees of a path whose normals have been shifted, and the logarithm of its weight.
 
     `shift` is that of each noise at each step.
@@ -81,11 +81,11 @@ class Weighted(AbstractObserver):
         totals = {driven_name(i): z for i, z in enumerate(sums)}
         return self.observer.row(problem, inner, t, y) | totals | {LOG_WEIGHT: log}
 
-    def coarsened(self, factor: int) -> "Weighted | None":
+    def coarsened(self, factor: int) -> "WeightedObserver | None":
         coarse = self.observer.coarsened(factor)
         return None if coarse is None else dataclasses.replace(self, observer=coarse)
 
-    def refined(self, factor: int) -> "Weighted":
+    def refined(self, factor: int) -> "WeightedObserver":
         return dataclasses.replace(self, observer=self.observer.refined(factor))
 
 
