@@ -38,6 +38,7 @@ MARKET = {
 }
 DRIFT = {"drift": {"W": 0.8, "Z": 0.3}}
 OPTIONS = ["european", "asian", "barrier", "lookback", "digital", "basket"]
+RISING = ["european", "asian", "barrier", "digital", "basket", "far"]  # a lookback lives on paths that fall
 NETWORK = {
     "model": {
         "reactions": {
@@ -63,7 +64,7 @@ HOW = {
     "antithetic": (MARKET, {"paths": 512, "variance_reduction": "antithetic"}, OPTIONS),
     "control": (MARKET, {"paths": 512, "variance_reduction": {"control": ["stock"]}}, OPTIONS),
     "sobol": (MARKET, {"paths": 512, "driver": "sobol"}, OPTIONS),
-    "importance": (MARKET, {"paths": 512, "variance_reduction": {"importance": DRIFT}}, [*OPTIONS, "far"]),
+    "importance": (MARKET, {"paths": 512, "variance_reduction": {"importance": DRIFT}}, RISING),
     "network": (NETWORK, {"paths": 256}, ["A", "few", "average"]),
     "stationary": (RELAXED, {"paths": 256}, ["X", "stationary"]),
 }

@@ -125,6 +125,25 @@ def test_any_drift_gives_the_same_means(drift):
 
 
 @pytest.mark.more
+@pytest.mark.parametrize("solver", ["SRIW1", "SPaRK", "SlowRK"])
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_areas_do_not_move_with_the_drift(solver, precision):
+    """Levy areas are of the path less its chord, so solvers that read them need no other weights."""
+    model = {"sde": {"x": {"drift": "-x", "noise": {"W": "1 + 0.5*sin(3*x)"}}}, "calculus": "stratonovich"}
+    experiment = WALK | {
+        "model": model,
+        "solver": {"type": solver, "convert": True},
+        "precision": precision,
+        "time": {"t1": 1.0, "steps": 4},
+    }
+    experiment |= {"observe": {"square": "x**2", "far": "x > 1"}, "ensemble": {"paths": 100_000}}
+    plain, dataset = simkit.run(experiment), simkit.run(drifted({"drift": 0.7}, experiment, seed=9))
+    for name in ("x", "square", "far"):
+        (a, b), (x, y) = figures(plain, name), figures(dataset, name)
+        assert abs(a - x) < 4 * np.hypot(b, y), name
+
+
+@pytest.mark.more
 @pytest.mark.parametrize("experiment", [BASKET, MERTON], ids=["basket", "put on jumps"])
 def test_options_against_long_runs_of_plain_paths(experiment):
     (name,) = experiment["observe"]
