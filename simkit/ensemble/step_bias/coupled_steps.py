@@ -294,18 +294,20 @@ def step_error_of_paths(
         return None, int(lost.max(initial=0))
     values = values[:, good]
     if event:
-        rounding = max(rounding, _of_rarer_paths(values, event) / len(values))
+        shared = 2 if reduction.importance else len(values) / 2
+        rounding = max(rounding, _of_rarer_paths(values, event, shared) / len(values))
     means = reduction.averaged(averaged[:, good])
     error = step_error(means, lengths[1:][good[1:]].tolist(), order, rounding, unsure, random)
     estimated = error is not None and math.isfinite(error.bias)
     return (error if estimated else None), int(lost.max())
 
 
-def _of_rarer_paths(values: np.ndarray, event: float) -> float:
+def _of_rarer_paths(values: np.ndarray, event: float, shared: float) -> float:
     """How much another grid may change a path where it changes none of these; 0 where that does not count.
 
-    It counts for whole numbers and for one that half of the paths share, such as the end of the run for a
-    time at which something first happens: no grid has brought a path there, or away.
+    It counts for whole numbers and for one that `shared` paths have or more, such as the end of the run for a
+    time at which something first happens, or 0 where paths have weights: no grid has brought a path there, or
+    away.
     """
     run = values[:, 0]
     if np.all(values == np.rint(values)):
@@ -313,7 +315,7 @@ def _of_rarer_paths(values: np.ndarray, event: float) -> float:
     distinct, paths = np.unique(run, return_counts=True)
     place = int(np.argmax(paths))
     there = values == distinct[place]
-    if 2 * paths[place] < len(run) or np.any(there.any(1) & ~there.all(1)):
+    if paths[place] < shared or np.any(there.any(1) & ~there.all(1)):
         return 0.0
     away = run[~there[:, 0]]
     return float(np.mean(np.abs(away - distinct[place]))) if len(away) else event

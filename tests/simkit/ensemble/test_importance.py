@@ -78,6 +78,9 @@ def test_the_probability_of_four_deviations(experiment):
     assert abs(mean - norm.sf(4)) < 4 * stderr
     assert stderr < 0.05 * mean
     assert last(dataset, "far_variance_reduction") == pytest.approx(7000, rel=0.3)
+    assert (
+        last(dataset, "far_bias_stderr") > 1e-9
+    )  # other steps could bring a path across, though they did not
     drift = [float(each.split()[1]) for each in dataset.attrs["importance_drift"].split(", ")]
     assert np.linalg.norm(drift) == pytest.approx(4.12, rel=0.05)  # where the second moment is least
     if len(drift) > 1:
@@ -252,8 +255,8 @@ def test_bits_do_not_depend_on_chunks_threads_and_devices():
 
 @pytest.mark.more
 def test_a_target_takes_as_many_fewer_paths():
-    target = {"target": {"stderr": 0.02, "relative": True}, "paths": None}
-    dataset = simkit.run(drifted(True, WALK, **target))
+    target = {"target": {"stderr": 0.02, "relative": True}}
+    dataset = simkit.run(drifted(True, WALK | {"ensemble": target}))
     mean, stderr = figures(dataset, "far")
     assert stderr < 0.0202 * mean
     assert dataset.attrs["paths"] < 20_000
