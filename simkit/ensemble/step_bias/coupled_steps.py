@@ -10,7 +10,7 @@ or no finite values, shorter ones are compared: they cost more, and say more of 
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 from simkit_solvers.methods.registry import samples_exactly, weak_order
@@ -48,6 +48,15 @@ class StepErrors:
     errors: dict[str, StepError]
     left_out: dict[str, int]
     variances: dict[str, StepError] = dataclasses.field(default_factory=dict)
+
+    def without(self, names: Collection[str]) -> "StepErrors":
+        """The errors of all other quantities."""
+        return StepErrors(
+            *(
+                {n: x for n, x in each.items() if n not in names}
+                for each in (self.errors, self.left_out, self.variances)
+            )
+        )
 
 
 def unknown_errors(simulation: Simulation) -> StepErrors:
@@ -235,7 +244,7 @@ def _by_levels(finished: FinishedRun, bias: BiasRun, simulate: Sequence[Callable
                 result.errors[name] = error
             if lost:
                 result.left_out[name] = lost
-            if last[name].varies:
+            if last[name].varies and not reduction.importance:
                 squares = _squares(values)
                 error, _ = step_error_of_paths(
                     squares, bias.factors, order, size * rounding, 0.0, unsure, reduction
@@ -302,7 +311,8 @@ def step_error_of_paths(
     if not len(values) or not good[1:].any() or not good[lengths < 1].all():
         return None, int(lost.max(initial=0))
     values = values[:, good]
-    unseen = _of_rarer_paths(values, event) / len(values) if event else 0.0
+    shared = 2 if reduction.importance else len(values) / 2
+    unseen = _of_rarer_paths(values, event, shared) / len(values) if event else 0.0
     means = reduction.averaged(averaged[:, good])
     error = step_error(means, lengths[1:][good[1:]].tolist(), order, max(rounding, unseen), unsure, random)
     if error is not None and error.noise == unseen > 0:
@@ -311,11 +321,12 @@ def step_error_of_paths(
     return (error if estimated else None), int(lost.max())
 
 
-def _of_rarer_paths(values: np.ndarray, event: float) -> float:
+def _of_rarer_paths(values: np.ndarray, event: float, shared: float) -> float:
     """How much another grid may change a path where it changes none of these; 0 where that does not count.
 
-    It counts for whole numbers and for one that half of the paths share, such as the end of the run for a
-    time at which something first happens: no grid has brought a path there, or away.
+    It counts for whole numbers and for one that `shared` paths have or more, such as the end of the run for a
+    time at which something first happens, or 0 where paths have weights: no grid has brought a path there, or
+    away.
     """
     run = values[:, 0]
     if np.all(values == np.rint(values)):
@@ -323,7 +334,7 @@ def _of_rarer_paths(values: np.ndarray, event: float) -> float:
     distinct, paths = np.unique(run, return_counts=True)
     place = int(np.argmax(paths))
     there = values == distinct[place]
-    if 2 * paths[place] < len(run) or np.any(there.any(1) & ~there.all(1)):
+    if paths[place] < shared or np.any(there.any(1) & ~there.all(1)):
         return 0.0
     away = run[~there[:, 0]]
     return float(np.mean(np.abs(away - distinct[place]))) if len(away) else event

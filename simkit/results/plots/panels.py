@@ -160,15 +160,21 @@ PANELS: dict[str, Draw] = {**OVER_TIME, **AT_END, "autocorrelation": _autocorrel
 def draw_panel(
     axes: "Axes", variants: "dict[str, xr.Dataset]", name: str, kind: str | None, colors: list[str]
 ) -> None:
-    """A quantity by default has its quantiles over time, or its distribution if only the end is known."""
+    """A quantity by default has its quantiles over time, or its distribution if only the end is known.
+
+    Of weighted paths there are only means.
+    """
     first = next(iter(variants.values()))
     if f"{name}_mean" not in first:
         known = " ".join([first.attrs["state_variables"], first.attrs["observables"]]).split()
         raise InputError(f"{name}: not in this dataset, which has {', '.join(known)}")
     timed = "time" in first[f"{name}_mean"].dims
-    kind = kind or ("quantiles" if timed else "distribution")
+    weighted = f"{name}_quantile" not in first
+    kind = kind or ("mean" if weighted else "quantiles" if timed else "distribution")
     if kind not in PANELS:
         raise InputError(f"kind: {kind!r} is none of {', '.join(PANELS)}")
+    if weighted and kind != "mean":
+        raise InputError(f"{name}: paths are weighted, so there is no {kind}, only means; use kind='mean'")
     if not timed and kind not in AT_END:
         raise InputError(f"{name}: is known at the end only; its kinds are {', '.join(AT_END)}")
     if kind in OVER_TIME:
