@@ -319,6 +319,7 @@ def _attributes(
 ) -> dict[str, Any]:
     schedule = schedule_of(simulation.problem)
     judged = {name: resolution_of_mean(known[name]) for name in result.bias}
+    shares = {name: _share_of_one(quantity) for name, quantity in known.items() if quantity.weighted}
     optional = {
         "view": simulation.stepping.view,
         "derived": " ".join(each.name for each in simulation.derived),
@@ -330,7 +331,7 @@ def _attributes(
         "noticeable_bias": _counts({n: r.steps for n, r in judged.items() if r.kind == "noticeable"}),
         "unresolved": _counts({n: r.steps for n, r in judged.items() if r.kind == "unresolved"}),
         "degenerate": json.dumps(result.degenerate) if result.degenerate else "",
-        "shares_of_one": json.dumps({n: _share_of_one(q) for n, q in known.items() if q.weighted}),
+        "shares_of_one": json.dumps(shares) if shares else "",
         "wanted_paths": _counts({n: r.paths * simulation.paths for n, r in judged.items() if r.paths}),
     }
     return {
