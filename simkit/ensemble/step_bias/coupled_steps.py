@@ -2,10 +2,10 @@
 
 `step_levels` says which grids these are, `step_error` what follows from the values. The first 4096 paths run
 again, of adaptive steps no more than a tenth of the work of the run, and then as many more as it takes for
-the bias to be known as well as the mean, within that tenth. Where none of them changes, and what one could
-add would leave the mean in doubt, as of a rare event, they are as many as it takes, within the work of the
-run. Where longer steps have no claim to an estimate,
-or no finite values, shorter ones are compared: they cost more, and say more of the run's own.
+the bias to be known as well as the mean, within that tenth. Where few of them change, or none, and what one
+could add would leave the mean in doubt, as of a rare event, they are as many as it takes, within the work of
+the run. Where longer steps have no claim to an estimate, or no finite values, shorter ones are compared: they
+cost more, and say more of the run's own.
 """
 
 import dataclasses
@@ -242,9 +242,7 @@ def _by_levels(finished: FinishedRun, bias: BiasRun, simulate: Sequence[Callable
                 result.left_out[name] = lost
             if last[name].varies:
                 of_squares = size * rounding
-                if (
-                    error is not None
-                ):  # a mean's noise is in the variance squared, or where paths are not seen
+                if error is not None:  # what noise adds to a mean is in the variance too, squared
                     change = last[name].range if error.unseen else error.noise
                     of_squares = max(of_squares, change * error.noise)
                 error, _ = step_error_of_paths(
@@ -395,7 +393,8 @@ def _without_steps(
         values = each.get(name)
         if values is None or not np.isfinite(values).all():
             return False
-        rms = float(np.sqrt(np.mean(np.ptp(values, 1) ** 2)))
+        with np.errstate(over="ignore"):
+            rms = float(np.sqrt(np.mean(np.ptp(values, 1) ** 2)))
         near = values[:, _of_estimate(np.asarray([1.0, *factors]))]
         rare = events[name] and _of_rarer_paths(near, events[name], roundings[name])
         return rms <= ROUNDINGS * roundings[name] and not rare
@@ -405,7 +404,9 @@ def _without_steps(
     return [
         observable.name
         for observable in simulation.observed
-        if observable.name in each and not observable.functionals and observable.names & state <= exact
+        if observable.name in each
+        and not (observable.functionals or observable.exercise)
+        and observable.names & state <= exact
     ]
 
 
