@@ -79,8 +79,13 @@ def plot_dataset(
     >>> figure.axes[0].get_xlabel()
     'time'
     """
+    from matplotlib import rc_context
+
     checked(dataset)
-    with complaining():
+    if ax is not None and dpi is not None:
+        raise InputError("dpi: ax is in a figure that has its own: give dpi where you make that figure")
+    # a figure is saved with the dpi that it was made with: set_dpi would change only what the screen shows
+    with complaining(), rc_context({} if dpi is None else {"figure.dpi": dpi}):
         if names is None and kind is None and ax is None:
             if log is not None or colors is not None:
                 raise InputError("log and colors are for single panels: give names or kind too")
@@ -89,8 +94,6 @@ def plot_dataset(
             figure = _panels(dataset, names, kind, ax, log, colors)
     if figsize is not None:
         figure.set_size_inches(*figsize)
-    if dpi is not None:
-        figure.set_dpi(dpi)
     return figure
 
 

@@ -1,8 +1,11 @@
 """Single panels show the numbers of the dataset, in a figure of their own or in the user's axes."""
 
+import io
+
 import numpy as np
 import pytest
 from dataset_examples import gbm_dataset
+from matplotlib import image
 from matplotlib.figure import Figure
 from pictures import assert_nothing_overlaps
 
@@ -166,6 +169,14 @@ def test_several_names_log_axes_colours_and_the_size():
     assert_nothing_overlaps(figure)
 
 
+@pytest.mark.parametrize("names", [None, "call"])
+def test_a_picture_is_saved_with_its_dpi(names):
+    figure, file = plot_dataset(gbm_dataset(), names, figsize=(5, 6), dpi=30), io.BytesIO()
+    figure.savefig(file)
+    file.seek(0)
+    assert image.imread(file).shape[:2] == (180, 150)
+
+
 def test_variants_are_overlaid_and_a_band_is_explained_once():
     none = {name: np.zeros(4) for name in ("S", "call", "level")}
     dataset = combined({"a": gbm_dataset(), "b": gbm_dataset(rows=13)}, {"a": none, "b": none}, "")
@@ -192,6 +203,7 @@ def test_variants_are_overlaid_and_a_band_is_explained_once():
             r"ax: .* one Axes, got an array of 2; write ax=axes\[0\]$",
         ),
         ({"names": "S", "ax": Figure().subplots(2, 3)}, r"got an array of 6; write ax=axes\[0, 0\]$"),
+        ({"names": "S", "ax": Figure().add_subplot(), "dpi": 200}, "dpi: ax is in a figure that has its own"),
         ({"names": []}, "names: must be one name"),
         ({"log": "y"}, "give names or kind too"),
     ],
