@@ -24,10 +24,36 @@ def without_kinds(options: list) -> list:
 
 
 class Command(TyperCommand):
-    """A command whose help shows flags as such."""
+    """A command whose help shows flags as such, and which says how keys are set that are no options."""
 
     def get_params(self, ctx):
         return without_kinds(super().get_params(ctx))
+
+    def parse_args(self, ctx, args):
+        given = [*args]
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            if hasattr(error, "possibilities"):  # no such option, for which typer has no public class
+                self._refuse_key(ctx, getattr(error, "option_name", ""), given)
+            raise
+
+    def _refuse_key(self, ctx: Any, option: str, given: list[str]) -> None:
+        """Fail with a hint where an option that there is not has the name of a key, as in `--seed 3`."""
+        from simkit.config.settings import Experiment
+
+        key = option.lstrip("-").replace("-", "_")
+        sections = [
+            name
+            for name, field in Experiment.model_fields.items()
+            if key in getattr(field.annotation, "model_fields", ())
+        ]
+        if not sections or not any("--set" in each.opts for each in self.get_params(ctx)):
+            return
+        after = [text.removeprefix(f"{option}=") for text in given if text.startswith(f"{option}=")]
+        after += given[given.index(option) + 1 :][:1] if option in given else []
+        value = next((text for text in after if not text.startswith("--")), "...")
+        ctx.fail(f"No such option: {option}. Did you mean --set {sections[0]}.{key}={value}?")
 
 
 class Commands(TyperGroup):
