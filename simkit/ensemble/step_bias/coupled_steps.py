@@ -347,9 +347,9 @@ def _changed(values: np.ndarray, rounding: float) -> int:
 def _of_rarer_paths(values: np.ndarray, event: float, rounding: float, shared: float) -> float:
     """How much another grid may change a path where it changes few of these; 0 where that does not count.
 
-    It counts for whole numbers and others of which paths share the values, and for one that `shared` paths have
-    or more, such as the end of the run for a time at which something first happens, or 0 where paths have
-    weights, where no grid has brought a path there, or away.
+    It counts for whole numbers and others of which paths share the values, and for one that `shared` paths
+    have or more, such as the end of the run for a time at which something first happens, or 0 where paths
+    have weights, where no grid has brought a path there, or away.
     """
     run = values[:, 0]
     few = _changed(values, rounding) <= min(FEW, len(run) // 10)
