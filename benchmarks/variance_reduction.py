@@ -1,4 +1,4 @@
-"""What antithetic paths, control variates and Sobol' points cost, and what they make of variances.
+"""What antithetic paths, control variates, weighted paths and Sobol' points cost, and make of variances.
 
 Costs are times of the loop over paths, statistics included, in those of plain paths of the same experiment.
 """
@@ -15,6 +15,7 @@ HOW = {
     "antithetic": "antithetic",
     "control": {"control": ["geometric"]},
     "both": {"antithetic": True, "control": ["geometric"]},
+    "importance": {"importance": {"drift": 0.5}},
     "sobol": "sobol",
 }
 MOST = {"sobol": 2.5}  # in plain paths
@@ -62,6 +63,14 @@ def main():
             goal = (1000, "at least") if name == "control" else ()
             what = f"variance of an Asian call, {count} dates, plain in {name}"
             findings.append(Measurement(what, factor, "x", *goal))
+    far = experiment(DATES[0], 100_000, "importance")
+    far["observe"] = {"call": ASIAN.format(mean="S").replace("100", "200")}
+    factor = float(simkit.run(far)["call_variance_reduction"])
+    findings.append(
+        Measurement(
+            "variance of a call at twice the price, plain in importance", factor, "x", 1000, "at least"
+        )
+    )
     for name in ("call", "asian"):
         result = simkit.run(experiment(dates, POINTS, "sobol"))
         factor = float(result[f"{name}_variance_reduction"])

@@ -34,6 +34,7 @@ SECTIONS = {  # definition in the schema: heading
     "Ensemble": "ensemble",
     "ErrorTarget": "ensemble: target",
     "VarianceReductionSettings": "ensemble: variance_reduction",
+    "ImportanceSettings": "ensemble: variance_reduction: importance",
     "Cluster": "cluster",
     "Save": "save",
     "ObservableSettings": "observe: one observable",

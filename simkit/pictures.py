@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+LOG = ("x", "y", "xy")
 KINDS = (".png", ".pdf", ".svg", ".jpg", ".webp")
 
 
@@ -63,9 +64,10 @@ def plot_dataset(
     With `names` or `kind` there is a panel for each quantity, by default for the first. One panel may be
     drawn into `ax`, without a name if there is a single quantity. Kinds: "mean" with a band of two standard
     errors, "quantiles" and "paths" over time; "distribution", "density" and "ecdf" at the end, from the
-    histogram; "autocorrelation" of the stored paths. `log` names the logarithmic axes. `colors` are those of
-    the variants. `figsize` is in inches. Raises `InputError` for what is no dataset of simkit, and for a name
-    or kind that it does not have.
+    histogram; "autocorrelation" of the stored paths. `log` names the logarithmic axes, which leave out time 0
+    and a start at which every path is 0. `colors` are those of the variants. `figsize` is in inches. Raises
+    `InputError` for what is no dataset of simkit, for a name or kind that it does not have, and for values
+    up to 0 on a logarithmic axis.
 
     >>> import simkit
     >>> experiment = {
@@ -79,8 +81,15 @@ def plot_dataset(
     >>> figure.axes[0].get_xlabel()
     'time'
     """
+    from matplotlib import rc_context
+
     checked(dataset)
-    with complaining():
+    if log not in (None, *LOG):
+        raise InputError(f"log: {log!r} is none of {', '.join(map(repr, LOG))}")
+    if ax is not None and dpi is not None:
+        raise InputError("dpi: ax is in a figure that has its own: give dpi where you make that figure")
+    # a figure is saved with the dpi that it was made with: set_dpi would change only what the screen shows
+    with complaining(), rc_context({} if dpi is None else {"figure.dpi": dpi}):
         if names is None and kind is None and ax is None:
             if log is not None or colors is not None:
                 raise InputError("log and colors are for single panels: give names or kind too")
@@ -89,8 +98,6 @@ def plot_dataset(
             figure = _panels(dataset, names, kind, ax, log, colors)
     if figsize is not None:
         figure.set_size_inches(*figsize)
-    if dpi is not None:
-        figure.set_dpi(dpi)
     return figure
 
 
@@ -127,8 +134,7 @@ def _panels(
         else:
             every = [ax]
         for axes, name in zip(every, shown, strict=True):
-            draw_panel(axes, variants, name, kind, palette)
-            axes.set(**{f"{side}scale": "log" for side in log or ""})
+            draw_panel(axes, variants, name, kind, palette, log or "")
     return cast("Figure", every[0].get_figure(root=True))
 
 

@@ -26,6 +26,7 @@ from simkit.ensemble.step_bias.bias_paths import BiasRun, Ends
 from simkit.ensemble.step_bias.coupled_steps import (
     BIAS_PATHS,
     FinishedRun,
+    changed_paths,
     orders,
     rounding_of_normals,
     step_error_of_paths,
@@ -219,7 +220,7 @@ def error_of_derivative(simulation: Simulation, quantity: str, derivative: Level
     size = math.hypot(run.mean(), spread) if len(run) else 0.0
     rounding = float(rounding_of_steps(size, simulation, planned_steps(simulation.grid)))
     rounding = max(rounding, rounding_of_normals(simulation) * spread)
-    if simulation.stepping.whole and not np.ptp(values, 1).any():  # no path differed
+    if simulation.stepping.whole and not changed_paths(values, derivative.factors):
         rounding = max(rounding, float(np.abs(derivative.sample).max()) / len(values))
     unsure = simulation.stepping.unsure_order
     reduction = simulation.reduction or PLAIN

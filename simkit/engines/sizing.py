@@ -27,12 +27,14 @@ import numpy as np
 
 from simkit.config.settings import MAX_PATHS, ErrorTarget
 from simkit.config.settings.values import seconds_in
+from simkit.engines.drift_search import with_drift
 from simkit.ensemble.chunks import ADAPTIVE_WORK
 from simkit.ensemble.replicates import MOMENTS, PLAIN, slopes_of
 from simkit.ensemble.run import chunk_plan, run_ensemble
 from simkit.ensemble.simulation import EnsembleResult, PilotSize, Simulation
 from simkit.ensemble.step_bias.step_error import fisher_quantile
-from simkit.errors import InputError
+from simkit.errors import InputError, NumericalError
+from simkit.experiments.sections.importance_plan import possible_importance
 from simkit.experiments.sections.reduction_plan import possible_reductions
 from simkit.progress import counted
 from simkit.records.recording import RecordedLoop, unrecorded
@@ -76,13 +78,15 @@ def sized(each: Mapping[str, Simulation]) -> dict[str, Simulation]:
 
 
 def with_slopes(simulation: Simulation) -> Simulation:
-    """The simulation with the coefficients of its control variates, by regression on a pilot's paths.
+    """The simulation with the coefficients of its control variates, or its drift, by a pilot's paths.
 
     Raises `InputError` for a control whose mean is not known where the run begins.
     """
     reduction = simulation.reduction
     if reduction is None or reduction.ready:
         return simulation
+    if reduction.importance:
+        return with_drift(simulation, _first(simulation))
     exact = exact_moments(simulation, simulation.grid.times)
     means = []
     for name in reduction.controls:
@@ -113,9 +117,10 @@ def offers(simulation: Simulation) -> dict[str, tuple[int, float]]:
         return {}
     ways = {"none": None}
     ways |= possible_reductions(simulation.problem, simulation.grid.steps, simulation.observables)
+    ways |= possible_importance(simulation)
     result = {}
     for name, way in ways.items():
-        with contextlib.suppress(InputError):
+        with contextlib.suppress(InputError, NumericalError):
             one = with_slopes(dataclasses.replace(simulation, reduction=way, chunk=None))
             _, pilot = _found(one)
             paths = (way or PLAIN).whole(pilot.wanted, up=True)

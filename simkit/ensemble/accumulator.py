@@ -10,6 +10,7 @@ from simkit.ensemble.failures import failed_paths
 from simkit.ensemble.reducers import AbstractReducer
 from simkit.ensemble.simulation import Simulation, StepCounts
 from simkit.ensemble.stepping import IN_LEAPS, happened_names, since
+from simkit.ensemble.weights import LOG_WEIGHT
 from simkit.errors import OutputError
 from simkit.observe.observable import waits
 from simkit.records.path_file import PathFile, Region
@@ -90,7 +91,8 @@ class Accumulator:
             self._states[name] = self._reducers[name].merge(self._states[name], partial)
         names = map(since, self._events)
         marks = {name: counts[name] for name in names if name in counts}
-        self._count(chunk, {name: each for name, each in counts.items() if name not in marks}, lost)
+        counted = {name: each for name, each in counts.items() if name not in marks and name != LOG_WEIGHT}
+        self._count(chunk, counted, lost)
         if missing := self._missing(chunk, self._simulation.stored_paths):
             kept = dict(zip(self._rows, values, strict=True)) | marks
             self._store(chunk.first, {name: first_paths(array, missing).T for name, array in kept.items()})

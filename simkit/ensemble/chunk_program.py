@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from simkit.ensemble.paths import PathProgram
 from simkit.ensemble.simulation import Run, Simulation
 from simkit.ensemble.stepping import ACCEPTED, IN_LEAPS, REJECTED, happened_names, since
+from simkit.ensemble.weights import LOG_WEIGHT, weighted
 from simkit.observe.observable import waits
 
 
@@ -30,8 +31,9 @@ class ChunkProgram:
     """A function of (inputs, ids) that simulates one chunk: its quantities in order, and counts of each path.
 
     These are the numbers of steps, how often each event with a condition has happened, and whether a first
-    time still waits at the end. For each row of the first `marked` leaves also, as `since(name)`, whether an
-    event of the `marks` has happened since the row before.
+    time still waits at the end. In importance sampling quantities are weighted, and with the counts come the
+    logarithms of the weights, as `LOG_WEIGHT`. For each row of the first `marked` leaves also, as
+    `since(name)`, whether an event of the `marks` has happened since the row before.
     """
 
     paths: PathProgram
@@ -41,13 +43,16 @@ class ChunkProgram:
 
     def __call__(self, inputs: Run, ids):
         everything = self.paths(inputs, ids)
-        values = tuple(everything[name][-count:] for name, count in self.rows)
+        values = {name: everything[name][-count:] for name, count in self.rows}
+        if LOG_WEIGHT in everything:
+            values = weighted(values, everything[LOG_WEIGHT])
         events = happened_names(self.paths.run.problem)
         counted = (ACCEPTED, REJECTED, IN_LEAPS, *events, *(waits(name) for name, _ in self.rows))
         counts = {name: everything[name][-1:] for name in counted if name in everything}
         rows = {name: everything[name][:, : self.marked] for name in self.marks}
         counts |= {since(name): _since_the_row_before(each) for name, each in rows.items()}
-        return values, counts
+        counts |= {name: x for name, x in everything.items() if name == LOG_WEIGHT}
+        return tuple(values.values()), counts
 
 
 def chunk_program(simulation: Simulation, paths: PathProgram, ids: Any) -> ChunkProgram:

@@ -20,6 +20,7 @@ from simkit.ensemble.paths import path_program
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.simulation import Simulation
 from simkit.ensemble.stepping import ACCEPTED, IN_LEAPS, REACHED, REJECTED, STATUS, happened_names
+from simkit.ensemble.weights import is_of_weights
 from simkit.ensemble.without_value import UNKNOWN, Undefined, undefined_at
 from simkit.errors import NumericalError
 from simkit.machine.on_each_device import local_devices
@@ -283,7 +284,7 @@ def replayed(
     ids = path_ids(path, 1, FEWEST_LANES)
     (replay,), _ = compiled(Request(program, (inputs, ids), local_devices(1)))
     rows = replay(inputs, ids)
-    others = {*map(waits, simulation.observables)}
+    others = {*map(waits, simulation.observables), *filter(is_of_weights, rows)}
     return {name: np.array(array)[:, 0, 0] for name, array in rows.items() if name not in others}
 
 

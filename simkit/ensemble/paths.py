@@ -155,7 +155,8 @@ def path_program(
     reverse_bytes: int = REVERSE_BYTES,
 ) -> tuple[PathProgram, Run]:
     """The program of a simulation's paths on a grid, and the arguments it needs in addition to path ids."""
-    run = simulation.run._replace(grid=grid)
+    drift = None if simulation.reduction is None else simulation.reduction.drift
+    run = simulation.run._replace(grid=grid, drift=drift)
     program = PathProgram(
         Static(run.split()[0]),
         tuple(simulation.initial),

@@ -36,7 +36,9 @@ class VarianceReduction:
 
     With `scramblings` the noise is that of Sobol' points: path i is one of scrambling i % `scramblings`.
     `controls` are observables or state variables, with their `means` and for each quantity its `slopes` on
-    them once a pilot has found these.
+    them once a pilot has found these. With `importance` paths have weights, and each Brownian noise a
+    `drift`; that which makes the variance of the quantity `aim` least is found by a pilot of `pilot` paths,
+    which also finds how far the noise of paths has to `reach`, by quantity and row, to show their variances.
     """
 
     antithetic: bool = False
@@ -44,6 +46,11 @@ class VarianceReduction:
     controls: tuple[str, ...] = ()
     means: tuple[float, ...] = ()
     slopes: tuple[tuple[str, tuple[float, ...]], ...] = ()
+    importance: bool = False
+    drift: tuple[float, ...] | None = None
+    aim: str = ""
+    pilot: int = 0
+    reach: tuple[tuple[str, tuple[float, ...]], ...] = ()
 
     @property
     def size(self) -> int:
@@ -64,6 +71,11 @@ class VarianceReduction:
     @property
     def averages(self) -> bool:
         """Whether what is averaged are not the values of single paths."""
+        return self.has_replicates or self.importance
+
+    @property
+    def has_replicates(self) -> bool:
+        """Whether there are statistics of pairs or controlled values next to those of paths."""
         return self.antithetic or bool(self.controls)
 
     @property
@@ -80,6 +92,7 @@ class VarianceReduction:
         """What is done, in words."""
         parts = ["antithetic paths"] * self.antithetic
         parts += [f"control variates {', '.join(self.controls)}"] * bool(self.controls)
+        parts += ["importance sampling"] * self.importance
         parts += [f"Sobol' points in {self.scramblings} scramblings"] * bool(self.scramblings)
         return " and ".join(parts)
 
@@ -92,7 +105,7 @@ class VarianceReduction:
     @property
     def ready(self) -> bool:
         """Whether nothing has to be found before a run."""
-        return bool(self.slopes) or not self.controls
+        return bool(self.reach) if self.importance else bool(self.slopes) or not self.controls
 
     def numbers(self, names: Any) -> tuple[np.ndarray, np.ndarray]:
         """The slopes `(quantities, controls)` of quantities in this order, and the controls' means."""
@@ -194,8 +207,8 @@ def replicated(
 def with_replicates(
     statistics: dict[str, dict[str, np.ndarray]], reduction: VarianceReduction
 ) -> dict[str, dict[str, np.ndarray]]:
-    """The statistics with means, and their errors, from replicates; those of scramblings have them."""
-    if reduction.scramblings:
+    """The statistics with means, and their errors, from replicates; others have them already."""
+    if not reduction.has_replicates:
         return statistics
     moments, histogram = dict(statistics["moments"]), dict(statistics["histogram"])
     most, own = reduction.inflation, statistics[MOMENTS]

@@ -29,6 +29,15 @@ from simkit.ensemble.step_bias.coupled_steps import (
     unknown_errors,
 )
 from simkit.ensemble.stepping import ACCEPTED, REJECTED
+from simkit.ensemble.weights import (
+    LOG_WEIGHT,
+    WEIGHTS,
+    paths_reaching,
+    plain_squares,
+    reach_of,
+    square_reducer,
+    without_degenerate,
+)
 from simkit.ensemble.work import devices_of, workers_of
 from simkit.errors import NumericalError
 from simkit.observe.observable import waits
@@ -137,7 +146,8 @@ class Reduction:
 
     A program of its own, which reads no names: models that differ share it where they have as many rows, and
     a third less is compiled for each. `kinds` are the statistics, by which programs differ. Where variances
-    are reduced there are those of replicates too, with `numbers` of the `controls`.
+    are reduced there are those of replicates too, with `numbers` of the `controls`, or those of squares, with
+    the logarithms of the weights.
     """
 
     counts: tuple[int, ...]
@@ -146,7 +156,7 @@ class Reduction:
     scramblings: int = 0
     controls: tuple[str, ...] = ()
 
-    def __call__(self, values, remaining, numbers=None):
+    def __call__(self, values, remaining, numbers=None, log_weight=None):
         ids = values[0].shape[1:]
         finite = jnp.ones(ids, bool)
         for array in values:
@@ -160,6 +170,10 @@ class Reduction:
             means, sound = replicated(named, present & finite, self.antithetic, self.controls, numbers)
             of_replicates = replicate_reducers(rows).items()
             partials |= {name: reducer.update(means, sound) for name, reducer in of_replicates}
+        if log_weight is not None:
+            partials[WEIGHTS] = square_reducer(rows).update(
+                plain_squares(named, log_weight), present & finite
+            )
         lost = present & ~finite
         return partials, lost, jnp.any(lost)
 
@@ -177,7 +191,11 @@ def chunk_requests(simulation: Simulation, plan: Chunks) -> tuple[Request, Reque
     simulated = Request(chunk_program(simulation, paths, ids), (inputs, ids), devices)
     values = _values(simulation, ids.shape)
     counts, kinds, reduced = tuple(rows.values()), tuple(STATISTICS.values()), simulation.reduction
-    if reduced is None or not reduced.averages:
+    if reduced is not None and reduced.drift is not None:
+        log_weight = jax.ShapeDtypeStruct((simulation.grid.rows, *ids.shape), jnp.dtype(simulation.precision))
+        given = values, np.int64(0), None, log_weight
+        return simulated, Request(Reduction(counts, kinds), given, devices)
+    if reduced is None or not reduced.has_replicates:
         scramblings = 0 if reduced is None else reduced.scramblings
         reduction = Reduction(counts, kinds, scramblings=scramblings)
         return simulated, Request(reduction, (values, np.int64(0)), devices)
@@ -232,7 +250,8 @@ def _accumulator(
     rows = quantity_rows(simulation)
     reduction = simulation.reduction or PLAIN
     reducers = default_reducers(rows, simulation.quantiles, reduction.scramblings)
-    reducers |= replicate_reducers(rows) if reduction.averages else {}
+    reducers |= replicate_reducers(rows) if reduction.has_replicates else {}
+    reducers |= {} if reduction.drift is None else {WEIGHTS: square_reducer(rows)}
     return Accumulator(simulation, rows, reducers, ends, part, paths_in)
 
 
@@ -243,6 +262,7 @@ def _run(
     elsewhere: Accumulate | None,
     bias_noise: Mapping[str, float] | None,
 ) -> EnsembleResult:
+    degenerate = _degenerate(simulation)
     simulation, exercises, (fit_s, fit_compile_s) = with_policies(simulation)
     plan, bias = chunk_plan(simulation), None if bias_noise is None else bias_run(simulation)
     requests = () if elsewhere else chunk_requests(simulation, plan)
@@ -266,6 +286,10 @@ def _run(
     if bias is not None:
         finished = FinishedRun(simulation, final, statistics["moments"], mean_steps, bias_noise or {})
         errors, shorter_s = step_errors(finished, bias, bias.ready())
+    if simulation.reduction is not None and simulation.reduction.importance:
+        reach = dict(simulation.reduction.reach)
+        statistics["moments"] = without_degenerate(statistics["moments"], reach, simulation.paths)
+        errors = errors.without(degenerate)
     return EnsembleResult(
         times=simulation.grid.times,
         statistics=statistics,
@@ -286,7 +310,29 @@ def _run(
         waiting=accumulator.waiting(),
         happened=[(total.sum, total.squares) for total in accumulator.happened()],
         ends=_ends_of_replicates(simulation, statistics, final, ends),
+        degenerate=degenerate,
     )
+
+
+def _degenerate(simulation: Simulation) -> dict[str, float]:
+    """In importance sampling, the means at the end that are no result, and how many paths they would take.
+
+    Raises `NumericalError` where none that is wanted would be one.
+    """
+    reduction = simulation.reduction or PLAIN
+    reach = {name: rows[-1] for name, rows in reduction.reach if rows[-1] > reach_of(simulation.paths)}
+    degenerate = {name: paths_reaching(each) for name, each in reach.items()}
+    wanted = simulation.target_names
+    if wanted and all(name in degenerate for name in wanted):
+        drift = ", ".join(f"{x:g}" for x in reduction.drift or ())
+        raise NumericalError(
+            f"ensemble.variance_reduction.importance: with the drift {drift} the weights of "
+            f"{', '.join(wanted)} degenerate: the variance of {wanted[0]} is made by paths up to "
+            f"{reach[wanted[0]]:.2g} standard deviations of the noise from the others, which "
+            f"{counted(simulation.paths, 'path')} do not show; let a pilot find the drift, as in importance: "
+            f"{{of: {wanted[0]}}}, or take {degenerate[wanted[0]]:.2g} paths or more"
+        )
+    return degenerate
 
 
 def _accumulate(
@@ -300,7 +346,8 @@ def _accumulate(
 
         def work(chunk: Chunk) -> tuple:
             values, counts = simulate(simulated.arguments[0], chunk.ids)
-            return values, counts, *reduce(values, np.int64(chunk.count), *reduced.arguments[2:])
+            numbers = (None, counts[LOG_WEIGHT]) if LOG_WEIGHT in counts else reduced.arguments[2:]
+            return values, counts, *reduce(values, np.int64(chunk.count), *numbers)
 
         return work
 

@@ -53,7 +53,7 @@ class Run(NamedTuple):
     """What a run is made of: problem, observer, initial values, grid and solver.
 
     Of a program it holds what is no number, and of the program's arguments the numbers, `None` elsewhere,
-    with the seed's key.
+    with the seed's key. `drift` is that of each Brownian noise in importance sampling, None of plain paths.
     """
 
     problem: AbstractODE
@@ -61,6 +61,7 @@ class Run(NamedTuple):
     initial: dict[str, Any]  # `InitialValue`s, or arrays in a program's arguments
     grid: Grid | TracedGrid | AdaptiveGrid | JumpGrid
     solver: Any = None  # a diffrax solver, or a jump method where the grid is a `JumpGrid`
+    drift: tuple[Any, ...] | None = None
     key: Any = None  # the words of the seed, in a program's arguments
 
     def split(self) -> tuple["Run", "Run"]:
@@ -246,7 +247,8 @@ class EnsembleResult:
     are some. `waiting` are by first time the paths, of those that have not failed, that wait for it at the
     end; `happened` says how often each event with a condition has happened on these paths, as a sum and a sum
     of squares. `steps` is the number of steps of each path, or what adaptive paths took. `exercises` are the
-    policies of early exercise, which took `fit_s` seconds to fit.
+    policies of early exercise, which took `fit_s` seconds to fit. `degenerate` are the quantities whose
+    weights leave no result, and how many paths they would take.
     """
 
     times: np.ndarray
@@ -268,6 +270,7 @@ class EnsembleResult:
     variance_bias: dict[str, StepError] = dataclasses.field(default_factory=dict)
     waiting: dict[str, int] = dataclasses.field(default_factory=dict)
     happened: list[tuple[int, int]] = dataclasses.field(default_factory=list)
+    degenerate: dict[str, float] = dataclasses.field(default_factory=dict)
 
     @property
     def covariance_and_count(self) -> tuple[np.ndarray, int]:

@@ -21,9 +21,11 @@ from simkit_solvers.problems.observe import happened_name
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork, view
 from simkit_solvers.problems.schedule import model_of, schedule_of
 from simkit_solvers.random.brownian_tree import BrownianTree
+from simkit_solvers.random.noise import ShiftedNoise
 
 from simkit.ensemble.simulation import Run, StepCounts
 from simkit.ensemble.step_bias.step_error import NEAR, OF_TOLERANCES
+from simkit.ensemble.weights import WeightedObserver
 
 if TYPE_CHECKING:
     from simkit.ensemble.paths import PathProgram
@@ -186,7 +188,19 @@ class StochasticFixedSteps(AbstractFixedSteps):
     has_increments = True
 
     def noise(self, program, inputs, path):
-        return program.driver(inputs.key, path, program.float64_normals)
+        noise = program.driver(inputs.key, path, program.float64_normals)
+        return noise if self.run.drift is None else ShiftedNoise(noise, self.shift(program, inputs))
+
+    def shift(self, program: "PathProgram", inputs: Run) -> tuple[jax.Array, ...]:
+        """What the drift adds to the normals of a step."""
+        root = jnp.sqrt(program.combined(inputs).grid.dt)
+        return tuple(each * root for each in inputs.drift or ())
+
+    def rows(self, program, inputs, path, memory):
+        *run, observer = program.prepared(inputs, path)
+        if self.run.drift is not None:
+            observer = WeightedObserver(observer, self.shift(program, inputs))
+        return integrate(*run, observer, memory)
 
 
 class AbstractAdaptiveSteps(AbstractStepping):

@@ -30,6 +30,7 @@ from simkit.experiments.sections.derived_plan import plan_derived
 from simkit.experiments.sections.event_plan import EventPlan, Span, plan_events, refuse_events
 from simkit.experiments.sections.exercise_plan import refuse_too_many
 from simkit.experiments.sections.functional_plan import Seen
+from simkit.experiments.sections.importance_plan import with_importance
 from simkit.experiments.sections.initial_plan import (
     plan_initial,
     plan_paths,
@@ -148,6 +149,7 @@ class _Assembly:
             target=ensemble.target,
             levels=LevelPlan() if ensemble.method == "multilevel" else None,
         )
+        simulation = with_importance(simulation, diagnostics)
         refuse_dimensions(simulation, diagnostics)
         check_levels(simulation, diagnostics)
         return None if diagnostics.entries else simulation

@@ -61,8 +61,9 @@ def refuse_particles(diagnostics: Diagnostics) -> None:
     """Raise `InputError` for an experiment of molecular dynamics."""
     if is_particles(diagnostics.document.data):
         message = (
-            "this does not work for molecular dynamics, which has the commands run, validate, sensitivity "
-            "and plot, and simkit.run, simkit.sensitivity and simkit.single_point in Python"
+            "this does not work for molecular dynamics, which has the commands run, sweep, sensitivity, "
+            "validate and plot, and simkit.run, simkit.sweep, simkit.sensitivity and simkit.single_point in "
+            "Python"
         )
         diagnostics.add((SYSTEM,), message, at_key=True)
         diagnostics.raise_if_any()

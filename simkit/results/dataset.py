@@ -1,5 +1,6 @@
 """The result of an ensemble as a labelled `xarray.Dataset`."""
 
+import json
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -17,14 +18,17 @@ from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.reducers import STATISTICS
 from simkit.ensemble.simulation import EnsembleResult, Simulation
 from simkit.ensemble.stepping import since
+from simkit.ensemble.weights import WEIGHTS
 from simkit.observe.exercise import ExerciseFit
 from simkit.observe.time_functions import SetVariables, counted_events, given_events, triggered_events
 from simkit.results.dataset_errors import against_exact, censored, limits, resolution_of_mean, step_bias
 from simkit.results.derived import derived_variables
 from simkit.results.quantity import RunQuantity, quantities
+from simkit.results.step_notes import part_of_one
 from simkit.results.variables import Variables, power_of, variable, with_stderr
 
 FORMAT = 1
+OF_MEANS = ("mean", "stderr")  # what there is of weighted paths: all else would be with the drift
 ON_TIME = 1e-9  # of the span: what rounding makes of a time
 
 
@@ -46,10 +50,11 @@ def to_dataset(simulation: Simulation, result: EnsembleResult, provenance: Mappi
         variables |= censored(quantity)
         if quantity.name in result.exercises:
             variables |= _exercise(quantity, result.exercises[quantity.name])
-    covariance = result.statistics["covariance"]["covariance"]
-    unit = "product of the two quantities' units"
-    dims = ("quantity", "quantity_2")
-    variables["covariance"] = variable(dims, covariance, unit, "covariance of the final values")
+    if WEIGHTS not in result.statistics:
+        covariance = result.statistics["covariance"]["covariance"]
+        unit = "product of the two quantities' units"
+        dims = ("quantity", "quantity_2")
+        variables["covariance"] = variable(dims, covariance, unit, "covariance of the final values")
     variables |= derived_variables(known, simulation, result)
     variables |= _events(simulation, result)
     variables |= _event_counts(simulation, result)
@@ -74,6 +79,8 @@ def _coordinates(
             dates = t0 + (result.times[-1] - t0) * result.exercises[name].dates
             key = f"{name}_date"
             coordinates[key] = variable((key,), dates, "time", f"exercise date of {name}")
+        if quantity.weighted:
+            continue
         edges = variables[f"{name}_histogram_edge"][1]
         centres, key = (edges[1:] + edges[:-1]) / 2, f"{name}_bin"
         coordinates[key] = variable((key,), centres, quantity.unit, f"bin centre of {quantity.description}")
@@ -123,6 +130,8 @@ def _statistics(quantity: RunQuantity) -> Variables:
     for kind in STATISTICS.values():
         figures = quantity.result.statistics[kind.name]
         for key, label in kind.labels.items():
+            if quantity.weighted and key not in OF_MEANS:
+                continue
             values = quantity.stderr if key == "stderr" else figures[f"{name}_{key}"]
             of, text = power_of(unit, label.power), label.text.format(description)
             variables[f"{name}_{key}"] = variable((*dims, *label.dims), values[row], of, text, n=n)
@@ -132,6 +141,8 @@ def _statistics(quantity: RunQuantity) -> Variables:
         what = f"variance of the mean of as many independent paths, over that of the mean: {description}"
         variables[f"{name}_variance_reduction"] = variable((), factor, "1", what)
         variables[f"{name}_mean"][2]["replicates"] = quantity.result.covariance_and_count[1]
+    if quantity.weighted:
+        return variables
     counts, edges = histogram[f"{name}_histogram"], histogram[f"{name}_histogram_edge"]
     what = f"paths by final {description}, all but the outermost thousandths"
     variables[f"{name}_histogram"] = variable((f"{name}_bin",), counts, "1", what, n=n)
@@ -236,6 +247,12 @@ def _picture_attributes(simulation: Simulation) -> dict[str, str]:
     return {key: text for key, text in texts.items() if text}
 
 
+def _share_of_one(quantity: RunQuantity) -> float:
+    """What part of the variance of the mean at the end one path makes."""
+    low, high, mean, variance = map(quantity.at_end, ("min", "max", "mean", "variance"))
+    return part_of_one(low, high, mean, variance, quantity.n)
+
+
 def _counts(counts: Mapping[str, int]) -> str:
     """A count for each quantity, as `S 3, call 12`."""
     return ", ".join(f"{name} {count}" for name, count in counts.items())
@@ -264,8 +281,15 @@ def reduction_attributes(simulation: Simulation) -> dict[str, Any]:
     if reduction is None:
         return {}
     controls = " ".join(reduction.controls)
+    drift = {}
+    if reduction.drift is not None:
+        names = simulation.problem.Noise._fields
+        drift["importance_drift"] = ", ".join(
+            f"{n} {x:.6g}" for n, x in zip(names, reduction.drift, strict=True)
+        )
+        drift |= {"importance_pilot_paths": reduction.pilot, "importance_of": reduction.aim}
     scramblings = {"scramblings": reduction.scramblings} if reduction.scramblings else {}
-    return {"variance_reduction": reduction.description, "control_variates": controls, **scramblings}
+    return {"variance_reduction": reduction.description, "control_variates": controls, **scramblings, **drift}
 
 
 def run_attributes(simulation: Simulation, result: Any) -> dict[str, Any]:
@@ -295,6 +319,7 @@ def _attributes(
 ) -> dict[str, Any]:
     schedule = schedule_of(simulation.problem)
     judged = {name: resolution_of_mean(known[name]) for name in result.bias}
+    shares = {name: _share_of_one(quantity) for name, quantity in known.items() if quantity.weighted}
     optional = {
         "view": simulation.stepping.view,
         "derived": " ".join(each.name for each in simulation.derived),
@@ -305,6 +330,8 @@ def _attributes(
         "bias_left_out": _counts(result.bias_left_out),
         "noticeable_bias": _counts({n: r.steps for n, r in judged.items() if r.kind == "noticeable"}),
         "unresolved": _counts({n: r.steps for n, r in judged.items() if r.kind == "unresolved"}),
+        "degenerate": json.dumps(result.degenerate) if result.degenerate else "",
+        "shares_of_one": json.dumps(shares) if shares else "",
         "wanted_paths": _counts({n: r.paths * simulation.paths for n, r in judged.items() if r.paths}),
     }
     return {

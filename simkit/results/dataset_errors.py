@@ -52,7 +52,7 @@ def against_exact(quantity: RunQuantity, exact: Mapping[str, Mapping[str, np.nda
     name, unit, info = quantity.name, quantity.unit, quantity.observable
     moments, dims = exact.get(name, {}), quantity.dims
     variables: Variables = {}
-    if "variance" in moments:
+    if "variance" in moments and not quantity.weighted:
         what = f"exact variance of {quantity.description}"
         variables[f"{name}_exact_variance"] = variable(dims, moments["variance"], power_of(unit, 2), what)
     value = moments.get("mean")

@@ -11,6 +11,7 @@ from simkit.ensemble.could_differ import could_differ
 from simkit.ensemble.simulation import EnsembleResult, ObservableInfo, Simulation
 from simkit.ensemble.step_bias.rounding import rounding_of_steps
 from simkit.ensemble.step_bias.step_error import StepError
+from simkit.ensemble.weights import WEIGHTS
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -54,10 +55,23 @@ class RunQuantity:
         """
         if self.simulation.reduction is None:
             return None
-        variance, error = self.at_end("variance"), self.at_end("stderr")
+        variance, error = self._plain_variance, self.at_end("stderr")
         if not variance > 0:
             return math.nan
         return math.inf if error < self.stderr[-1] else variance / self.n / error**2
+
+    @property
+    def _plain_variance(self) -> float:
+        """The variance of single paths at the end, of weighted ones without the drift."""
+        squares = self.result.statistics.get(WEIGHTS)
+        if squares is None:
+            return self.at_end("variance")
+        return float(squares[f"{self.name}_mean"][-1] - self.at_end("mean") ** 2)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether values are weighted, so that only means are those of the process."""
+        return WEIGHTS in self.result.statistics
 
     @property
     def observable(self) -> ObservableInfo | None:
@@ -86,6 +100,7 @@ class RunQuantity:
         """The value that all paths have of an observable that could differ between them."""
         low = self.at_end("min")
         same = self.n > 1 and low == self.at_end("max")
+        same = same and not self.weighted
         return low if same and could_differ(self.name, low, self.simulation) else None
 
 

@@ -1,11 +1,14 @@
 """Lines below a table about how much smaller the variance of means is than that of plain paths."""
 
+import json
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from simkit.ensemble.step_bias.step_error import student_quantile
+from simkit.results.step_notes import notes_of_variants
 from simkit.results.variants import each_variant
 
 if TYPE_CHECKING:
@@ -32,6 +35,7 @@ def reduction_notes(dataset: "xr.Dataset") -> list[str]:
     worse = [name for name, factor in known.items() if factor < WORSE]
     exact = [name for name, factor in factors.items() if factor == np.inf]
     parts = [
+        _drifts(each),
         f"variances smaller by factors of {texts}" if known else "",
         few,
         f"as factors below 1 are larger ones, leave it out for {', '.join(worse)}" if worse else "",
@@ -39,7 +43,33 @@ def reduction_notes(dataset: "xr.Dataset") -> list[str]:
     ]
     text = "; ".join(part for part in parts if part)
     shifted = [line for name in controls if (line := _wrong_mean(name, each))]
+    shifted += notes_of_variants(dataset, _degenerate)
     return [f"{each[0].attrs['variance_reduction']}: {text}", *shifted] if text else shifted
+
+
+def _drifts(each: "list[xr.Dataset]") -> str:
+    """The drift of importance sampling, and how it was found; empty where there is none."""
+    if "importance_drift" not in each[0].attrs:
+        return ""
+    drifts = dict.fromkeys(str(one.attrs["importance_drift"]) for one in each)
+    text = (
+        next(iter(drifts))
+        if len(drifts) == 1
+        else f"{len(drifts)} drifts, {' to '.join([*drifts][:: len(drifts) - 1])}"
+    )
+    aim, paths = (each[0].attrs[f"importance_{key}"] for key in ("of", "pilot_paths"))
+    how = f", the best for {aim} in a pilot of {paths:,} paths" if aim else ""
+    return f"drift {text}{how}"
+
+
+def _degenerate(dataset: "xr.Dataset", which: str) -> Iterable[str]:
+    """A line for each quantity whose weights leave no result."""
+    needed = json.loads(dataset.attrs.get("degenerate", "{}"))
+    if needed:
+        yield (
+            f"! {', '.join(needed)}{which}: no result with this drift, as the weights degenerate: it would "
+            f"take {max(needed.values()):.1g} paths; run it without importance"
+        )
 
 
 def few_scramblings(one: "xr.Dataset") -> str:

@@ -1,5 +1,6 @@
 """Lines below a table that name the numbers made doubtful by steps or too few paths, and the remedy."""
 
+import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -212,12 +213,19 @@ def share_of_one(dataset: "xr.Dataset", name: str) -> float:
 
     0 for few paths, and for a fraction of them, whose error is known from how many there are.
     """
+    if "shares_of_one" in dataset.attrs:
+        return json.loads(dataset.attrs["shares_of_one"]).get(name, 0.0)
     n = int(dataset.attrs.get("paths", 1))
     low, high, mean, variance = (
         _last(dataset, f"{name}_{key}") for key in ("min", "max", "mean", "variance")
     )
+    return 0.0 if (low, high) == (0, 1) else part_of_one(low, high, mean, variance, n)
+
+
+def part_of_one(low: float, high: float, mean: float, variance: float, n: int) -> float:
+    """What part of the variance of n values the farthest of them makes; 0 of few, or of mere rounding."""
     spread = math.sqrt(variance) if 0 < variance < math.inf else 0.0
-    if n < MANY_PATHS or (low, high) == (0, 1) or not spread > ROUNDED * abs(mean):
+    if n < MANY_PATHS or not spread > ROUNDED * abs(mean):
         return 0.0
     return (max(high - mean, mean - low) / spread) ** 2 / n
 

@@ -159,6 +159,7 @@ from .random.noise import CoarsenedNoise as CoarsenedNoise
 from .random.noise import CounterNoise as CounterNoise
 from .random.noise import HalvedNoise as HalvedNoise
 from .random.noise import MirroredNoise as MirroredNoise
+from .random.noise import ShiftedNoise as ShiftedNoise
 from .random.noise import StepWords as StepWords
 from .random.normal import standard_normal as standard_normal
 from .random.particle_noise import ParticleNoise as ParticleNoise

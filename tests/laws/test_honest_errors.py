@@ -30,12 +30,15 @@ MARKET = {
         "barrier": "exp(-r*t) * maximum(S - K, 0) * (min(S) > 90)",
         "lookback": "exp(-r*t) * (max(S) - S)",
         "digital": "S > K",
+        "far": "exp(-r*t) * maximum(S - 140, 0)",
         "basket": "exp(-r*t) * maximum((S + V) / 2 - K, 0)",
         "stock": {"value": "exp(-r*t) * S", "exact": float(MEAN)},
     },
     "save": {"paths": 0},
 }
+DRIFT = {"drift": {"W": 0.8, "Z": 0.3}}
 OPTIONS = ["european", "asian", "barrier", "lookback", "digital", "basket"]
+RISING = ["european", "asian", "barrier", "digital", "basket", "far"]  # a lookback lives on paths that fall
 NETWORK = {
     "model": {
         "reactions": {
@@ -61,6 +64,7 @@ HOW = {
     "antithetic": (MARKET, {"paths": 512, "variance_reduction": "antithetic"}, OPTIONS),
     "control": (MARKET, {"paths": 512, "variance_reduction": {"control": ["stock"]}}, OPTIONS),
     "sobol": (MARKET, {"paths": 512, "driver": "sobol"}, OPTIONS),
+    "importance": (MARKET, {"paths": 512, "variance_reduction": {"importance": DRIFT}}, RISING),
     "network": (NETWORK, {"paths": 256}, ["A", "few", "average"]),
     "stationary": (RELAXED, {"paths": 256}, ["X", "stationary"]),
 }

@@ -23,6 +23,7 @@ from simkit.config.settings.plot import Plot as Plot
 from simkit.config.settings.run import FEWEST_SCRAMBLINGS as FEWEST_SCRAMBLINGS
 from simkit.config.settings.run import Ensemble as Ensemble
 from simkit.config.settings.run import ErrorTarget as ErrorTarget
+from simkit.config.settings.run import ImportanceSettings as ImportanceSettings
 from simkit.config.settings.run import Save as Save
 from simkit.config.settings.run import Solver as Solver
 from simkit.config.settings.run import Time as Time

@@ -158,7 +158,7 @@ class ErrorTarget(Section):
 
 FEWEST_SCRAMBLINGS = 16  # with fewer, the spread of their means says little of the error
 MOST_SCRAMBLINGS = 256
-REDUCTIONS = ("antithetic", "control")
+REDUCTIONS = ("antithetic", "control", "importance")
 
 
 def _by_name(value: Any) -> Any:
@@ -166,7 +166,8 @@ def _by_name(value: Any) -> Any:
         return value
     if value not in REDUCTIONS:
         hint = did_you_mean(value, REDUCTIONS) if len(value) > 2 else ""
-        raise wrong(f"must be {' or '.join(REDUCTIONS)}, got {shown(value)}{hint if 'mean' in hint else ''}")
+        known = f"{', '.join(REDUCTIONS[:-1])} or {REDUCTIONS[-1]}"
+        raise wrong(f"must be {known}, got {shown(value)}{hint if 'mean' in hint else ''}")
     return {value: True}
 
 
@@ -179,6 +180,63 @@ class ByName:
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler):
         return {"anyOf": [{"enum": [*REDUCTIONS]}, handler(schema)]}
+
+
+def _drift(value: Any) -> float | list[float] | dict[str, float]:
+    """One number, those of all noises in their order, or those of some by name."""
+    if isinstance(value, list) and value:
+        return [plain_number(x) for x in value]
+    if isinstance(value, dict) and value:
+        return {str(name): plain_number(x) for name, x in value.items()}
+    return plain_number(value, "a number, a list of numbers, or numbers by the names of noises")
+
+
+def _unset(value: Any) -> Any:
+    return {} if value is True else None if value is False else value
+
+
+@dataclasses.dataclass(frozen=True)
+class OrTrue:
+    """Annotates a section: true stands for it without any key."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler):
+        return core_schema.no_info_before_validator_function(_unset, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler):
+        return {"anyOf": [{"type": "boolean"}, handler(schema)]}
+
+
+class ImportanceSettings(Section):
+    """A drift of the Brownian noise that brings paths to where values are large, with exact weights."""
+
+    drift: (
+        Annotated[
+            float | list[float] | dict[str, float],
+            *checked(
+                _drift,
+                {
+                    "anyOf": [
+                        {"type": "number"},
+                        {"type": "array", "items": {"type": "number"}, "minItems": 1},
+                        {"type": "object", "additionalProperties": {"type": "number"}, "minProperties": 1},
+                    ]
+                },
+            ),
+        ]
+        | None
+    ) = Field(
+        None,
+        description="What the noise W gains per unit of time, `W(t) + drift*t`, one over the square root of "
+        "time: a number where there is one noise, else a list in the order of the noises, or numbers by "
+        "their names. By default a pilot finds the one of the least variance.",
+        examples=[3.5],
+    )
+    of: Text | None = Field(
+        None,
+        description="The observable or state variable whose variance a pilot makes least; by default the "
+        "only observable.",
+        examples=["call"],
+    )
 
 
 def _controls(value: Any) -> list[str] | bool:
@@ -201,6 +259,12 @@ class VarianceReductionSettings(Section):
         "knows it; true for the state, or where its means are unknown such observables. A pilot finds the "
         "coefficients.",
         examples=[["S"]],
+    )
+    importance: Annotated[ImportanceSettings | None, OrTrue()] = Field(
+        None,
+        description="Importance sampling: a drift of the Brownian noise, given or found by a pilot, and "
+        "weights that undo it; true for a drift that a pilot finds.",
+        examples=[{"drift": 3.5}],
     )
 
 
@@ -254,8 +318,8 @@ class Ensemble(Section):
     )
     variance_reduction: Annotated[VarianceReductionSettings, ByName()] | None = Field(
         None,
-        description="What makes the errors of means smaller for as many paths: antithetic, control, or both "
-        "as a section.",
+        description="What makes the errors of means smaller for as many paths: antithetic, control, "
+        "importance, or a section.",
         examples=["antithetic"],
     )
     driver: Annotated[Literal["random", "sobol"], ONE_OF] = Field(

@@ -2,15 +2,15 @@
 
 `step_levels` says which grids these are, `step_error` what follows from the values. The first 4096 paths run
 again, of adaptive steps no more than a tenth of the work of the run, and then as many more as it takes for
-the bias to be known as well as the mean, within that tenth. Where none of them changes, and what one could
-add would leave the mean in doubt, as of a rare event, they are as many as it takes, within the work of the
-run. Where longer steps have no claim to an estimate,
-or no finite values, shorter ones are compared: they cost more, and say more of the run's own.
+the bias to be known as well as the mean, within that tenth. Where few of them change, or none, and what one
+could add would leave the mean in doubt, as of a rare event, they are as many as it takes, within the work of
+the run. Where longer steps have no claim to an estimate, or no finite values, shorter ones are compared: they
+cost more, and say more of the run's own.
 """
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 from simkit_solvers.methods.registry import samples_exactly, weak_order
@@ -27,7 +27,7 @@ from simkit.ensemble.step_bias.bias_paths import BiasRun, Ends
 from simkit.ensemble.step_bias.leap_bias import leap_run
 from simkit.ensemble.step_bias.resolution import OF_VALUE, resolution
 from simkit.ensemble.step_bias.rounding import rounding_of_normals, rounding_of_steps, scales_by_rate
-from simkit.ensemble.step_bias.step_error import StepError, step_error
+from simkit.ensemble.step_bias.step_error import ROUNDINGS, StepError, step_error
 from simkit.ensemble.step_bias.step_levels import OtherGrid, approximate, levels
 from simkit.ensemble.work import devices_of, workers_on
 from simkit.machine.on_each_device import local_devices
@@ -39,6 +39,7 @@ PART_OF_WORK = 0.1
 QUADRATURE_ORDER = 2.0
 OF_DELAYS = 0.5  # order of what is late by a part of a step
 MOST_LOST = 0.01  # of the paths: more that fail on another grid, and the others are no sample of all
+FEW = 9  # paths whose change says little of how many may change
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +49,15 @@ class StepErrors:
     errors: dict[str, StepError]
     left_out: dict[str, int]
     variances: dict[str, StepError] = dataclasses.field(default_factory=dict)
+
+    def without(self, names: Collection[str]) -> "StepErrors":
+        """The errors of all other quantities."""
+        return StepErrors(
+            *(
+                {n: x for n, x in each.items() if n not in names}
+                for each in (self.errors, self.left_out, self.variances)
+            )
+        )
 
 
 def unknown_errors(simulation: Simulation) -> StepErrors:
@@ -217,16 +227,20 @@ def _by_levels(finished: FinishedRun, bias: BiasRun, simulate: Sequence[Callable
     finest = min(1.0, *bias.factors) if simulation.grid.known else 1.0
     steps = finished.steps / finest  # of the finest grid, which has the most roundings
 
+    def rounding_of(name: str) -> float:
+        size_on_the_way = max(last[name].size, scales.get(name, 0.0))
+        rounding = float(rounding_of_steps(size_on_the_way, simulation, steps, last[name].spread))
+        return max(rounding, in_normals * last[name].spread)
+
     def errors(each: Mapping[str, np.ndarray]) -> StepErrors:
         result = StepErrors({}, {})
         reduction = simulation.reduction or PLAIN
         reduced = reduction.controlled(each)
+        roundings = {name: rounding_of(name) for name in each}
+        events = {name: _event(name, last[name], simulation) for name in each}
+        events |= dict.fromkeys(_without_steps(each, roundings, events, bias.factors, simulation), 0.0)
         for name, values in each.items():
-            size, order = last[name].size, bias.orders[name]
-            size_on_the_way = max(size, scales.get(name, 0.0))
-            rounding = float(rounding_of_steps(size_on_the_way, simulation, steps, last[name].spread))
-            rounding = max(rounding, in_normals * last[name].spread)
-            event = _event(name, last[name], simulation)
+            size, order, rounding, event = last[name].size, bias.orders[name], roundings[name], events[name]
             own, random = reduced[name], simulation.stepping.random
             error, lost = step_error_of_paths(
                 values, bias.factors, order, rounding, event, unsure, reduction, own, random
@@ -235,10 +249,13 @@ def _by_levels(finished: FinishedRun, bias: BiasRun, simulate: Sequence[Callable
                 result.errors[name] = error
             if lost:
                 result.left_out[name] = lost
-            if last[name].varies:
-                squares = _squares(values)
+            if last[name].varies and not reduction.importance:
+                of_squares = size * rounding
+                if error is not None:  # what noise adds to a mean is in the variance too, squared
+                    change = last[name].range if error.unseen else error.noise
+                    of_squares = max(of_squares, change * error.noise)
                 error, _ = step_error_of_paths(
-                    squares, bias.factors, order, size * rounding, 0.0, unsure, reduction
+                    _squares(values), bias.factors, order, of_squares, 0.0, unsure, reduction
                 )
                 if error is not None:
                     result.variances[name] = error
@@ -285,9 +302,9 @@ def step_error_of_paths(
 ) -> tuple[StepError | None, int]:
     """The step error, and how many paths are finite in the run alone, on the worst of the grids.
 
-    Of whole numbers that no other grid changes on any of n paths, it may change one in n to the next value:
-    of molecules M by 1, of M² by 2M + 1, and by `event` where all are the same. The same holds of a number
-    that half of the paths share.
+    Of few values that the grids of the estimate change on none of n paths, or on few, they may change one in
+    n to the next: of molecules M by 1, of M² by 2M + 1, and by `event` where all are the same. The same holds
+    of a number that half of the paths share.
     Errors are those of the averages that `reduction` makes of the values, or of `reduced` ones if these are
     given. One path that is `random` shows no order.
     A grid on which too many are lost does not count, nor do longer steps: paths that survive are no sample of
@@ -302,7 +319,9 @@ def step_error_of_paths(
     if not len(values) or not good[1:].any() or not good[lengths < 1].all():
         return None, int(lost.max(initial=0))
     values = values[:, good]
-    unseen = _of_rarer_paths(values, event) / len(values) if event else 0.0
+    near = values[np.isfinite(values).all(1)][:, _of_estimate(lengths[good])]
+    shared = 2 if reduction.importance else len(near) / 2
+    unseen = _of_rarer_paths(near, event, rounding, shared) / len(near) if event and len(near) else 0.0
     means = reduction.averaged(averaged[:, good])
     error = step_error(means, lengths[1:][good[1:]].tolist(), order, max(rounding, unseen), unsure, random)
     if error is not None and error.noise == unseen > 0:
@@ -311,22 +330,38 @@ def step_error_of_paths(
     return (error if estimated else None), int(lost.max())
 
 
-def _of_rarer_paths(values: np.ndarray, event: float) -> float:
-    """How much another grid may change a path where it changes none of these; 0 where that does not count.
+def changed_paths(values: np.ndarray, factors: Sequence[float], rounding: float = 0.0) -> int:
+    """How many paths have another value on the grids from which the bias is extrapolated."""
+    return _changed(values[:, _of_estimate(np.asarray([1.0, *factors]))], rounding)
 
-    It counts for whole numbers and for one that half of the paths share, such as the end of the run for a
-    time at which something first happens: no grid has brought a path there, or away.
+
+def _of_estimate(lengths: np.ndarray) -> list[int]:
+    """The columns from whose differences the bias is extrapolated: of the run and the two finest grids."""
+    return sorted({0, *np.argsort(lengths)[:2].tolist()})
+
+
+def _changed(values: np.ndarray, rounding: float) -> int:
+    return int(np.sum(~(np.ptp(values, 1) <= rounding)))
+
+
+def _of_rarer_paths(values: np.ndarray, event: float, rounding: float, shared: float) -> float:
+    """How much another grid may change a path where it changes few of these; 0 where that does not count.
+
+    It counts for whole numbers and others of which paths share the values, and for one that `shared` paths
+    have or more, such as the end of the run for a time at which something first happens, or 0 where paths
+    have weights, where no grid has brought a path there, or away.
     """
     run = values[:, 0]
+    few = _changed(values, rounding) <= min(FEW, len(run) // 10)
     if np.all(values == np.rint(values)):
-        return 0.0 if np.ptp(values, 1).any() else _to_the_next(run, event)
+        return _to_the_next(run, event) if few else 0.0
     distinct, paths = np.unique(run, return_counts=True)
     place = int(np.argmax(paths))
     there = values == distinct[place]
-    if 2 * paths[place] < len(run) or np.any(there.any(1) & ~there.all(1)):
-        return 0.0
-    away = run[~there[:, 0]]
-    return float(np.mean(np.abs(away - distinct[place]))) if len(away) else event
+    if paths[place] >= shared and not np.any(there.any(1) & ~there.all(1)):
+        away = run[~there[:, 0]]
+        return float(np.mean(np.abs(away - distinct[place]))) if len(away) else event
+    return _to_the_next(run, event) if few and 2 * len(distinct) <= len(run) else 0.0
 
 
 def _to_the_next(values: np.ndarray, alone: float) -> float:
@@ -347,6 +382,42 @@ def _event(name: str, last: "_Last", simulation: Simulation) -> float:
         return last.range
     least, most = range_of(name, simulation)
     return most - least if could_differ(name, last.mean, simulation) else 0.0
+
+
+def _without_steps(
+    each: Mapping[str, np.ndarray],
+    roundings: Mapping[str, float],
+    events: Mapping[str, float],
+    factors: tuple[float, ...],
+    simulation: Simulation,
+) -> list[str]:
+    """The observables of variables that other grids change by roundings only: none changes these either.
+
+    What a path meets between is another matter, as are whole numbers, and events that a condition triggers.
+    """
+    schedule = schedule_of(simulation.problem)
+    if schedule is not None and schedule.triggered:
+        return []
+
+    def is_exact(name: str) -> bool:
+        values = each.get(name)
+        if values is None or not np.isfinite(values).all():
+            return False
+        with np.errstate(over="ignore"):
+            rms = float(np.sqrt(np.mean(np.ptp(values, 1) ** 2)))
+        near = values[:, _of_estimate(np.asarray([1.0, *factors]))]
+        rare = events[name] and _of_rarer_paths(near, events[name], roundings[name], len(near) / 2)
+        return rms <= ROUNDINGS * roundings[name] and not rare
+
+    state = {*simulation.problem.State._fields}
+    exact = {name for name in state if is_exact(name)}
+    return [
+        observable.name
+        for observable in simulation.observed
+        if observable.name in each
+        and not (observable.functionals or observable.exercise)
+        and observable.names & state <= exact
+    ]
 
 
 def _squares(values: np.ndarray) -> np.ndarray:

@@ -34,7 +34,7 @@ class StepError:
     leaves out. `order` is the one extrapolated with. With the claim `at least` there is no estimate: steps
     are too long for any order, and `bias` is the largest difference to shorter steps, or where the run's own
     are the shortest, what it would be if the order were there.
-    `unseen` says that no other grid changes any of the paths, and noise is what one more could be.
+    `unseen` says that other grids change none of the paths, or few, and noise is what one more could be.
     """
 
     bias: float

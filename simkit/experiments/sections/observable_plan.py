@@ -122,8 +122,9 @@ def _of_python(
     number = jax.ShapeDtypeStruct((), jnp.float32)
     given = dict.fromkeys(names, number)
     try:
-        result = jax.eval_shape(expression, given)
-        once, again = (_written_out(expression, given) for _ in range(2))
+        result = _result_type(expression, given)
+        is_array = isinstance(result, jax.ShapeDtypeStruct)
+        once, again = (_written_out(expression, given) if is_array else None for _ in range(2))
     except Exception as error:  # the user's own code may raise anything
         diagnostics.add(path, f"{text} {what_is_wrong(error, plan.variables, others)}")
         return None
@@ -135,13 +136,30 @@ def _of_python(
         )
         return None
     if not isinstance(result, jax.ShapeDtypeStruct):
-        kind = type(result).__name__
+        kind = result.__name__
     elif result.shape or jnp.issubdtype(result.dtype, jnp.complexfloating):
         kind = result.shape or result.dtype
     else:
         return expression
     diagnostics.add(path, f"{text} must return one real number for one path, got {kind}")
     return None
+
+
+def _result_type(expression: Expression, given: Mapping[str, Any]) -> jax.ShapeDtypeStruct | type:
+    """The shape and dtype of what an expression returns; of what is no array, such as text, its type."""
+    returned: list[Any] = []
+
+    def noted(names: Mapping[str, Any]) -> Any:
+        returned.append(expression(names))
+        return returned[0]
+
+    try:
+        result = jax.eval_shape(noted, given)
+    except TypeError:
+        if not returned:  # the function itself fails
+            raise
+        return type(returned[0])
+    return result if isinstance(result, jax.ShapeDtypeStruct) else type(result)
 
 
 def _written_out(function: Callable, given: Mapping[str, Any]) -> tuple[str, list[bytes]]:

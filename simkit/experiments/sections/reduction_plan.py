@@ -35,7 +35,7 @@ def plan_reduction(
     if ensemble.scramblings is not None:
         message = "is for Sobol' points; set driver: sobol, or leave it out"
         diagnostics.add(("ensemble", "scramblings"), message, at_key=True)
-    if section is None or not (section.antithetic or section.control):
+    if section is None or not (section.antithetic or section.control or section.importance):
         return None
     exercised = [observable.name for observable in observables if observable.exercise is not None]
     if exercised:
@@ -52,6 +52,8 @@ def plan_reduction(
             diagnostics.add(("ensemble", "paths"), message)
         elif ensemble.target and (most := ensemble.target.max_paths) and most < 2 * PAIR:
             diagnostics.add(("ensemble", "target", "max_paths"), ONE_PAIR)
+    if section.importance:
+        return VarianceReduction(importance=True)
     controls = _controls(section.control, problem, info, diagnostics)
     return VarianceReduction(section.antithetic, controls=controls)
 

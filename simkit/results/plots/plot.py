@@ -23,6 +23,7 @@ from simkit.results.plots.plot_layout import (
     VERMILION,
     Panels,
     arranged,
+    has_only_means,
     label,
     rowless_note,
     run_name,
@@ -56,13 +57,13 @@ def plot_run(dataset: "xr.Dataset") -> "Figure":
     """A row for each quantity over time, a phase portrait of pairs, and final distributions of observables.
 
     What stands over time and which pairs, the run's `plot` section says. A single path is drawn as a curve,
-    without quantiles or distributions. Variants are laid over each other.
+    and so are means of weighted paths, without quantiles or distributions. Variants are laid over each other.
     """
     if "variant" in dataset.dims:
         from simkit.results.plots.plot_variants import plot_variants
 
         return plot_variants(dataset)
-    single = int(dataset.attrs["paths"]) == 1
+    single = has_only_means(dataset)
 
     def over_time(axes, name: str, first: bool) -> None:
         if single:
@@ -97,6 +98,8 @@ def _title(dataset: "xr.Dataset") -> str:
 def _curve(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
     rows, values = SavedRows.of(dataset, name), dataset[f"{name}_mean"].values
     draw_rows(axes, rows, values, FEW, 3, color=BLUE, linewidth=1.4)
+    if int(dataset.attrs["paths"]) > 1:
+        shade_errors(axes, rows, dataset, name, color=BLUE, alpha=0.25)
     if f"{name}_exact" in dataset:
         _exact(axes, dataset, name)
 

@@ -83,6 +83,13 @@ def titled_figure(
         yield figure
 
 
+def has_only_means(dataset: "xr.Dataset") -> bool:
+    """Whether there are no quantiles, distributions and paths: of one path, or where paths are weighted."""
+    return int(dataset.attrs["paths"]) == 1 or not any(
+        str(x).endswith("_histogram") for x in dataset.data_vars
+    )
+
+
 def columns_for(panels: int) -> int:
     """In how many columns equal panels stand: as a square where that leaves no gap."""
     return 2 if panels == 4 else min(COLUMNS, max(panels, 1))
@@ -91,7 +98,7 @@ def columns_for(panels: int) -> int:
 def arranged(dataset: "xr.Dataset", title: str, panels: Panels) -> "Figure":
     """The picture of a dataset. What stands over time and which pairs, its attributes say."""
     rows, pairs = over_time_names(dataset), phase_portrait_pairs(dataset)
-    single = int(dataset.attrs["paths"]) == 1
+    single = has_only_means(dataset)
     drawn = {*rows, *(name for pair in pairs for name in pair)}
     observables = [] if single else [n for n in dataset.attrs["observables"].split() if n not in drawn]
     observables = [n for n in observables if not _repeats(dataset, n, rows)][:MAX_OBSERVABLES]

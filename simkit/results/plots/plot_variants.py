@@ -20,6 +20,7 @@ from simkit.results.plots.plot_layout import (
     GREY,
     Panels,
     arranged,
+    has_only_means,
     label,
     rowless_note,
     run_name,
@@ -50,11 +51,12 @@ def plot_variants(dataset: "xr.Dataset") -> "Figure":
         return plot_strong_orders(dataset, converging)
     variants = each_variant(dataset)
     single = int(dataset.attrs["paths"]) == 1
+    only_means = has_only_means(dataset)
     return arranged(
         dataset,
         _title(dataset),
         Panels(
-            over_time=lambda axes, name, first: _over_time(axes, variants, name, single),
+            over_time=lambda axes, name, first: _over_time(axes, variants, name, single, only_means),
             sideways=lambda axes, name, extent: _sideways(axes, variants, name, extent),
             phase_portrait=lambda axes, pairs: _phase_portrait(axes, dataset, variants, pairs),
             distribution=lambda axes, name: _distributions(axes, dataset, variants, name),
@@ -68,8 +70,10 @@ def _style(number: int) -> dict[str, Any]:
     return {"color": COLOURS[number % len(COLOURS)], "linestyle": dashes}
 
 
-def _over_time(axes: "Axes", variants: "dict[str, xr.Dataset]", name: str, single: bool) -> None:
-    banded = not single and not is_boolean(variants.values(), name)
+def _over_time(
+    axes: "Axes", variants: "dict[str, xr.Dataset]", name: str, single: bool, only_means: bool
+) -> None:
+    banded = not only_means and not is_boolean(variants.values(), name)
     for number, (variant, one) in enumerate(variants.items()):
         rows, style = SavedRows.of(one, name), _style(number)
         levels = one["quantile"].values

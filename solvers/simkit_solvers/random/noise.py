@@ -15,6 +15,8 @@ import jax.numpy as jnp
 from jax.core import Tracer
 from jaxtyping import Array, Bool, UInt32
 
+from simkit_solvers.numerics.delegated import delegated
+from simkit_solvers.numerics.scalar import Scalar
 from simkit_solvers.random.draws import Draw, merged, split
 from simkit_solvers.random.generator import Stream, Words, block, stream_key
 from simkit_solvers.random.normal import standard_normal, standard_normal_float64
@@ -307,6 +309,41 @@ class MirroredNoise(AbstractNoise):
         self, purpose: Purpose, first: UInt32[Array, ""] | int, count: int
     ) -> list[tuple[StepWords, ...]]:
         return self.own.words(purpose, first, count)
+
+
+class ShiftedNoise(AbstractNoise):
+    """The normals of `noise` with a number added to that of each component, in the number's type; else alike.
+
+    With $\\theta\\sqrt h$ added on steps of length h the Brownian path has the drift $\\theta$. Areas do not
+    change: they are of the path less the line between the ends of a step.
+
+    >>> from simkit_solvers import CounterNoise, ShiftedNoise, seed_key
+    >>> plain = CounterNoise.of(seed_key(1), path=7)
+    >>> draws = [noise.draws(1, 0, first=0, count=1)[0] for noise in (plain, ShiftedNoise(plain, (2.0,)))]
+    >>> float(draws[1].W[0] - draws[0].W[0])
+    2.0
+    """
+
+    noise: AbstractNoise
+    shift: tuple[Scalar, ...]
+    refinement = delegated("noise")
+    capacity = delegated("noise")
+
+    def group(self, components: int) -> int:
+        return self.noise.group(components)
+
+    def draws(self, components: int, areas: int, first: UInt32[Array, ""] | int, count: int) -> list[Draw]:
+        def shifted(normals: tuple) -> tuple:
+            pairs = zip(normals, map(jnp.asarray, self.shift), strict=True)
+            return tuple(z.astype(shift.dtype) + shift for z, shift in pairs)
+
+        draws = self.noise.draws(components, areas, first, count)
+        return [draw._replace(W=shifted(draw.W)) for draw in draws]
+
+    def words(
+        self, purpose: Purpose, first: UInt32[Array, ""] | int, count: int
+    ) -> list[tuple[StepWords, ...]]:
+        return self.noise.words(purpose, first, count)
 
 
 def on_base(

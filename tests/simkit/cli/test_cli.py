@@ -9,6 +9,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+import typer
 import xarray as xr
 from checkout import ROOT
 from command import EXPERIMENT, files_in, simkit_command
@@ -20,7 +21,7 @@ import simkit.ensemble.sizes
 import simkit.machine.doctor
 import simkit.pictures
 from simkit import OutputError
-from simkit.cli import main
+from simkit.cli import app, main
 from simkit.cli.completion import template_names
 
 OWN = """
@@ -44,6 +45,43 @@ class Evaporation(AbstractODE):
 
 MODELS["Evaporation"] = Evaporation
 """
+
+
+@pytest.mark.parametrize(
+    ("written", "remedy"),
+    [
+        ("run small.yaml --seed 3", ". It is a key of the file: --set ensemble.seed=VALUE"),
+        ("run small.yaml --seed=3", ". It is a key of the file: --set ensemble.seed=VALUE"),
+        ("run --seed --quiet small.yaml", ". It is a key of the file: --set ensemble.seed=VALUE"),
+        ("run small.yaml --sede=3", " (Possible options: --set)"),
+        ("plot small.zarr --seed=3", ""),
+    ],
+)
+def test_a_key_that_is_no_option_is_set_by_set(folder, written, remedy):
+    refused = simkit_command(*written.split())
+    assert refused.exit_code == 2
+    said = " ".join(refused.stderr.replace("│", " ").split())
+    assert re.search(r"No such option: --(seed|sede)" + re.escape(remedy) + " ╰", said)
+
+
+@pytest.mark.more
+def test_molecular_dynamics_is_refused_by_all_commands_but_those_that_it_is_told_of(folder):
+    """A command that works finds the error in the file, and others refuse the file first."""
+    (folder / "fluid.yaml").write_text("system: {}\nwrong_key: 1\nsweep: {over: {time.dt: [1, 2]}}\n")
+    refusals, works = set(), set()
+    for name, command in typer.main.get_command(app).commands.items():
+        if name != "merge" and "experiment" in {parameter.name for parameter in command.params}:
+            said = simkit_command(name, "fluid.yaml").stderr
+            told = re.search("this does not work for molecular dynamics, which has the commands (.*)", said)
+            if told:
+                refusals.add(told[1])
+            else:
+                assert "wrong_key: unknown key" in said
+                works.add(name)
+    (refusal,) = refusals
+    commands, functions = refusal.split(", and simkit.run")
+    assert {*re.findall("[a-z]+", commands)} - {"and"} == works | {"plot"}
+    assert {*re.findall(r"simkit\.([a-z_]+)", functions)} == {"sweep", "sensitivity", "single_point"}
 
 
 def test_a_module_enters_a_model_of_its_own(folder, monkeypatch):

@@ -64,11 +64,16 @@ OTHERS = {
     "one": {},
     "variants": {"variants": {"calm": {"model.sigma": 0.15}, "wild": {"model.sigma": 0.3}}},
     "adaptive": {"time": {"t1": 1.0, "rtol": 0.03, "atol": 1e-3}},
+    "importance": {
+        "ensemble": PARTS_OF["ensemble"] | {"variance_reduction": {"importance": {"of": "root"}}},
+        "save": {"points": 2},
+    },
 }
 
 
 @pytest.mark.parametrize(
-    "which", ["one", *(pytest.param(name, marks=pytest.mark.more) for name in ("variants", "adaptive"))]
+    "which",
+    ["one", *(pytest.param(name, marks=pytest.mark.more) for name in ("variants", "adaptive", "importance"))],
 )
 def test_parts_join_to_the_bits_of_one_run(small, which):
     (small / "small.yaml").write_text(yaml.safe_dump(PARTS_OF | OTHERS[which]))

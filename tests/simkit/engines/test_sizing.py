@@ -152,8 +152,9 @@ def test_a_dry_run_says_what_each_way_to_reduce_variances_takes(folder):
     assert printed.exit_code == 0
     assert printed.stdout.count("the cheapest") == 1
     ways = json.loads(simkit_command("run", "a.yaml", "--dry-run", "--json").stdout)["variance_reduction"]
-    assert [*ways] == ["none", "antithetic", "control", "{antithetic: true, control: true}", "driver: sobol"]
-    for name, how in (("none", None), ("antithetic", "antithetic"), ("control", "control")):
+    both = "{antithetic: true, control: true}"
+    assert [*ways] == ["none", "antithetic", "control", both, "driver: sobol", "importance"]
+    for name, how in (("none", None), *((x, x) for x in ("antithetic", "control", "importance"))):
         experiment = with_target(stderr=0.1)
         experiment["ensemble"]["variance_reduction"] = how
         assert ways[name]["paths"] == simkit.run(experiment).attrs["paths"]

@@ -82,7 +82,7 @@ def test_what_no_path_has_met_on_any_grid_is_known_to_one_path():
     }
     names = [f"p{i}" for i in range(len(expected))]
     rare = {
-        "model": {"sde": {"X": {"noise": {"W": 1}}}},
+        "model": {"sde": {"X": {"drift": "-0.1*X", "noise": {"W": 1}}}},
         "initial": {"X": 0},
         "time": {"t1": 1.0, "steps": 4},
         "ensemble": {"paths": 500, "devices": 1},
@@ -108,7 +108,7 @@ def test_what_only_other_paths_of_the_run_have_met_is_known_to_one_of_those_comp
     start = [0.0] * 4500 + [10.0] + [0.0] * 499
     result = simkit.run(
         {
-            "model": {"sde": {"X": {"noise": {"W": 0.1}}}},
+            "model": {"sde": {"X": {"drift": "-0.1*X", "noise": {"W": 0.1}}}},
             "initial": {"X": {"values": start}},
             "solver": "EulerMaruyama",
             "time": {"t1": 1.0, "steps": 4},
@@ -120,3 +120,39 @@ def test_what_only_other_paths_of_the_run_have_met_is_known_to_one_of_those_comp
         assert float(result[f"{name}_mean"]) == pytest.approx(change / 5000)
         assert float(result[f"{name}_bias"]) == 0
         assert float(result[f"{name}_bias_stderr"]) == pytest.approx(change / 4096)
+
+
+def test_sides_that_no_path_switches_are_known_to_one_path():
+    """By symmetry steps leave each well its half; often four times the steps move a path, and twice none."""
+    wells = {
+        "model": {"sde": {"x": {"drift": "x - x**3", "noise": {"W": 0.7746}}}},
+        "initial": {"x": 0.0},
+        "solver": "EulerMaruyama",
+        "time": {"t1": 5.0, "steps": 48},
+        "observe": {"right": "x > 0", "half": "0.5*(x > 0)"},
+    }
+    n = 100
+    for seed in range(20):
+        result = simkit.run(wells | {"ensemble": {"paths": n, "seed": seed, "devices": 1}})
+        for name, change in (("right", 1), ("half", 0.5)):
+            bias, error = (float(result[f"{name}_{key}"]) for key in ("bias", "bias_stderr"))
+            assert error >= 0.999 * change / n
+            assert abs(bias) < 4 * error
+            assert float(result[f"{name}_variance_bias_stderr"]) >= 0.5 * (change / n) ** 2
+        assert "!" not in table(result)
+
+
+def test_sides_of_variables_without_step_bias_have_none():
+    """Euler's steps of a Brownian motion are exact, and no other grid could move a path across."""
+    walk = {
+        "model": {"sde": {"X": {"noise": {"W": 1}}, "Y": {"drift": "-Y", "noise": {"V": 1}}}},
+        "initial": {"X": 0, "Y": 0},
+        "solver": "EulerMaruyama",
+        "time": {"t1": 1.0, "steps": 16},
+        "ensemble": {"paths": 300, "devices": 1},
+        "observe": {"up": "X > 0", "far": "X > 9", "either": "(X > 0) + (Y > 9)", "top": "max(X) > 9"},
+    }
+    result = simkit.run(walk)
+    for name, least, most in (("up", 0, 1e-6), ("far", 0, 1e-6), ("either", 1 / 300, 1), ("top", 1 / 300, 1)):
+        assert float(result[f"{name}_bias"]) == 0
+        assert least <= 1.001 * float(result[f"{name}_bias_stderr"]) <= 1.001 * most

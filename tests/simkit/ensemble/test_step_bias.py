@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -288,6 +289,24 @@ def test_whole_numbers_that_no_steps_change_may_change_to_the_next():
         assert error is not None
         assert (error.bias, lost) == (0.0, 0)
         assert error.stderr == pytest.approx(np.mean(change) / 4000, rel=0.1)
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.5])
+@pytest.mark.parametrize(("noise", "shift"), [(0.01, 0.0), (0.03, 0.01), (0.1, 0.02)])
+def test_errors_are_honest_where_few_paths_change_sides(noise, shift, scale):
+    """Of 100 paths, from none to a few: a step of length h moves z by shift h + noise h w, both normal."""
+    n, seeds, lengths = 100, 400, np.array([1.0, 2.0, 4.0])
+    draw = np.random.default_rng(3)
+    exact = scale * (NormalDist().cdf(shift / math.hypot(1, noise)) - 0.5)
+    missed = 0
+    for _ in range(seeds):
+        z, w = draw.normal(size=(2, n, 1))
+        values = scale * (z + lengths * (shift + noise * w) > 0)
+        error, _ = error_of_values(values, (2, 4), 1.0, 1e-8, scale)
+        assert error is not None
+        assert error.noise >= 0.999 * scale / n
+        missed += abs(error.bias - exact) > 4 * error.stderr
+    assert missed <= 0.01 * seeds
 
 
 def test_a_time_that_few_paths_reach_may_be_reached_by_others():

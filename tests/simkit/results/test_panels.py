@@ -1,8 +1,11 @@
 """Single panels show the numbers of the dataset, in a figure of their own or in the user's axes."""
 
+import io
+
 import numpy as np
 import pytest
 from dataset_examples import gbm_dataset
+from matplotlib import image
 from matplotlib.figure import Figure
 from pictures import assert_nothing_overlaps
 
@@ -166,6 +169,14 @@ def test_several_names_log_axes_colours_and_the_size():
     assert_nothing_overlaps(figure)
 
 
+@pytest.mark.parametrize("names", [None, "call"])
+def test_a_picture_is_saved_with_its_dpi(names):
+    figure, file = plot_dataset(gbm_dataset(), names, figsize=(5, 6), dpi=30), io.BytesIO()
+    figure.savefig(file)
+    file.seek(0)
+    assert image.imread(file).shape[:2] == (180, 150)
+
+
 def test_variants_are_overlaid_and_a_band_is_explained_once():
     none = {name: np.zeros(4) for name in ("S", "call", "level")}
     dataset = combined({"a": gbm_dataset(), "b": gbm_dataset(rows=13)}, {"a": none, "b": none}, "")
@@ -192,13 +203,96 @@ def test_variants_are_overlaid_and_a_band_is_explained_once():
             r"ax: .* one Axes, got an array of 2; write ax=axes\[0\]$",
         ),
         ({"names": "S", "ax": Figure().subplots(2, 3)}, r"got an array of 6; write ax=axes\[0, 0\]$"),
+        ({"names": "S", "ax": Figure().add_subplot(), "dpi": 200}, "dpi: ax is in a figure that has its own"),
         ({"names": []}, "names: must be one name"),
+        ({"names": "S", "log": "z"}, r"^log: 'z' is none of 'x', 'y', 'xy'$"),
         ({"log": "y"}, "give names or kind too"),
     ],
 )
 def test_what_cannot_be_drawn_says_why(options, message):
     with pytest.raises(InputError, match=message):
         plot_dataset(gbm_dataset(), **options)
+
+
+def around_zero():
+    """S less 100: on both sides of 0 at the end, 0 on every path at the start."""
+    dataset = gbm_dataset().copy(deep=True)
+    for key in ("mean", "min", "max", "quantile", "path", "histogram_edge"):
+        dataset[f"S_{key}"] -= 100
+    return dataset
+
+
+@pytest.mark.parametrize(
+    ("kind", "log", "axis", "message"),
+    [
+        ("mean", "y", "y", "the mean of S reaches -1,"),
+        ("quantiles", "xy", "y", "the 5 % quantile of S reaches -"),
+        ("paths", "y", "y", "a path of S reaches -"),
+        ("distribution", "x", "x", "S reaches -"),
+        ("density", "xy", "x", "S reaches -"),
+        ("ecdf", "x", "x", "S reaches -"),
+        ("autocorrelation", "y", "y", "the autocorrelation of S reaches -"),
+    ],
+)
+def test_values_up_to_0_are_refused_on_logarithmic_axes_and_not_left_out(kind, log, axis, message):
+    dataset = around_zero()
+    dataset["S_mean"][1] = -1
+    dataset["S_path"][:, 1::2] *= -1  # so that neighbours are anticorrelated
+    with pytest.raises(
+        InputError, match=f"^log: {message}.* needs values above 0; leave '{axis}' out of log"
+    ):
+        panel(dataset, "S", kind=kind, log=log)
+
+
+@pytest.mark.parametrize("log", ["x", "y", "xy"])
+def test_a_start_at_0_has_no_place_on_logarithmic_axes(log):
+    """Neither time 0 nor values that are 0 on every path: the line and its band begin at the next row."""
+    dataset = around_zero()
+    rows = dataset.sizes["time"]
+    dataset["S_mean"][:], dataset["S_stderr"][:] = np.arange(rows), 0.1 * np.arange(rows)
+    axes = panel(dataset, "S", kind="mean", log=log)
+    np.testing.assert_array_equal(axes.get_lines()[0].get_xdata(), dataset["time"][1:])
+    assert axes.collections[0].get_paths()[0].vertices[:, 0].min() == dataset["time"][1]
+
+
+def test_a_start_above_0_stays_on_a_logarithmic_axis_of_values():
+    axes = panel(gbm_dataset(), "S", kind="mean", log="y")
+    assert axes.get_lines()[0].get_xdata()[0] == 0
+
+
+def test_the_autocorrelation_begins_at_the_first_lag_on_a_logarithmic_axis():
+    lags = [panel(gbm_dataset(), "S", kind="autocorrelation", log=log).get_lines()[0] for log in (None, "x")]
+    for every, later in zip(*(line.get_data() for line in lags), strict=True):
+        np.testing.assert_array_equal(every[1:], later)
+
+
+def test_an_error_band_is_cut_where_the_logarithmic_axis_begins():
+    dataset = gbm_dataset().copy(deep=True)
+    dataset["S_mean"][:], dataset["S_stderr"][:] = 4.0, 1.0
+    dataset["S_stderr"][5] = 3.0
+    axes = panel(dataset, "S", kind="mean", log="y")
+    low, high = band(axes)
+    np.testing.assert_allclose(low, 2)
+    assert high.max() == 10
+    assert axes.get_ylim()[0] == pytest.approx(2)
+    assert axes.get_ylim()[1] > 10
+
+
+def test_bins_of_positive_values_begin_at_the_least_on_a_logarithmic_axis():
+    """Bins around values 1 apart, of which the least is 0.1, begin at -0.4."""
+    dataset = gbm_dataset().copy(deep=True)
+    dataset["S_histogram_edge"][:] = np.arange(101) - 0.4
+    dataset["S_min"][-1] = 0.1
+    edges = panel(dataset, "S", kind="distribution", log="x").patches[0].get_data().edges
+    assert edges[0] == 0.1
+    assert np.all(np.diff(edges) > 0)
+
+
+def test_a_panel_of_the_end_says_when_that_is():
+    dataset = gbm_dataset()
+    for kind in ("distribution", "density", "ecdf"):
+        assert panel(dataset, "S", kind=kind).get_xlabel().endswith(" at t = 1")
+    assert panel(dataset, "call").get_xlabel() == "call [currency]"  # of a whole path
 
 
 def test_a_single_quantity_needs_no_name_in_axes_of_yours():
