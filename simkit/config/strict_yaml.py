@@ -157,7 +157,9 @@ def _left_open(error: yaml.MarkedYAMLError) -> tuple[Mark, str] | None:
     text, at = problem.buffer, problem.pointer
     if opening is not None and error.context in FLOW:
         start = None if _closed(text[opening.pointer :]) else opening.pointer
-    elif opening is not None and "end of stream" in (error.problem or "") and "quoted" in error.context:
+    elif (
+        opening is not None and "end of stream" in (error.problem or "") and "quoted" in (error.context or "")
+    ):
         start = opening.pointer
     elif "found '<scalar>'" in (error.problem or "") and text[at - 1] in QUOTES:  # which closed one above
         start = text.rfind(text[at - 1], 0, at - 1)

@@ -147,11 +147,12 @@ def least_second_moment(log_squares: np.ndarray, noise: np.ndarray) -> tuple[np.
         centred = ends - mean
         curvature = np.eye(len(a)) + (centred * parts[:, None]).T @ centred
         step = -np.linalg.solve(curvature, a - mean)
+        there = terms(a + step)
         for _ in range(HALVINGS):
-            there = terms(a + step)
             if there[0] <= value:
                 break
             step = step / 2
+            there = terms(a + step)
         a, (value, parts) = a + step, there
         if np.abs(step).max() < CLOSE:
             break

@@ -8,6 +8,7 @@ kinetics, doi:10.1137/110840546.
 """
 
 import dataclasses
+from typing import cast
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +30,10 @@ class LeapLevels(AbstractLevels):
 
     unit = "leap"
     measured = 2
-    most = MOST_LEVELS
+
+    @property
+    def most(self):
+        return MOST_LEVELS
 
     def steps(self, seen):
         return [round(leaps) for leaps in self._doubled([each.mean[-2][-1] for each in seen])]
@@ -47,7 +51,7 @@ class LeapLevels(AbstractLevels):
         return "float64"  # which holds counts whole
 
     def grids(self, own, level):
-        grid = own.grid
+        grid = cast(JumpGrid, own.grid)
         return (own.with_run(grid=JumpGrid(grid.t0, grid.t0 + grid.span, 1, grid.max_steps)),)
 
     def program(self, grids, level):
@@ -62,10 +66,12 @@ class LeapLevels(AbstractLevels):
         if not level:
             return failed_paths(grids[0], np.array([path]))
         program, given = self.program(grids, level)
-        status = jax.jit(program.status)(given, jnp.full((1, grids[0].stepping.group), path, jnp.uint32))
+        status = jax.jit(cast(CoupledLeapProgram, program).status)(
+            given, jnp.full((1, grids[0].stepping.group), path, jnp.uint32)
+        )
         status = int(np.ravel(status)[0])
         reason = REASONS.get(status, "something observed is not finite")
-        reason = reason.replace("max_steps", f"max_steps = {grids[0].grid.max_steps}")
+        reason = reason.replace("max_steps", f"max_steps = {cast(JumpGrid, grids[0].grid).max_steps}")
         remedy = REMEDIES.get(status, grids[0].stepping.remedy)
         return NumericalError(f"path {path} of level {level}: {reason}. {remedy}")
 

@@ -116,7 +116,7 @@ class _LevelPilot:
                 f"most; ask for {math.sqrt(max(found.paths) / MAX_PATHS):.2g} times the error or more"
             )
         count = len(found.paths)
-        steps, costs = (each(self._averages)[:count] for each in (self._levels.steps, self._levels.costs))
+        steps, costs = self._levels.steps(self._averages)[:count], self._levels.costs(self._averages)[:count]
         seconds = time.perf_counter() - self._start
         return LevelPlan(found.paths, (*steps,), (*costs,), self._paths, round(self._work), seconds)
 

@@ -11,6 +11,7 @@ cost more, and say more of the run's own.
 import dataclasses
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from simkit_solvers.methods.registry import samples_exactly, weak_order
@@ -52,12 +53,11 @@ class StepErrors:
 
     def without(self, names: Collection[str]) -> "StepErrors":
         """The errors of all other quantities."""
-        return StepErrors(
-            *(
-                {n: x for n, x in each.items() if n not in names}
-                for each in (self.errors, self.left_out, self.variances)
-            )
-        )
+
+        def others(each: Mapping[str, Any]) -> dict[str, Any]:
+            return {name: x for name, x in each.items() if name not in names}
+
+        return StepErrors(others(self.errors), others(self.left_out), others(self.variances))
 
 
 def unknown_errors(simulation: Simulation) -> StepErrors:

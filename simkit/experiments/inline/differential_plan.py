@@ -21,8 +21,8 @@ HAS_NO_NOISE = (
 )
 
 
-def plan_differential(section: InlineSDE | InlineODE, constants: Constants) -> ModelPlan:
-    """The plan of differential equations written in the file.
+def plan_differential(section: InlineSDE | InlineODE, constants: Constants) -> ModelPlan | None:
+    """The plan of differential equations written in the file; `None` where variables are missing.
 
     Names in equations are state variables, parameters, constants and `t`.
     """
