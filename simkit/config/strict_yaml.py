@@ -151,11 +151,11 @@ def guarded(action: Callable[[], Any], text: str, name: str) -> Any:
 
 def _left_open(error: yaml.MarkedYAMLError) -> tuple[Mark, str] | None:
     """Where a brace, a bracket or a quote is opened that nothing closes, and what to say of it."""
-    opening, problem = error.context_mark, error.problem_mark
+    opening, problem, context = error.context_mark, error.problem_mark, error.context or ""
     if problem is None or problem.buffer is None:
         return None
     text, at = problem.buffer, problem.pointer
-    if opening is not None and error.context in FLOW:
+    if opening is not None and context in FLOW:
         start = None if _closed(text[opening.pointer :]) else opening.pointer
     elif (
         opening is not None and "end of stream" in (error.problem or "") and "quoted" in (error.context or "")
