@@ -58,7 +58,7 @@ class LeapLevels(AbstractLevels):
         (own,) = grids
         program, inputs = path_program(own, own.grid)
         if not level:
-            return LeapProgram(quantities_of(own), program), inputs
+            return LeapPathProgram(quantities_of(own), program), inputs
         factors = jnp.asarray([2.0**-level, 2.0 ** (1 - level)], jnp.float64)
         return CoupledLeapProgram(quantities_of(own), program), (inputs, factors)
 
@@ -77,7 +77,7 @@ class LeapLevels(AbstractLevels):
 
 
 @dataclasses.dataclass(frozen=True)
-class LeapProgram:
+class LeapPathProgram:
     """A function of (inputs, ids): of each quantity the value at the end, and twice the leaps of the path."""
 
     names: tuple[str, ...]
