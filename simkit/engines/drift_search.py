@@ -26,7 +26,7 @@ from simkit.ensemble.over_chunks import over_chunks
 from simkit.ensemble.paths import PathProgram, path_program
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.replicates import PLAIN
-from simkit.ensemble.simulation import Run, Simulation
+from simkit.ensemble.simulation import SEEDS, Run, Simulation
 from simkit.ensemble.weights import driven_name
 from simkit.ensemble.work import devices_of, workers_of
 from simkit.errors import InputError
@@ -34,7 +34,6 @@ from simkit.records.recording import unrecorded
 
 WIDTHS = (0.0, 1.0, 2.0, 3.0)  # of the drifts of the pilot's paths, in standard deviations of the noise
 OTHER = 0xC13FA9A902A6328F  # what separates its seed from the run's: 2^64 by the plastic number
-SEEDS = 2**64
 ENOUGH = 20  # paths of the pilot that share the least second moment
 GROWTH, MOST = 4, 2**19
 CHUNK = 16 * LEAF

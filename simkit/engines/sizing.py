@@ -31,7 +31,7 @@ from simkit.engines.drift_search import with_drift
 from simkit.ensemble.chunks import ADAPTIVE_WORK
 from simkit.ensemble.replicates import MOMENTS, PLAIN, slopes_of
 from simkit.ensemble.run import chunk_plan, run_ensemble
-from simkit.ensemble.simulation import EnsembleResult, PilotSize, Simulation
+from simkit.ensemble.simulation import SEEDS, EnsembleResult, PilotSize, Simulation
 from simkit.ensemble.step_bias.step_error import fisher_quantile
 from simkit.errors import InputError, NumericalError
 from simkit.experiments.sections.importance_plan import possible_importance
@@ -57,7 +57,6 @@ TAIL = 0.1  # of the variance that one path of the pilot may make
 CLOSE = 0.5  # of a mean, from which on noise hides that it is not 0
 ROOM = 0.9  # of a total error that the step bias may take
 SMALL_CHUNKS = 1000  # so many of them take less time than compiling for larger ones
-SEEDS = 2**64
 OTHER = 0x9E3779B97F4A7C15  # what separates a pilot's seed from the run's: 2^64 by the golden ratio
 PLACE, REDUCTION = "ensemble.target", "ensemble.variance_reduction"
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 Driver = Callable[..., AbstractNoise]  # of key, path, and whether normals are float64
 
+SEEDS = 2**64  # there are so many
 STORED_PATHS = 20  # by default; the picture shows some of them
 
 

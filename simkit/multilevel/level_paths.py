@@ -18,7 +18,7 @@ from simkit_solvers.methods.registry import info_of
 from simkit.derivatives.moments import Averages, MomentsReduction, average
 from simkit.ensemble.chunks import LEAF, Chunks, chunks_of_size, limits_on
 from simkit.ensemble.programs import Request, compiled
-from simkit.ensemble.simulation import LevelPlan, Simulation
+from simkit.ensemble.simulation import SEEDS, LevelPlan, Simulation
 from simkit.ensemble.work import devices_of, workers_of
 from simkit.errors import NumericalError
 from simkit.multilevel.leap_levels import LeapLevels
@@ -26,7 +26,6 @@ from simkit.multilevel.levels import AbstractLevels, quantities_of
 from simkit.multilevel.step_levels import StepLevels
 from simkit.progress import counted
 
-SEEDS = 2**64
 GOLDEN = 0x9E3779B97F4A7C15  # what separates the seeds of levels: 2^64 by the golden ratio
 SEVERAL = 64  # leaves, above which chunks are large: few sizes, for few compilations
 LARGE = 8  # chunks of so many of the most paths there may be

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from spread_of_errors import assert_errors_are_as_wide_as_the_spread
 
 import simkit
 from simkit import InputError
@@ -53,18 +54,11 @@ def test_errors_are_as_wide_as_the_spread_of_repetitions(how):
     """
     variants = {"variants": {"low": {"model.sigma": 0.2}, "high": {"model.sigma": 0.25}}}
     keys = ("call_mean", "digital_mean", "asian_mean", "ratio_value", "asian_bias", "call_difference")
-    seen = {key: [] for key in keys}
-    for seed in range(100):
-        dataset = simkit.run(reduced(how, MARKET | variants, seed=seed))
-        for key in keys:
-            error = f"{key.removesuffix('_mean').removesuffix('_value')}_stderr"
-            seen[key].append((dataset[key].values[-1], dataset[error].values[-1]))
-    for key, pairs in seen.items():
-        values, errors = np.array(pairs).T
-        # An extrapolated bias has an error for what it leaves out as well.
-        most = 3.0 if key == "asian_bias" else 1.6
-        assert values.var(ddof=1) < 1.6 * np.mean(errors**2), key
-        assert most * values.var(ddof=1) > np.mean(errors**2), key
+
+    def run(seed):
+        return simkit.run(reduced(how, MARKET | variants, seed=seed))
+
+    assert_errors_are_as_wide_as_the_spread(run, keys)
 
 
 def test_paths_come_in_pairs_around_their_mean():
