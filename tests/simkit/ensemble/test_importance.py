@@ -150,15 +150,19 @@ def test_areas_do_not_move_with_the_drift(solver, precision):
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("experiment", [BASKET, MERTON], ids=["basket", "put on jumps"])
-def test_options_against_long_runs_of_plain_paths(experiment):
+@pytest.mark.parametrize(
+    ("experiment", "least"),
+    [(BASKET, 5), (MERTON, 2)],  # jumps, which no drift moves, make most of a put's variance
+    ids=["basket", "put on jumps"],
+)
+def test_options_against_long_runs_of_plain_paths(experiment, least):
     (name,) = experiment["observe"]
     dataset = simkit.run(drifted(True, experiment, paths=100_000))
     plain = simkit.run(experiment | {"ensemble": {"paths": 2_000_000, "seed": 1}})
     (a, b), (x, y) = figures(plain, name), figures(dataset, name)
     assert abs(a - x) < 4 * np.hypot(b, y)
     factor = (b / y) ** 2 * 20
-    assert factor > 5
+    assert factor > least
     assert last(dataset, f"{name}_variance_reduction") == pytest.approx(factor, rel=0.2)
 
 
