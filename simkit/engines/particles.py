@@ -127,7 +127,9 @@ class ParticleEngine(AbstractEngine[ParticleSimulation]):
         return of_variants(datasets, as_yaml(together(experiments)))
 
     def check_parts(self) -> None:
-        raise InputError("--part: molecular dynamics cannot be run in parts")
+        raise InputError(
+            "molecular dynamics cannot be run in parts, nor merged from them; `simkit run` runs all"
+        )
 
     def run_part(
         self, each: Mapping[str, ParticleSimulation], part: Any, progress: Progress | None = None

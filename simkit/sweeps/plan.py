@@ -74,8 +74,8 @@ def load_sweep(
         )
     if document.data.get(SWEEP) is None:
         raise InputError(
-            f"{place}sweep: is missing; say which values of which keys, as in --over model.sigma=0.1:0.5:9, "
-            "or in the file sweep: {over: {model.sigma: [0.1, 0.2]}}"
+            f"{place}sweep: is missing; say which values of which keys, as in --over KEY=0.1:0.5:9, "
+            "or in the file sweep: {over: {KEY: [0.1, 0.2]}}"
         )
     try:
         settings = Sweep.model_validate(document.data[SWEEP])

@@ -214,7 +214,7 @@ def test_of_molecular_dynamics_there_are_no_parts(tmp_path, monkeypatch):
     for command in (["run", "lj_fluid.yaml", "--part", "1/2"], ["merge", "lj_fluid.yaml"]):
         refused = simkit_command(*command, "--out", "fluid.zarr")
         assert refused.exit_code == 2
-        assert "molecular dynamics cannot be run in parts" in refused.stderr
+        assert "molecular dynamics cannot be run in parts, nor merged" in refused.stderr
     assert files_in(tmp_path) == before
 
 

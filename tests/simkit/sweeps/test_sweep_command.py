@@ -85,7 +85,7 @@ def test_dry_run_says_how_much_it_would_be(file):
 
 
 MISTAKES = {
-    "no sweep": ((), "gbm.yaml: sweep: is missing; say which values of which keys, as in --over"),
+    "no sweep": ((), "gbm.yaml: sweep: is missing; say which values of which keys, as in --over KEY"),
     "unknown key": (
         ("--over", "model.sigmma=0.1,0.2"),
         "--over model.sigmma: unknown parameter of GBM; did you mean 'sigma'?",
