@@ -37,6 +37,7 @@ ORDER = (
     "records",
     "variance_reduction",
     "error_for_less",
+    "asian_call",
     "multilevel",
     "threads",
     "compile_time",
