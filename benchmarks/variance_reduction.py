@@ -1,4 +1,4 @@
-"""What antithetic paths, control variates, weighted paths and Sobol' points cost, and make of variances.
+"""What antithetic paths, control variates, weights, strata and Sobol' points cost, and make of variances.
 
 Costs are times of the loop over paths, statistics included, in those of plain paths of the same experiment.
 """
@@ -16,6 +16,7 @@ HOW = {
     "control": {"control": ["geometric"]},
     "both": {"antithetic": True, "control": ["geometric"]},
     "importance": {"importance": {"drift": 0.5}},
+    "stratified": "stratified",
     "sobol": "sobol",
 }
 MOST = {"sobol": 2.5}  # in plain paths
@@ -71,11 +72,12 @@ def main():
             "variance of a call at twice the price, plain in importance", factor, "x", 1000, "at least"
         )
     )
-    for name in ("call", "asian"):
-        result = simkit.run(experiment(dates, POINTS, "sobol"))
-        factor = float(result[f"{name}_variance_reduction"])
-        what = f"variance, {name}, {dates} dates, {POINTS} paths, plain in sobol"
-        findings.append(Measurement(what, factor, "x", 100, "at least"))
+    for how, goal in (("sobol", (100, "at least")), ("stratified", ())):
+        result = simkit.run(experiment(dates, POINTS, how))
+        for name in ("call", "asian"):
+            factor = float(result[f"{name}_variance_reduction"])
+            what = f"variance, {name}, {dates} dates, {POINTS} paths, plain in {how}"
+            findings.append(Measurement(what, factor, "x", *goal))
     report("variance_reduction", findings, timings, dict.fromkeys(programs, paths * dates), arguments)
 
 

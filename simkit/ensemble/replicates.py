@@ -34,7 +34,8 @@ PAIR = 2
 class VarianceReduction:
     """How the variance of means is reduced.
 
-    With `scramblings` the noise is that of Sobol' points: path i is one of scrambling i % `scramblings`.
+    With `scramblings` the noise is that of Sobol' points: path i is one of scrambling i % `scramblings`; with
+    `ends_only` just the value at the end of each Brownian motion is.
     `controls` are observables or state variables, with their `means` and for each quantity its `slopes` on
     them once a pilot has found these. With `importance` paths have weights, and each Brownian noise a
     `drift`; that which makes the variance of the quantity `aim` least is found by a pilot of `pilot` paths,
@@ -43,6 +44,7 @@ class VarianceReduction:
 
     antithetic: bool = False
     scramblings: int = 0
+    ends_only: bool = False
     controls: tuple[str, ...] = ()
     means: tuple[float, ...] = ()
     slopes: tuple[tuple[str, tuple[float, ...]], ...] = ()
@@ -93,13 +95,14 @@ class VarianceReduction:
         parts = ["antithetic paths"] * self.antithetic
         parts += [f"control variates {', '.join(self.controls)}"] * bool(self.controls)
         parts += ["importance sampling"] * self.importance
-        parts += [f"Sobol' points in {self.scramblings} scramblings"] * bool(self.scramblings)
+        points = "stratified ends" if self.ends_only else "Sobol' points"
+        parts += [f"{points} in {self.scramblings} scramblings"] * bool(self.scramblings)
         return " and ".join(parts)
 
     def driver(self, driver: Any, steps: int, paths: int) -> Any:
         """What makes the noise of paths of so many steps, from what makes that of independent ones."""
         if self.scramblings:
-            return OnPoints(driver, steps, self.scramblings, paths // self.scramblings)
+            return OnPoints(driver, steps, self.scramblings, paths // self.scramblings, self.ends_only)
         return Mirrored(driver) if self.antithetic else driver
 
     @property
@@ -169,6 +172,7 @@ class OnPoints:
     steps: int
     scramblings: int
     points: int
+    ends_only: bool
 
     def __call__(self, key: Words, path: jax.Array, float64: bool) -> AbstractNoise:
         scramblings, points = jnp.uint32(self.scramblings), jnp.uint32(self.points)
@@ -176,7 +180,7 @@ class OnPoints:
         place = path - of_run + of_run % scramblings * points + of_run // scramblings
 
         def on_points(_, steps: int) -> AbstractNoise:
-            return SobolNoise.of(key, place, steps, self.points, float64)
+            return SobolNoise.of(key, place, steps, self.points, float64, self.ends_only)
 
         return on_base(self.driver(key, path, float64), self.steps, on_points)
 

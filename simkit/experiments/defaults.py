@@ -13,7 +13,13 @@ POINTS = 1024  # of a scrambling of Sobol' points, then
 
 def default_paths(ensemble: Ensemble) -> int:
     """The paths of a random run that says nothing of them."""
-    return PATHS if ensemble.driver == "random" else scramblings_of(ensemble) * POINTS
+    return scramblings_of(ensemble) * POINTS if has_points(ensemble) else PATHS
+
+
+def has_points(ensemble: Ensemble) -> bool:
+    """Whether Brownian noise, or its end, is that of Sobol' points."""
+    reduction = ensemble.variance_reduction
+    return ensemble.driver == "sobol" or (reduction is not None and reduction.stratified)
 
 
 def scramblings_of(ensemble: Ensemble) -> int:

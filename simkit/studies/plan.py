@@ -96,8 +96,8 @@ def load_uncertain(source: Any, overrides: Overrides = ()) -> UncertainExperimen
     refuse_of_means(simulation)
     if simulation.reduction is not None:
         raise InputError(
-            "ensemble.driver: sobol: a study takes independent paths; leave it out: "
-            "--set ensemble.driver=random"
+            f"ensemble: {simulation.reduction.description}: a study takes independent paths; leave them out: "
+            "--set ensemble.driver=random --set ensemble.variance_reduction=null"
         )
     settings = experiment_of(simulation).uncertainty or Uncertainty()
     if settings.points is None:

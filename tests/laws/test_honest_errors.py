@@ -64,6 +64,7 @@ HOW = {
     "antithetic": (MARKET, {"paths": 512, "variance_reduction": "antithetic"}, OPTIONS),
     "control": (MARKET, {"paths": 512, "variance_reduction": {"control": ["stock"]}}, OPTIONS),
     "sobol": (MARKET, {"paths": 512, "driver": "sobol"}, OPTIONS),
+    "stratified": (MARKET, {"paths": 512, "variance_reduction": "stratified"}, OPTIONS),
     "importance": (MARKET, {"paths": 512, "variance_reduction": {"importance": DRIFT}}, RISING),
     "network": (NETWORK, {"paths": 256}, ["A", "few", "average"]),
     "stationary": (RELAXED, {"paths": 256}, ["X", "stationary"]),
@@ -91,7 +92,7 @@ def test_errors_over_many_repetitions(how):
     simulation = with_slopes(simkit.load(experiment | {"ensemble": ensemble}))
     runs = [figures(dataclasses.replace(simulation, seed=seed), names) for seed in range(REPETITIONS)]
     estimates, errors = np.moveaxis(runs, 1, 0)
-    freedom = 15 if how == "sobol" else ensemble["paths"] - 1
+    freedom = 15 if how in ("sobol", "stratified") else ensemble["paths"] - 1
     wrong = []
     for name, x, error, truth, of_truth in zip(names, estimates.T, errors.T, truths, of_truths, strict=True):
         ratio = x.var(ddof=1) / np.mean(error**2)

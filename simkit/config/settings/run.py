@@ -158,7 +158,7 @@ class ErrorTarget(Section):
 
 FEWEST_SCRAMBLINGS = 16  # with fewer, the spread of their means says little of the error
 MOST_SCRAMBLINGS = 256
-REDUCTIONS = ("antithetic", "control", "importance")
+REDUCTIONS = ("antithetic", "control", "importance", "stratified")
 
 
 def _by_name(value: Any) -> Any:
@@ -266,6 +266,12 @@ class VarianceReductionSettings(Section):
         "weights that undo it; true for a drift that a pilot finds.",
         examples=[{"drift": 3.5}],
     )
+    stratified: bool = Field(
+        False,
+        description="Whether the values of Brownian motions at the end are stratified: scrambled Sobol' "
+        "points, with independent noise before.",
+        examples=[True],
+    )
 
 
 class Ensemble(Section):
@@ -319,7 +325,7 @@ class Ensemble(Section):
     variance_reduction: Annotated[VarianceReductionSettings, ByName()] | None = Field(
         None,
         description="What makes the errors of means smaller for as many paths: antithetic, control, "
-        "importance, or a section.",
+        "importance, stratified, or a section.",
         examples=["antithetic"],
     )
     driver: Annotated[Literal["random", "sobol"], ONE_OF] = Field(
@@ -330,8 +336,8 @@ class Ensemble(Section):
     )
     scramblings: Annotated[int, *whole(FEWEST_SCRAMBLINGS, MOST_SCRAMBLINGS)] | None = Field(
         None,
-        description="With `driver: sobol`, the number of independent scramblings, 16 by default, whose "
-        "means tell the error. It and `paths` are powers of two.",
+        description="With `driver: sobol` or stratified values, the number of independent scramblings, 16 by "
+        "default, whose means tell the error. It and `paths` are powers of two.",
         examples=[32],
     )
     failures: Annotated[Literal["stop", "exclude"], ONE_OF] = Field(

@@ -1,5 +1,6 @@
 """From `ensemble.variance_reduction` and `driver` to what is averaged, and whether a run can have it."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 from simkit_solvers.problems.jump_diffusion import AbstractJumpDiffusion
@@ -11,7 +12,7 @@ from simkit.config.diagnostics import Diagnostics
 from simkit.config.settings import FEWEST_SCRAMBLINGS, Ensemble
 from simkit.ensemble.replicates import PAIR, VarianceReduction
 from simkit.ensemble.simulation import ObservableInfo, Simulation
-from simkit.experiments.defaults import default_paths, scramblings_of
+from simkit.experiments.defaults import default_paths, has_points, scramblings_of
 from simkit.observe.observable import Observable
 from simkit.suggestions import did_you_mean
 
@@ -30,10 +31,10 @@ def plan_reduction(
 ) -> VarianceReduction | None:
     """What is averaged; None where these are single paths. What is wrong goes to `diagnostics`."""
     section = ensemble.variance_reduction
-    if ensemble.driver == "sobol":
+    if has_points(ensemble):
         return _plan_points(ensemble, problem, fixed_steps, observables, diagnostics)
     if ensemble.scramblings is not None:
-        message = "is for Sobol' points; set driver: sobol, or leave it out"
+        message = "is for Sobol' points; set driver: sobol or variance_reduction: stratified, or leave it out"
         diagnostics.add(("ensemble", "scramblings"), message, at_key=True)
     if section is None or not (section.antithetic or section.control or section.importance):
         return None
@@ -66,16 +67,21 @@ def _plan_points(
     diagnostics: Diagnostics,
 ) -> VarianceReduction:
     """The Sobol' points of a scrambling."""
+    section = ensemble.variance_reduction
+    key, value = ("driver", "sobol") if ensemble.driver == "sobol" else (PLACE[-1], "stratified")
     exercised = [observable.name for observable in observables if observable.exercise is not None]
     reasons = {
-        "drives Brownian noise, and this model has none; leave driver out": not problem.stochastic,
+        f"drives Brownian noise, and this model has none; leave {key} out": not problem.stochastic,
         "needs steps of one length; give time.steps": problem.stochastic and not fixed_steps,
-        "strong errors are those of independent paths; leave driver or couple out": ensemble.couple,
-        "variance_reduction is for independent paths; leave one of the two out": ensemble.variance_reduction,
-        f"{''.join(exercised[:1])} is exercised early, by independent paths; leave driver out": exercised,
+        f"strong errors are those of independent paths; leave {key} or couple out": ensemble.couple,
+        "variance_reduction is for independent paths; leave one of the two out": key == "driver" and section,
+        "antithetic, control and importance are for independent paths; use stratified alone": key != "driver"
+        and section is not None
+        and (section.antithetic or section.control or section.importance),
+        f"{''.join(exercised[:1])} is exercised early, by independent paths; leave {key} out": exercised,
     }
     for reason in (text for text, applies in reasons.items() if applies):
-        diagnostics.add(("ensemble", "driver"), f"sobol: {reason}")
+        diagnostics.add(("ensemble", key), f"{value}: {reason}")
     paths, scramblings = ensemble.paths or default_paths(ensemble), scramblings_of(ensemble)
     if scramblings & (scramblings - 1):
         message = f"{scramblings} is no power of two; use {1 << scramblings.bit_length()}"
@@ -88,12 +94,13 @@ def _plan_points(
     if ensemble.target and (most := ensemble.target.max_paths) and most < scramblings:
         message = f"{scramblings} scramblings are as many paths at least; use {scramblings} or more"
         diagnostics.add(("ensemble", "target", "max_paths"), message)
-    return VarianceReduction(scramblings=scramblings)
+    return VarianceReduction(scramblings=scramblings, ends_only=value == "stratified")
 
 
 def refuse_dimensions(simulation: Simulation, diagnostics: Diagnostics) -> None:
     """Add that a path has more normals than Sobol' points have dimensions."""
-    if simulation.reduction is None or not simulation.reduction.scramblings:
+    reduction = simulation.reduction
+    if reduction is None or not reduction.scramblings or reduction.ends_only:
         return
     steps, needed = simulation.grid.steps or 0, _dimensions(simulation.problem, simulation.grid.steps)
     if needed > MOST_DIMENSIONS:
@@ -115,12 +122,13 @@ def possible_reductions(
 ) -> dict[str, VarianceReduction]:
     """The ways to reduce variances of a run without early exercise, as `ensemble` has them."""
     mirrored, known = not _not_mirrored(problem, steps is not None), tuple(_known_means(problem, info))
-    both = VarianceReduction(True, controls=known)
+    both, dimensions = VarianceReduction(True, controls=known), _dimensions(problem, steps)
     ways = {
         "antithetic": (VarianceReduction(True), mirrored),
         "control": (VarianceReduction(controls=known), bool(known)),
         "{antithetic: true, control: true}": (both, mirrored and bool(known)),
-        "driver: sobol": (POINTS, 0 < _dimensions(problem, steps) <= MOST_DIMENSIONS),
+        "driver: sobol": (POINTS, 0 < dimensions <= MOST_DIMENSIONS),
+        "stratified": (dataclasses.replace(POINTS, ends_only=True), dimensions > MOST_DIMENSIONS),
     }
     return {name: way for name, (way, possible) in ways.items() if possible}
 

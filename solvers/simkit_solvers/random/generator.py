@@ -45,6 +45,7 @@ class Stream(IntEnum):
     SECOND_BRIDGE_AREAS = 11
     COUPLED_LEAPS = 12
     SOBOL = 13
+    INSIDE_STRATA = 14
 
 
 class Words(NamedTuple):

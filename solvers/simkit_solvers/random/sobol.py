@@ -53,10 +53,12 @@ class SobolNoise(AbstractNoise):
 
     Path p is point p % points of the scrambling p // points. A path by itself has the law of independent
     noise, and scramblings are independent of each other: the spread of their means tells the error. Areas and
-    words are from `own`, the path's counter noise. A normal has 32 bits, also where `float64` is set.
+    words are from `own`, the path's counter noise. A normal has 32 bits, also where `float64` is set. With
+    `ends_only` just the ends of Brownian motions are on points, each then in a stratum of its own, and all
+    else is independent.
 
     Raises `ValueError` unless `points` is a power of two up to 2^31 and `steps` is positive; drawing does for
-    more normals in a path than there are dimensions, 21201.
+    more normals on points than there are dimensions, 21201.
 
     >>> import jax
     >>> import jax.numpy as jnp
@@ -74,6 +76,7 @@ class SobolNoise(AbstractNoise):
     own: CounterNoise
     steps: int = eqx.field(static=True)
     points: int = eqx.field(static=True)
+    inside: Words | None = None  # the path's own words, of what is not on points
 
     def __check_init__(self):
         if self.points not in (2**m for m in range(32)):
@@ -83,12 +86,18 @@ class SobolNoise(AbstractNoise):
 
     @staticmethod
     def of(
-        key: Words, path: UInt32[Array, ""] | int, steps: int, points: int, float64: bool = False
+        key: Words,
+        path: UInt32[Array, ""] | int,
+        steps: int,
+        points: int,
+        float64: bool = False,
+        ends_only: bool = False,
     ) -> "SobolNoise":
         """The noise of one path id under a key, for a run of `steps` steps."""
         own = CounterNoise.of(key, path, float64)
         seeds = stream_key(key, path // points, Stream.SOBOL)
-        return SobolNoise(seeds, jnp.uint32(path % points), own, steps, points)
+        inside = stream_key(key, path, Stream.INSIDE_STRATA) if ends_only else None
+        return SobolNoise(seeds, jnp.uint32(path % points), own, steps, points, inside)
 
     @staticmethod
     def dimensions(steps: int, components: int) -> int:
@@ -135,7 +144,7 @@ class SobolNoise(AbstractNoise):
         def steps_before(place: UInt32[Array, ""]) -> UInt32[Array, ""]:
             return jnp.minimum(place, jnp.uint32(self.steps))
 
-        sums = tuple(self.steps**0.5 * z for z in path.normals(jnp.uint32(0)))
+        sums = tuple(self.steps**0.5 * z for z in path.ends())
         leaf = (((number + 1) << levels) - 1) // jnp.uint32(blocks)
         for level in range(levels):
             i = leaf >> (levels - level)
@@ -166,25 +175,36 @@ class _Coordinates:
     def __init__(self, noise: SobolNoise, components: int):
         self.noise, self.components = noise, components
         self.bits = noise.points.bit_length() - 1
-        self.directions = jnp.asarray(_directions(noise.dimensions(noise.steps, components), self.bits))
+        dimensions = noise.dimensions(noise.steps, components) if noise.inside is None else components
+        self.directions = jnp.asarray(_directions(dimensions, self.bits))
         self.dtype = jnp.float64 if noise.own.float64 else jnp.float32
         # All bits of a word are those of the point's bit.
         self.masks = [-((noise.point >> k) & 1) for k in range(self.bits)]
 
+    def ends(self) -> tuple:
+        """The normals of node 0."""
+        return self._on_points(jnp.uint32(0), 0)
+
     def normals(self, base: UInt32[Array, ""], offset: int = 0) -> tuple:
-        """The normals of node `base + offset`; `base` must be even where the offset is not 0."""
+        """The normals of another node, `base + offset`; `base` must be even where the offset is not 0."""
+        if self.noise.inside is None:
+            return self._on_points(base, offset)
+        words = self._words(self.noise.inside, base, offset)
+        return tuple(_normal(word, self.noise.own.float64) for word in words)
+
+    def _on_points(self, base: UInt32[Array, ""], offset: int) -> tuple:
         node = base + jnp.uint32(offset)
         return tuple(
             _normal(scrambled(self._coordinate(node, c), seed), self.noise.own.float64)
-            for c, seed in enumerate(self._seeds(base, offset))
+            for c, seed in enumerate(self._words(self.noise.seeds, base, offset))
         )
 
-    def _seeds(self, base: UInt32[Array, ""], offset: int) -> list[UInt32[Array, ""]]:
+    def _words(self, key: Words, base: UInt32[Array, ""], offset: int) -> list[UInt32[Array, ""]]:
         """Two nodes share blocks of the generator if a node has an odd number of words."""
         nodes = 1 + self.components % 2
         family, place = (base + jnp.uint32(offset - offset % nodes)) // jnp.uint32(nodes), offset % nodes
         pairs = nodes * self.components // 2
-        words = [word for k in range(pairs) for word in block(self.noise.seeds, family, k)]
+        words = [word for k in range(pairs) for word in block(key, family, k)]
         own = words[place * self.components :][: self.components]
         if nodes == 1 or offset:
             return own

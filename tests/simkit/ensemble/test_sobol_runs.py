@@ -40,7 +40,7 @@ def last(dataset, name):
 
 def test_paths_are_the_points_of_scramblings_in_turn():
     """Each point of each scrambling once; paths beyond the run have scramblings of their own."""
-    driver = OnPoints(CounterNoise.of, 4, 16, 8)
+    driver = OnPoints(CounterNoise.of, 4, 16, 8, ends_only=False)
     paths = np.arange(256, dtype=np.uint32)
     noise = jax.vmap(lambda path: driver(seed_key(1), path, False))(paths)
     np.testing.assert_array_equal(noise.point, paths % 128 // 16)
@@ -81,14 +81,34 @@ def test_smooth_functions_have_far_smaller_errors():
     assert note.endswith("; errors are known to 18 %, and a 95 % interval is ± 2.13 of them")
 
 
+def test_stratified_ends_take_out_what_they_explain():
+    """All of a call, and of a mean of Brownian motion its covariance with the end; 256 scramblings tell."""
+    n = 8
+    noise = {"observe": {"mean": {"value": "mean(log(S))", "exact": "log(100) + 0.03*(n + 1)/(2*n)"}}}
+    experiment = MARKET | {"time": {"t1": 1.0, "steps": n}, "constants": {"r": 0.05, "K": 100.0, "n": n}}
+    experiment |= {"observe": MARKET["observe"] | noise["observe"], "ensemble": {"paths": 2**16, "seed": 3}}
+    stratified = {"variance_reduction": "stratified", "scramblings": 256}
+    dataset = simkit.run(on_points(experiment, **stratified))
+    dates = np.arange(1, n + 1) / n
+    variance, covariance = np.minimum.outer(dates, dates).mean(), dates.mean()
+    factor = variance / (variance - covariance**2)
+    assert abs(last(dataset, "mean_variance_reduction") / factor - 1) < 4.5 * np.sqrt(2 / 255)
+    assert last(dataset, "call_variance_reduction") > 200
+    for name in ("call", "digital", "mean"):
+        assert abs(last(dataset, f"{name}_z")) < 4.5
+    assert "stratified ends in 256 scramblings: variances" in "\n".join(reduction_notes(dataset))
+    assert last(simkit.run(on_points(experiment)), "mean_stderr") > 1.8 * last(dataset, "mean_stderr")
+
+
 @pytest.mark.more
-def test_errors_are_as_wide_as_the_spread_of_repetitions():
+@pytest.mark.parametrize("how", [{}, {"driver": "random", "variance_reduction": "stratified"}])
+def test_errors_are_as_wide_as_the_spread_of_repetitions(how):
     """The variance of 100 repetitions is known to 14 %; intervals of Student's t hold 95 of 100 truths."""
     keys = ("call", "digital", "asian", "ratio")
     seen = {key: [] for key in keys}
     spread = []
     for seed in range(100):
-        dataset = simkit.run(on_points(paths=512, seed=seed))
+        dataset = simkit.run(on_points(paths=512, seed=seed, **how))
         for key in keys:
             value = f"{key}_mean" if f"{key}_mean" in dataset else f"{key}_value"
             seen[key].append((last(dataset, value), last(dataset, f"{key}_stderr")))
@@ -171,6 +191,7 @@ def test_events_that_never_happen_are_as_rare_as_scramblings_tell():
 
 NETWORK = {"model": {"reactions": {"birth": {"equation": "0 -> A", "rate": 2.0}}}, "initial": {"A": 0}}
 NETWORK |= {"time": {"t1": 1.0}, "ensemble": {"driver": "sobol"}}
+STRATIFIED = {"variance_reduction": "stratified"}
 ORDINARY = {"model": {"ode": {"x": "-x"}}, "initial": {"x": 1.0}, "time": {"t1": 1.0, "steps": 4}}
 
 
@@ -200,6 +221,15 @@ ORDINARY = {"model": {"ode": {"x": "-x"}}, "initial": {"x": 1.0}, "time": {"t1":
             "time.steps: 30000 steps take 30000 dimensions, .* points have 21201; use 21200 or fewer",
         ),
         (on_points(driver="sobel"), "driver: must be random or sobol"),
+        (
+            ORDINARY | {"ensemble": STRATIFIED},
+            "variance_reduction: stratified: .*; leave variance_reduction out",
+        ),
+        (
+            on_points(driver="random", variance_reduction={"stratified": True, "antithetic": True}),
+            "variance_reduction: stratified: antithetic, control and importance .*; use stratified alone",
+        ),
+        (MARKET | {"ensemble": STRATIFIED | {"paths": 1000}}, "a power of two paths; use 512 or 1024"),
     ],
 )
 def test_what_has_no_points_is_refused_by_name(experiment, message):
@@ -208,7 +238,7 @@ def test_what_has_no_points_is_refused_by_name(experiment, message):
 
 
 def test_a_study_says_that_it_takes_independent_paths():
-    with pytest.raises(InputError, match="driver: sobol: a study takes independent paths"):
+    with pytest.raises(InputError, match="Sobol' points in 16 scramblings: a study takes independent paths"):
         simkit.uncertainty(MARKET | {"model": MARKET["model"] | {"sigma": {"uniform": [0.1, 0.3]}}})
 
 

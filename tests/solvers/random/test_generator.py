@@ -80,6 +80,7 @@ def test_every_stream_has_the_number_that_it_always_had():
         "SECOND_BRIDGE_AREAS": 11,
         "COUPLED_LEAPS": 12,
         "SOBOL": 13,
+        "INSIDE_STRATA": 14,
     }
 
 

@@ -26,11 +26,11 @@ from user_code import user_jit
 KEY = seed_key(2024)
 
 
-def normals(paths, steps, points, components=1, blocks=1, float64=True):
+def normals(paths, steps, points, components=1, blocks=1, float64=True, ends_only=False):
     """Array over paths, steps and components; drawn by so many blocks at a time."""
 
     def of_path(path):
-        noise = SobolNoise.of(KEY, path, steps, points, float64)
+        noise = SobolNoise.of(KEY, path, steps, points, float64, ends_only)
         size = blocks * noise.group(components)
 
         def part(first):
@@ -90,23 +90,35 @@ def test_a_point_is_uniform_over_scramblings(point):
 
 
 @pytest.mark.more
+@pytest.mark.parametrize("ends_only", [False, True])
 @pytest.mark.parametrize(("steps", "components"), [(64, 1), (64, 2), (12, 1), (50, 1), (50, 3), (7, 2)])
-def test_the_sum_of_a_path_is_its_first_coordinates(steps, components):
+def test_the_sum_of_a_path_is_its_first_coordinates(steps, components, ends_only):
     paths = np.arange(100, 164)
-    ends = normals(paths, steps, 64, components).sum(axis=1)
+    ends = normals(paths, steps, 64, components, ends_only=ends_only).sum(axis=1)
     np.testing.assert_allclose(ends / np.sqrt(steps), normals(paths, 1, 64, components)[:, 0], atol=1e-12)
 
 
 @pytest.mark.more
+@pytest.mark.parametrize("ends_only", [False, True])
 @pytest.mark.parametrize(("steps", "components"), [(64, 1), (64, 2), (50, 1), (12, 2), (7, 1), (7, 3)])
-def test_increments_are_independent_and_standard(steps, components):
-    W = normals(np.arange(200 * 64), steps, 64, components).reshape(200, 64, -1)
+def test_increments_are_independent_and_standard(steps, components, ends_only):
+    W = normals(np.arange(200 * 64), steps, 64, components, ends_only=ends_only).reshape(200, 64, -1)
     covariances = np.einsum("spi,spj->sij", W, W) / 64
     i, j = np.triu_indices(steps * components)
     z = scores(covariances[:, i, j], np.eye(steps * components)[i, j])
     assert np.abs(z).max() < 6.0
     assert np.mean(z**2) < 1.5
     assert np.abs(scores(W.mean(axis=1), 0.0)).max() < 5.0
+
+
+@pytest.mark.parametrize("ends_only", [False, True])
+def test_only_the_ends_are_on_points_where_nothing_else_shall_be(ends_only):
+    """By the spread over scramblings of what the middle has beyond half of the end."""
+    W = normals(np.arange(200 * 64), 8, 64, ends_only=ends_only)[..., 0].reshape(200, 64, 8)
+    middle = (W[..., :4].sum(2) - W.sum(2) / 2).mean(1)
+    ratio = np.var(middle, ddof=1) / (2.0 / 64)  # to that of independent paths
+    assert abs(ratio - 1) < 4.5 * np.sqrt(2 / 199) if ends_only else ratio < 0.2
+    assert np.var(W.sum((1, 2)) / 64) < 8 / 64 / 20  # ends are on points either way
 
 
 @pytest.mark.more
