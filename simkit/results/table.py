@@ -10,6 +10,7 @@ from rich.table import Table
 from simkit.progress import counted, steps_text
 from simkit.results.event_notes import event_notes
 from simkit.results.level_notes import level_notes
+from simkit.results.narrow_notes import narrow_notes
 from simkit.results.number_text import (
     bias_text,
     exact_difference,
@@ -187,6 +188,7 @@ def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
             *level_notes(dataset),
             *step_notes(dataset),
             *(line for line in events if line not in causes),
+            *narrow_notes(dataset),
             *strong_order_notes(dataset),
             *bound_notes(dataset),
             *derived_notes(dataset),

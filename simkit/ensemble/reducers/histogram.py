@@ -25,6 +25,7 @@ PICTURE_BINS = 100
 PICTURE_TAIL = 0.001
 CHANCE = 4e-3  # that values which lie anywhere are taken for those of a lattice
 MOST_OF_LATTICE = 1024  # points between the extremes
+FEW_BINS = 16  # that hold a distribution which they are too wide to show
 CLOSE = 1.5
 WIDTHS = (
     2.01  # of bins from point to point at least; at two, bins would hold points on the edges between them
@@ -196,7 +197,10 @@ def quantiles_of(row: Counts, levels: tuple[float, ...]) -> tuple[list[float], l
         b, b_error = order_statistic(row, up_to, min(below + 1, total - 1))
         values.append(a if a == b else (1 - part) * a + part * b)
         errors.append((1 - part) * a_error + part * b_error)
-    return values, errors, [quantile_error(row, up_to, level) for level in levels]
+    stderrs = [quantile_error(row, up_to, level) for level in levels]
+    if is_narrow(row):
+        stderrs = [float(np.hypot(*each)) for each in zip(stderrs, errors, strict=True)]
+    return values, errors, stderrs
 
 
 def quantile_error(row: Counts, up_to: np.ndarray, level: float) -> float:
@@ -228,6 +232,29 @@ def order_statistic(row: Counts, up_to: np.ndarray, index: int) -> tuple[float, 
     inside = (index - (up_to[k] - row.counts[k]) + 0.5) / row.counts[k]
     value = low + (high - low) * inside
     return float(value), float(max(value - low, high - value))
+
+
+def central(row: Counts) -> tuple[int, int]:
+    """The places of the first and the last count of all but the outermost thousandths."""
+    up_to = np.cumsum(row.counts)
+    first = int(np.searchsorted(up_to, PICTURE_TAIL * up_to[-1], side="right"))
+    return first, int(np.searchsorted(up_to, (1 - PICTURE_TAIL) * up_to[-1], side="left"))
+
+
+def is_narrow(row: Counts) -> bool:
+    """Whether the values lie in so few adjacent bins that these do not show how they are distributed.
+
+    Whole numbers that have a bin each do not, nor do few values that are apart.
+    """
+    first, last = central(row)
+    edges = fine_edges(row)
+    known = row.whole and edges[-1] - edges[-2] <= 1
+    return (
+        not known
+        and row.low < row.high
+        and last - first < FEW_BINS
+        and bool(row.counts[first : last + 1].all())
+    )
 
 
 def whole_edges(row: Counts) -> np.ndarray:
@@ -266,18 +293,19 @@ def coarsened(row: Counts) -> tuple[np.ndarray, np.ndarray]:
     if not total:
         return np.zeros(PICTURE_BINS, np.int64), np.full(PICTURE_BINS + 1, np.nan)
     up_to = np.concatenate([[0], np.cumsum(row.counts)])
-    first = int(np.searchsorted(up_to, PICTURE_TAIL * total, side="right")) - 1
-    last = int(np.searchsorted(up_to, (1 - PICTURE_TAIL) * total, side="left"))
+    first, last = central(row)
     whole = row.whole and np.count_nonzero(row.counts) > 2  # two are a condition that holds or does not
-    fine = (whole_edges if whole else fine_edges)(row)[first : last + 1]
-    up_to = up_to[first : last + 1]
+    fine = (whole_edges if whole else fine_edges)(row)[first : last + 2]
+    up_to = up_to[first : last + 2]
     low, high = fine[0], fine[-1]
     if not low < high:
         margin = 0.005 * abs(low) or 0.5
         edges = np.linspace(low - margin, low + margin, PICTURE_BINS + 1)
         return np.histogram([low], edges)[0] * (up_to[-1] - up_to[0]), edges
     apart = 1.0 if whole else lattice_of(row)
-    if apart:
+    if is_narrow(row):
+        edges = lower_edges(row.first + first + np.arange(PICTURE_BINS + 1))
+    elif apart:
         if not whole:
             places = np.rint((np.array([low, high]) - row.low) / apart) + np.array([-0.5, 0.5])
             low, high = row.low + apart * places

@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 from simkit_solvers.problems.problem import Calculus, NoiseKind
 
-from simkit.suggestions import did_you_mean
+from simkit.suggestions import did_you_mean, shown
 
 ATTRIBUTES = {
     "State": "the NamedTuple class of its variables",
@@ -28,4 +28,8 @@ def missing_members(cls: Any) -> list[str]:
         if not hint and name in ATTRIBUTES:
             hint = f"; it is {ATTRIBUTES[name]}"
         messages.append(f"{cls.__name__} has no {name}{arguments}{hint}")
+    for name in ("State", "Noise"):
+        given = getattr(cls, name, None)
+        if given is not None and not hasattr(given, "_fields"):
+            messages.append(f"{cls.__name__}.{name}: must be {ATTRIBUTES[name]}, got {shown(given)}")
     return messages

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simkit.results.narrow_notes import narrow_note
 from simkit.results.number_text import percentages
 
 if TYPE_CHECKING:
@@ -36,6 +37,11 @@ def met_counts(dataset: "xr.Dataset", name: str) -> np.ndarray:
     remaining = counts.astype(float)
     remaining[last - split : last + 1] *= max(1 - waiting / max(sums[split], 1), 0)
     return remaining
+
+
+def distribution_note(dataset: "xr.Dataset", name: str) -> str:
+    """What a distribution leaves out: paths that had not met the condition, or what is narrower than bins."""
+    return "\n".join(filter(None, (unmet_note(dataset, name), narrow_note(dataset, name))))
 
 
 def unmet_note(dataset: "xr.Dataset", name: str) -> str:

@@ -15,7 +15,7 @@ from simkit.results.plots.final_histograms import (
     final_percentages,
     is_boolean,
 )
-from simkit.results.plots.first_times import met_counts, unmet_note
+from simkit.results.plots.first_times import distribution_note, met_counts
 from simkit.results.plots.plot_layout import GREY, label, time_label
 from simkit.results.plots.saved_rows import FEW, SavedRows, draw_paths, draw_rows, shade_rows
 
@@ -263,7 +263,7 @@ def draw_panel(
         for number, (variant, one) in enumerate(variants.items()):
             PANELS[kind](axes, one, name, colors[number % len(colors)], variant, log)
     if kind in AT_END:
-        notes = {variant: unmet_note(one, name) for variant, one in variants.items()}
+        notes = {variant: distribution_note(one, name) for variant, one in variants.items()}
         text = "\n".join(f"{variant}: {note}".removeprefix(": ") for variant, note in notes.items() if note)
         if text:  # axes may be the user's, with a title of their own
             axes.set_title(text, fontsize=9, loc="left", color=GREY)

@@ -14,7 +14,7 @@ from simkit.results.plots.final_histograms import (
     scale_bars,
     write_fractions,
 )
-from simkit.results.plots.first_times import unmet_note
+from simkit.results.plots.first_times import distribution_note
 from simkit.results.plots.plot_layout import (
     BLUE,
     COLOURS,
@@ -190,7 +190,7 @@ def _sideways_histogram(axes: "Axes", dataset: "xr.Dataset", name: str, extent: 
 def _histogram(axes: "Axes", dataset: "xr.Dataset", name: str) -> None:
     boolean, means = is_boolean([dataset], name), final_means(dataset, name)
     low, high = final_ends([dataset], name)  # a rare large value may move the mean out of all bins
-    note = unmet_note(dataset, name)
+    note = distribution_note(dataset, name)
     if low == high:
         say(axes, note or f"all paths: {low:.4g}")
         axes.set_title(name, fontsize=9, loc="left", color=GREY)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from simkit.results.plots.first_times import unmet_note
+from simkit.results.plots.first_times import distribution_note
 from simkit.results.step_notes import marked_in_table
 from simkit.results.titles import EQUATIONS, model_title
 
@@ -154,7 +154,7 @@ def _end_of_row(
     """
     low, high = panels.ends(name)
     bottom, top = row.get_ylim()
-    end, note = f"at t = {float(dataset['time'].values[-1]):g}", unmet_note(dataset, name)
+    end, note = f"at t = {float(dataset['time'].values[-1]):g}", distribution_note(dataset, name)
     if high - low <= EQUAL * (top - bottom):
         value = 0.0 if abs(high) < EQUAL * (top - bottom) else high
         say(figure.add_subplot(cell), note or f"all paths {end}: {value:.4g}")

@@ -151,13 +151,6 @@ class AbstractODE(eqx.Module):
 
     State: eqx.AbstractVar[type]
 
-    def __check_init__(self):
-        for name in ("State", "Noise"):
-            given = getattr(self, name)
-            if not (isinstance(given, type) and issubclass(given, tuple) and hasattr(given, "_fields")):
-                wanted = "a class made of NamedTuple, with an annotation such as x: Scalar for each variable"
-                raise ValueError(f"{type(self).__name__}.{name}: must be {wanted}, got {given!r}")
-
     @abc.abstractmethod
     def drift(self, t: Scalar, y: PyTree) -> Any:
         """$f(t, y)$ as a `State`."""

@@ -287,6 +287,20 @@ def test_quantiles_of_a_large_sample_are_numpys():
     np.testing.assert_allclose(result["x_quantile"][0], exact, rtol=1e-3)
 
 
+@pytest.mark.parametrize("deviation", [0.02, 0.2, 0.6])
+def test_values_closer_than_bins_are_neither_spread_nor_certain(deviation):
+    """In a few bins of 0.5, counts are those of the bins, and quantiles as uncertain."""
+    x = 324.3 + deviation * np.random.default_rng(7).standard_normal((1, 40, 500))
+    result = gather({"x": x}, np.ones((40, 500), bool), [20], {"x": 1})
+    counts, edges = result["x_histogram"], result["x_histogram_edge"]
+    np.testing.assert_array_equal(edges % 0.5, 0)
+    there = np.flatnonzero(counts)[1:-1]  # those at the rims have the outermost thousandths too
+    np.testing.assert_array_equal(counts[there], np.histogram(x, edges)[0][there])
+    inside = slice(1, -1)
+    off = np.abs(result["x_quantile"][0] - np.quantile(x, LEVELS))[inside]
+    assert np.all(off <= result["x_quantile_stderr"][0, inside])
+
+
 @pytest.mark.parametrize("count", [9, 20, 50, 300])
 def test_the_error_of_a_quantile_of_equally_spaced_numbers(count):
     """It is that of the rank, also in samples so small that ranks are few."""

@@ -82,3 +82,14 @@ def test_what_a_class_lacks_is_said_with_what_it_may_be(base, whole, renamed, me
             with pytest.raises(InputError) as caught:
                 simkit.run(experiment | solver)
             assert caught.value.problems == [f"model.type: Own has no {message}" for message in messages]
+
+
+@pytest.mark.parametrize("name", ["State", "Noise"])
+def test_variables_and_noises_are_those_of_a_named_tuple(name):
+    own = type("Own", (AbstractSDE,), SDE | {name: {"x": 1.0}, "__module__": __name__})
+    with mock.patch.dict(MODELS, {"Own": own}), pytest.raises(InputError) as caught:
+        simkit.run(
+            {"model": {"type": "Own"}, "initial": {"x": 1.0, "v": 0.0}, "time": {"t1": 1.0, "steps": 4}}
+        )
+    wanted = f"the NamedTuple class of its {'variables' if name == 'State' else 'noises'}"
+    assert caught.value.problems == [f"model.type: Own.{name}: must be {wanted}, got a mapping"]

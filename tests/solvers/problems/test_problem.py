@@ -68,10 +68,3 @@ def test_moments_that_are_no_state_are_described_and_none_is_not_known(where, ho
         check_shapes(MistakenMoments(where, how), PairState(1.0, 2.0))
     assert str(caught.value).endswith(how)
     check_shapes(MistakenMoments("nowhere", how), PairState(1.0, 2.0))
-
-
-@pytest.mark.parametrize("name", ["State", "Noise"])
-def test_variables_and_noises_are_named_by_a_named_tuple(name):
-    wrong = type("Wrong", (Mistaken,), {name: {"x": 1.0}})
-    with pytest.raises(ValueError, match=rf"Wrong\.{name}: must be a class made of NamedTuple.*got \{{'x"):
-        wrong("nowhere", "one number")
