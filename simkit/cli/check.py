@@ -23,15 +23,20 @@ def validate(
     """Check an experiment without running it. Every error is listed with its line and column."""
     with reported(as_json):
         tune_process()
+        from simkit.config.overrides import opened
         from simkit.engines.loaded import load_each
         from simkit.studies.plan import has_distributions, load_uncertain
+        from simkit.sweeps.plan import SWEEP, load_sweep
 
-        if variant is None and has_distributions(experiment, overrides or []):
-            uncertain = load_uncertain(experiment, overrides or [])
+        document = opened(experiment, overrides or [])
+        if variant is None and has_distributions(document):
+            uncertain = load_uncertain(document)
             loaded = uncertain.centre
             about = {"uncertain": list(uncertain.distributions), "method": uncertain.settings.method}
         else:
-            loaded, about = load_each(experiment, overrides or [], variant), {}
+            loaded, about = load_each(document, chosen=variant), {}
+            if variant is None and document.data.get(SWEEP):
+                about = {"points": len(load_sweep(document).axes.points)}
         warn(loaded.remarks)
         engine = loaded.engine
         _check_place_of(loaded.output)
@@ -42,7 +47,9 @@ def validate(
         for name, simulation in loaded.each.items():
             what = f"{experiment}: variant {name}" if name else str(experiment)
             print(f"{what}: valid ({engine.summary(simulation)})")
-        if about:
+        if "points" in about:
+            print(f"sweep: valid ({counted(about['points'], 'point')})")
+        elif about:
             count = counted(len(about["uncertain"]), "uncertain parameter")
             print(f"{count}: {', '.join(about['uncertain'])} (method {about['method']})")
 

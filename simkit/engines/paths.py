@@ -70,7 +70,10 @@ class PathEngine(AbstractEngine[Simulation]):
         paths = (
             "as many paths as its target takes" if about["paths"] is None else counted(about["paths"], "path")
         )
-        return f"{about['model']}, {about['solver']}, {paths}, {steps}"
+        from simkit.results.titles import EQUATIONS
+
+        model = EQUATIONS.get(about["model"], about["model"])
+        return f"{model}, {about['solver']}, {paths}, {steps}"
 
     def sized(self, each: Mapping[str, Simulation]) -> dict[str, Simulation]:
         if all(one.target is None and one.reduction is None for one in each.values()):

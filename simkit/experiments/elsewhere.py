@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from simkit_physics import MODELS
+
 from simkit.config.documents import KeyPath
 from simkit.config.settings import Experiment, ParticleExperiment, Section
 from simkit.config.settings.places import Root, sections_at
@@ -141,6 +143,8 @@ def remedy_of_value(path: KeyPath, value: Any, beside: Mapping[str, Any]) -> str
             observed = str(beside.get("value", "x"))
             return f"; a value at one time is an observable: value: at({observed}, {shown(times[0])})"
     if len(path) == 2 and path[0] == "model" and isinstance(value, dict) and path[1] != "parameters":
+        if path[1] not in MODELS:
+            return "; equations stand under sde or ode, energies under hamiltonian, reactions under reactions"
         return f"; for a model {path[1]} write type: {path[1]}, with its parameters beside it"
     if path == ("save", "every") and not isinstance(value, bool):
         return "; it counts steps, and save.points the saved times"

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from simkit.config.diagnostics import Diagnostics, placed
-from simkit.config.documents import Document, KeyPath, read_document
-from simkit.config.overrides import Overrides, apply_overrides
+from simkit.config.documents import Document, KeyPath
+from simkit.config.overrides import Overrides, opened
 from simkit.config.settings import DISTRIBUTIONS as KINDS
 from simkit.config.settings import Uncertainty
 from simkit.distributions.distribution import AbstractDistribution
@@ -64,8 +64,7 @@ def has_distributions(source: Any, overrides: Overrides = ()) -> bool:
     >>> has_distributions({"constants": {"k": 1.0}})
     False
     """
-    document = read_document(source)
-    apply_overrides(document, overrides)
+    document = opened(source, overrides)
     return bool(list(_places(document.data)))
 
 
@@ -75,8 +74,7 @@ def load_uncertain(source: Any, overrides: Overrides = ()) -> UncertainExperimen
     They may stand under `constants` and for parameters of the model, which become constants of their own
     name. Raises one `InputError` that lists the errors.
     """
-    document = read_document(source)
-    apply_overrides(document, overrides)
+    document = opened(source, overrides)
     diagnostics = Diagnostics(document, with_text=False)
     refuse_particles(diagnostics)
     if VARIANTS in document.data:

@@ -245,6 +245,16 @@ class TestOtherCommands:
         assert json.loads(simkit_command("validate", "small.yaml", "--json").stdout)["valid"] is True
         assert files_in(folder) == {"small.yaml"}
 
+    def test_validate_reads_standard_input_and_each_point_of_a_sweep(self, folder):
+        text = (folder / "small.yaml").read_text()
+        read = simkit_command("validate", "-", input=text)
+        assert (read.exit_code, read.stdout) == (0, "-: valid (GBM, EulerMaruyama, 200 paths, 4 steps)\n")
+        swept = simkit_command("validate", "small.yaml", "--set", "sweep={over: {model.sigma: 0.1:0.3:3}}")
+        assert swept.stdout.endswith("\nsweep: valid (3 points)\n")
+        wrong = simkit_command("validate", "small.yaml", "--set", "sweep={over: {model.sigma: [0.1, -3]}}")
+        assert wrong.exit_code == 2
+        assert "at model.sigma=-3: --set sweep: model.sigma: must be >= 0, got -3" in wrong.stderr
+
     def test_schema_is_json(self):
         assert {"model", "time", "observe"} <= set(json.loads(simkit_command("schema").stdout)["properties"])
 

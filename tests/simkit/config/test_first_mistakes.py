@@ -81,6 +81,10 @@ MISTAKES = {
         {"model": {"GBM": {"mu": 0, "sigma": 1}}},
         "model.GBM: must be a number or an expression, got a mapping; for a model GBM write type: GBM, with",
     ),
+    "equations by that word": (
+        {"model": {"equations": {"V": "-V"}}},
+        "model.equations: must be a number or an expression, got a mapping; equations stand under sde or ode",
+    ),
     "a parameter by a word for it": (
         {"model": {"type": "GBM", "mu": 0, "vol": 1}, "initial": {"S": 1}},
         "model.vol: unknown parameter of GBM; did you mean 'sigma', volatility?",
