@@ -83,6 +83,7 @@ MISTAKES = {
     ),
     "equations by that word": (
         {"model": {"equations": {"V": "-V"}}},
+        "model.type: is missing; a model has a type, equations under sde or ode",
         "model.equations: must be a number or an expression, got a mapping; equations stand under sde or ode",
     ),
     "a parameter by a word for it": (
