@@ -67,6 +67,9 @@ def resolutions(
     for each in study.derivatives:
         if each.verdict == "grows":
             continue
+        if each.is_uncompared:
+            result[f"{each.choice.quantity} by {label(each)}"] = Resolution("unresolved")
+            continue
         size, stderr = abs(float(each.mean[-1])), float(np.nan_to_num(each.stderr[-1]))
         rounding = float(rounding_error(study.values[each.choice.quantity][0][-1], simulation, steps))
         floor = rounding / math.prod(study.targets[i].scale for i in each.choice.targets)
