@@ -20,7 +20,7 @@ from simkit.results.number_text import (
     titled,
     with_error,
 )
-from simkit.results.printing import laid_out, printed
+from simkit.results.printing import ESTIMATED_ERROR, STANDARD_ERROR, laid_out, printed
 from simkit.results.reduction_notes import few_scramblings
 from simkit.results.step_notes import censored_notes, more_steps, no_result, of_variant, or_accept
 from simkit.results.titles import run_title
@@ -147,8 +147,9 @@ def notes(dataset: "xr.Dataset") -> list[str]:
 
     A derivative along the path that is 0 on all of them has no line: most often it is 0 on every path.
     """
-    from simkit.derivatives.estimators import DIFFERENCES
+    from simkit.derivatives.estimators import COUPLED, DIFFERENCES
 
+    differences = COUPLED.name, DIFFERENCES.name
     heavy, none, unmoved, apart, lines = [], [], [], [], []
     scales = _scales(dataset)
     for name, content in summary(dataset)["quantities"].items():
@@ -162,7 +163,7 @@ def notes(dataset: "xr.Dataset") -> list[str]:
                 heavy.append(each)
             if _is_apart(row, _unsure_differences(content, dataset, scales[label])):
                 apart.append(each)
-            if row["estimator"] == DIFFERENCES.name and row["reason"].startswith(UNMOVED):
+            if row["estimator"] in differences and row["reason"].startswith(UNMOVED):
                 unmoved.append(each)
     lines += [line for line, _ in _unknown_errors(dataset)]
     if none:
@@ -259,7 +260,8 @@ def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
     """Print the table and a closing line, of each variant where there are several."""
     for name, one in each_variant(dataset).items():
         variant = f", {name}" if name else ""
-        heading = f"{run_title(one)}{variant}: derivatives of means{_when(one)}"
+        single = one.attrs["kind"] == "ode" and one.attrs["paths"] == 1
+        heading = f"{run_title(one)}{variant}: derivatives{'' if single else ' of means'}{_when(one)}"
         content = summary(one)
         failed = f" ({content['failed_paths']:,} failed and left out)" if content["failed_paths"] else ""
         closing = (
@@ -270,6 +272,7 @@ def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
             heading,
             lambda unicode, one=one: make_table(one, unicode),
             [*notes(one), closing],
+            ESTIMATED_ERROR if single else STANDARD_ERROR,
         )
 
 
