@@ -159,6 +159,8 @@ def finite_difference(
     >>> run.derivatives[0]["X"].shape
     (5,)
     """
+    if coupling == "split":
+        _refuse_schedule("finite_difference, coupling split", network, "coupling='noise'")
     tangents = _tangents(network, observer, grid, direction)
     sides = [moved((network, observer), tangents, by) for by in (step, -step)]
     return difference_of_copies(sides, method, y0, grid, noise, step, coupling)
@@ -186,12 +188,8 @@ def difference_of_copies(
 
 
 def coupled_copies(sides: Sequence[Copy]) -> tuple[CoupledNetwork, ObservedPair]:
-    """Two copies of a network as one in which they fire together, and the observer of both.
-
-    Raises `ValueError` for a scheduled network.
-    """
+    """Two copies of a network without a schedule as one in which they fire together, and their observer."""
     (high, watch_high), (low, watch_low) = sides
-    _refuse_schedule("finite_difference, coupling split", high, "coupling='noise'")
     return CoupledNetwork(high, low), ObservedPair(watch_high, watch_low)
 
 
