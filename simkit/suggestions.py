@@ -26,6 +26,13 @@ def did_you_mean(given: str, known: Iterable[str], few: int = 12) -> str:
     return f"; known: {', '.join(names)}" if 0 < len(names) <= few else ""
 
 
+def known_names(given: str, known: Iterable[str], few: int = 12) -> str:
+    """`did_you_mean`, and where many are known and none is close, the first of them."""
+    names = list(dict.fromkeys(known))
+    first = ", ".join(names[:few])
+    return did_you_mean(given, names, few) or (names and f"; known: {first}, … ({len(names)} in all)") or ""
+
+
 def missing_file(path: Path, name: str | None = None) -> str:
     """`gmb.yaml: no such file`, with one of a similar name there, or where it is looked for.
 

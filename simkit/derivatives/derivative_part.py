@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from simkit_solvers.problems.directions import Release
@@ -19,8 +20,9 @@ from simkit.derivatives.other_steps import with_tighter_tolerances
 from simkit.derivatives.path_derivatives import forward_of
 from simkit.derivatives.second_derivatives import SecondProgram, SmoothedSecondProgram
 from simkit.derivatives.sensitivity_equations import sensitivity_equations
-from simkit.derivatives.targets import changes, is_in_range
+from simkit.derivatives.targets import changes, is_in_range, shifted
 from simkit.ensemble.programs import Request
+from simkit.ensemble.simulation import Run
 
 FARTHER = 4.0  # copies that show the error of others: times the difference
 WHOLE = 1.0  # of a target's value: the size in which its equations are solved
@@ -30,7 +32,8 @@ WHOLE = 1.0  # of a target's value: the size in which its equations are solved
 class CoupledPart(Part):
     """Differences of coupled copies that are a `relative_step` away to either side.
 
-    `farther` simulates copies that differ `FARTHER` times as much, whose error is that squared.
+    `farther` simulates copies that differ `FARTHER` times as much, whose error is that squared; None where
+    these are out of range, and the error is unknown.
     """
 
     differentiated: DifferentiatedRun
@@ -39,12 +42,14 @@ class CoupledPart(Part):
 
     def step_errors(self, result: Averages, of_first_paths: Callable) -> Errors:
         if self.farther is None:
-            return {}
+            return {choice: np.full_like(result.mean[i], np.nan) for choice, i in self.derivatives}
         near, far = of_first_paths(self.ready()), of_first_paths(self.farther.ready())
-        return {choice: mean_difference(far[i], near[i]) / (FARTHER**2 - 1) for choice, i in self.derivatives}
+        return {choice: mean_difference(near[i], far[i]) / (FARTHER**2 - 1) for choice, i in self.derivatives}
 
     def again(self, result: Averages, errors: Errors) -> "Part | None":
-        too_long = [c for c, i in self.derivatives if np.any(errors.get(c, 0.0) > result.stderr[i])]
+        """Those whose step is too long or not known to be short enough, whose own copies are then farther."""
+        allowed = {c: np.nan_to_num(result.stderr[i], nan=np.inf) for c, i in self.derivatives}
+        too_long = [choice for choice, most in allowed.items() if not np.all(errors[choice] <= most)]
         step = self.relative_step / FARTHER
         if not too_long or step < shortest(self.differentiated.simulation.precision):
             return None
@@ -54,21 +59,23 @@ class CoupledPart(Part):
 def first_part(run: DifferentiatedRun, group: list[Selection]) -> Part:
     """First derivatives along the paths of the run."""
     estimator: Any = group[0].estimator
-    rows = run.rows(choice.quantity for choice in group)
-    estimate, release = estimator.estimate(run, group, sum(count for _, count in rows), _targets(group))
-    step = WHOLE if estimate is sensitivity_equations else COUPLED
-    return _of_first(run, group, DerivativeProgram(run.program, rows, estimate, release), step)[0]
+    rows, targets = run.rows(choice.quantity for choice in group), _targets(group)
+    estimate, release = estimator.estimate(run, group, sum(count for _, count in rows), targets)
+    first = tuple(run.moves[i] for i in targets)
+    sizes = _steps(run, targets, WHOLE) if estimate is sensitivity_equations else ()
+    moves = Moves(run.inputs, first, (), sizes)
+    return _of_first(run, group, DerivativeProgram(run.program, rows, estimate, release), moves)
 
 
 def coupled_part(run: DifferentiatedRun, group: list[Selection], step: float = COUPLED) -> CoupledPart:
     """First derivatives by copies to either side, which are not the run: their mean is not its own."""
     rows = run.rows(choice.quantity for choice in group)
-    part, moves = _of_first(run, group, DerivativeProgram(run.program, rows, coupled_differences), step)
+    program = DerivativeProgram(run.program, rows, coupled_differences)
+    part = _of_first(run, group, program, _copies(run, group, step))
     far, farther = FARTHER * step, None
     targets = [run.targets[i] for i in _targets(group)]
     if all(is_in_range(run.simulation, [x], [side * step_of(x, far)]) for x in targets for side in (1, -1)):
-        steps = tuple(FARTHER * step for step in moves.steps)
-        farther = part.with_arguments(moves=moves._replace(steps=steps))
+        farther = part.with_arguments(moves=_copies(run, group, far))
     return CoupledPart(
         requests=part.requests,
         simulate=part.simulate,
@@ -86,21 +93,34 @@ def _targets(group: list[Selection]) -> list[int]:
     return list(dict.fromkeys(choice.targets[0] for choice in group))
 
 
-def _of_first(
-    run: DifferentiatedRun, group: list[Selection], program: DerivativeProgram, step: float
-) -> tuple[Part, Moves]:
-    """The part of a program of first derivatives with this relative step, and what the program is given."""
-    targets = _targets(group)
+def _steps(run: DifferentiatedRun, targets: list[int], step: float) -> tuple[jax.Array, ...]:
     dtype = jnp.dtype(run.simulation.precision)
-    steps = tuple(jnp.asarray(step_of(run.targets[i], step), dtype) for i in targets)
-    moves = Moves(run.inputs, tuple(run.moves[i] for i in targets), (), steps)
+    return tuple(jnp.asarray(step_of(run.targets[i], step), dtype) for i in targets)
+
+
+def _copies(run: DifferentiatedRun, group: list[Selection], step: float) -> Moves:
+    """The run with each target a relative step to either side."""
+    targets = _targets(group)
+
+    def moved(i: int, by: float) -> Run:
+        return shifted(run.simulation, [run.targets[i]], [step_of(run.targets[i], by)])
+
+    sides = tuple((moved(i, step), moved(i, -step)) for i in targets)
+    return Moves(run.inputs, (), (), _steps(run, targets, step), sides)
+
+
+def _of_first(
+    run: DifferentiatedRun, group: list[Selection], program: DerivativeProgram, moves: Moves
+) -> Part:
+    """The part of a program of first derivatives, which is given these moves."""
+    targets = _targets(group)
     columns = None, *targets
     places = [(name, i) for name, _ in program.rows for i in columns]
     result = tuple((choice, places.index((choice.quantity, choice.targets[0]))) for choice in group)
     values = tuple((name, places.index((name, None))) for name, _ in program.rows)
     part = _one_program(run, program, moves, len(columns), result, values, float(len(columns)))
     pairs = [(choice.quantity, targets.index(choice.targets[0])) for choice in group]
-    return dataclasses.replace(part, leaps=leaps_of_derivatives(run, program.estimate, moves, pairs)), moves
+    return dataclasses.replace(part, leaps=leaps_of_derivatives(run, program.estimate, moves, pairs))
 
 
 def second_part(run: DifferentiatedRun, group: list[Selection]) -> Part:

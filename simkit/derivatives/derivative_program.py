@@ -21,12 +21,14 @@ class Moves(NamedTuple):
     """Inputs, how they move along each direction, and along pairs of directions.
 
     `steps` are how far to go where differences are computed, and the sizes of the targets for equations.
+    `sides` are the inputs a step above and a step below each target, with all that follows from its value.
     """
 
     inputs: Run
     first: tuple[Run, ...]
     second: tuple[Run, ...] = ()
     steps: tuple[jax.Array, ...] = ()
+    sides: tuple[tuple[Run, Run], ...] = ()
 
 
 class Contribution(NamedTuple):

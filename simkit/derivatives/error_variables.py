@@ -57,7 +57,7 @@ def resolutions(
     """Whether steps are short enough, of means by name and of derivatives as in `call by sigma`.
 
     A derivative has no size but its own, and rounding of the mean is a floor of its error. One that a few
-    paths make is no result in any case.
+    paths make is no result in any case, and one whose step error no other run shows is unresolved.
     """
     result, steps = {}, planned_steps(simulation.grid)
     for name, (means, stderrs) in study.values.items():
@@ -71,6 +71,8 @@ def resolutions(
         rounding = float(rounding_error(study.values[each.choice.quantity][0][-1], simulation, steps))
         floor = rounding / math.prod(study.targets[i].scale for i in each.choice.targets)
         judged = resolution_of(each.steps, simulation, size, 0.0, max(stderr, floor), True)
+        if each.is_uncompared and judged.kind == "resolved":
+            judged = Resolution("unresolved")
         result[f"{each.choice.quantity} by {label(each)}"] = judged
     return result
 

@@ -16,8 +16,8 @@ class EstimatedDerivative:
 
     `step_error` is, of ordinary equations, how much a run to a tenth of the tolerances or with twice as many
     steps differs, for finite differences how much a formula of lower order does, and for coupled copies what
-    is left of their distance; `steps` what the steps of a stochastic run leave at the end. `tail` says
-    whether `stderr` can be believed.
+    is left of their distance, NaN where the runs that would show it fail; `steps` what the steps of a
+    stochastic run leave at the end. `tail` says whether `stderr` can be believed.
     `check` is the same by finite differences, where that is requested and another method. `unknown` says why
     its error is not known, if it is not.
     """
@@ -36,6 +36,12 @@ class EstimatedDerivative:
     def verdict(self) -> Verdict:
         """Whether `stderr` can be believed."""
         return "reliable" if self.tail is None else self.tail.verdict
+
+    @property
+    def is_uncompared(self) -> bool:
+        """Whether the runs that would show the step error at the end have failed."""
+        shown = 0.0 if self.step_error is None else self.step_error[-1]
+        return not np.isfinite(shown) or (self.steps is not None and np.isnan(self.steps.bias))
 
 
 @dataclasses.dataclass(frozen=True)

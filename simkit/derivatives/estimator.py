@@ -14,6 +14,7 @@ from simkit.derivatives.differentiated_run import DifferentiatedRun
 from simkit.derivatives.leaps import Leaps
 from simkit.derivatives.moments import Averages
 from simkit.ensemble.programs import Request, compiled
+from simkit.ensemble.step_bias.coupled_steps import MOST_LOST
 
 Errors = dict["Selection", np.ndarray]
 Targets = tuple[int, ...]  # two for a second derivative
@@ -109,12 +110,16 @@ class Part:
         return None
 
 
-def mean_difference(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """The difference of two means over paths `(rows, paths)`, without paths that failed in either."""
-    difference = one - other
+def mean_difference(own: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """The difference of two means over paths `(rows, paths)`, without paths that failed in either.
+
+    NaN where too many failed in the other alone: those that are left are no sample of all.
+    """
+    difference = own - other
     finite = np.isfinite(difference)
     total, paths = np.where(finite, difference, 0).sum(axis=1), finite.sum(axis=1)
-    return np.abs(np.divide(total, paths, out=np.full(len(total), np.nan), where=paths > 0))
+    known = finite.sum(axis=1) >= np.maximum((1 - MOST_LOST) * np.isfinite(own).sum(axis=1), 1)
+    return np.abs(np.divide(total, paths, out=np.full(len(total), np.nan), where=known))
 
 
 class AbstractEstimator(abc.ABC):

@@ -187,6 +187,9 @@ class CoupledDifferences(AbstractEstimator):
         reason = why_no_copies(run, *targets) or at_range_end(run, *targets)
         return reason or Selection(quantity, targets, self, why)
 
+    def group(self, run, choice):
+        return choice.targets
+
     def part(self, run, group):
         return coupled_part(run, group)
 

@@ -20,7 +20,7 @@ from simkit_solvers.methods.registry import info_of
 from simkit.derivatives.chunks import workers_of_levels
 from simkit.derivatives.derivative_program import Moves, PathEstimator
 from simkit.derivatives.differentiated_run import DifferentiatedRun
-from simkit.derivatives.network_derivatives import network_and_directions, scores
+from simkit.derivatives.network_derivatives import copies, network_and_directions, scores
 from simkit.ensemble.chunks import Chunk, Chunks, leaf_by_leaf
 from simkit.ensemble.over_chunks import concatenated
 from simkit.ensemble.paths import PathProgram, path_program
@@ -95,10 +95,10 @@ class LeapDerivatives:
 
     def _copies(self, given, path) -> tuple:
         moves, factors = given
-        (network, method, y0, grid, _, observer), directions = network_and_directions(self.paths, moves, path)
+        _, method, y0, grid, _, _ = self.paths.prepared(moves.inputs, path)
         result = []
-        for direction, step in zip(directions, moves.steps, strict=True):
-            pair, watch = coupled_copies(network, grid, observer, direction, step)
+        for sides, step in zip(copies(self.paths, moves, path), moves.steps, strict=True):
+            pair, watch = coupled_copies(sides)
             start = pair.paired(y0, y0)
             ends = coupled_leaps(pair, method, factors, start, grid, moves.inputs.key, path, watch).ends
             high, low = ends["first"], ends["second"]

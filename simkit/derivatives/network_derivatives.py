@@ -1,7 +1,12 @@
 """The derivatives of one path of a reaction network, by each method."""
 
 import jax
-from simkit_solvers.derivatives.jump_sensitivity import finite_difference, girsanov, weak_derivative
+from simkit_solvers.derivatives.jump_sensitivity import (
+    Copy,
+    difference_of_copies,
+    girsanov,
+    weak_derivative,
+)
 from simkit_solvers.problems.directions import DifferentiatedRows, Direction
 
 from simkit.derivatives.derivative_program import DerivativeProgram, Moves, like
@@ -20,6 +25,12 @@ def network_and_directions(
     return run, directions
 
 
+def copies(paths: PathProgram, moves: Moves, path: jax.Array) -> list[list[Copy]]:
+    """Network and observer a step above each target, and a step below."""
+    prepared = ([paths.prepared(inputs, path) for inputs in sides] for sides in moves.sides)
+    return [[(network, observer) for network, *_, observer in sides] for sides in prepared]
+
+
 def scores(program: DerivativeProgram, moves: Moves, path: jax.Array) -> DifferentiatedRows:
     """The values, their derivatives with the counts held fixed, and the scores."""
     given, directions = network_and_directions(program.paths, moves, path)
@@ -28,9 +39,9 @@ def scores(program: DerivativeProgram, moves: Moves, path: jax.Array) -> Differe
 
 def coupled_differences(program: DerivativeProgram, moves: Moves, path: jax.Array) -> DifferentiatedRows:
     """Differences of two copies of a network that fire together where they can."""
-    given, directions = network_and_directions(program.paths, moves, path)
-    pairs = zip(directions, moves.steps, strict=True)
-    result = [finite_difference(*given, direction, step) for direction, step in pairs]
+    _, method, y0, grid, noise, _ = program.paths.prepared(moves.inputs, path)
+    pairs = zip(copies(program.paths, moves, path), moves.steps, strict=True)
+    result = [difference_of_copies(sides, method, y0, grid, noise, step) for sides, step in pairs]
     return DifferentiatedRows(result[0].rows, tuple(each.derivatives[0] for each in result), ())
 
 

@@ -241,10 +241,10 @@ def _over_time(axes: "Axes", dataset: "xr.Dataset", name: str, kind: str) -> Non
     unit = _unit(dataset, name)
     short = {"derivative": f"change of {name}{unit}", "second": f"second derivative{unit}"}[kind]
     axes.set_ylabel(f"{PLAIN[kind][0]} of {name}" if scales is None else short)
-    band = "bands: two standard errors, where wider than the lines"
+    below = ["bands: two standard errors, where wider than the lines"] if np.any(errors > 0) else []
     if len(largest) < len(means):
-        band += f"; the {len(largest)} largest of {len(means)}"
+        below.append(f"the {len(largest)} largest of {len(means)}")
     title = (_plain if scales is None else _change)(dataset, name, kind)
-    text = f"{title}\n{band}{note}"
-    axes.set_title(text, fontsize=9, loc="left", color=GREY)
+    text = "\n".join(filter(None, [title, "; ".join(below)]))
+    axes.set_title(f"{text}{note}", fontsize=9, loc="left", color=GREY)
     axes.legend(loc="best", fontsize=9)

@@ -14,7 +14,7 @@ from simkit.derivatives.differences import SMOOTH, step_of
 from simkit.derivatives.differentiated_run import DifferentiatedRun
 from simkit.derivatives.estimates import EstimatedDerivative, EstimatedSensitivities
 from simkit.derivatives.estimator import Part, Selection
-from simkit.derivatives.estimators import DIFFERENCES, SCORE, SMOOTHING
+from simkit.derivatives.estimators import COUPLED, DIFFERENCES, SCORE, SMOOTHING
 from simkit.derivatives.offers import requested_offer, second_offer
 from simkit.derivatives.parts import parts_of, requests_of
 from simkit.derivatives.pilot import remedy, select_estimators
@@ -108,6 +108,8 @@ def _finished(collected: Collected, choice: Selection, capped: bool) -> Estimate
     steps = None if capped else error_of_derivative(run.simulation, choice.quantity, values)
     check = None if _differs(derivative.choice) else collected.derivatives.get(_check_of(choice))
     unknown = OF_STEPS if run.has_extremes_of_steps(choice.quantity) else ""
+    if derivative.is_uncompared:
+        unknown = _why_uncompared(run, derivative)
     derivative = dataclasses.replace(derivative, steps=steps, tail=values.tail, check=check, unknown=unknown)
     selected = dataclasses.replace(derivative.choice, reason=_reason(run, derivative, capped))
     return dataclasses.replace(derivative, choice=selected)
@@ -139,6 +141,23 @@ def _reason(run: DifferentiatedRun, derivative: EstimatedDerivative, capped: boo
         return f"{reason}; step error unknown: most steps are as long as first_step or the saved times allow"
     unmeasured = "" if exact or ordinary or run.levels else "; the error of the steps is not measured"
     return f"{reason}{unmeasured}"
+
+
+def _why_uncompared(run: DifferentiatedRun, derivative: EstimatedDerivative) -> str:
+    """Why no other run shows the step error of a derivative, and what to do."""
+    simulation = run.simulation
+    if derivative.steps is not None and np.isnan(derivative.steps.bias):
+        # Of steps of fixed length more are asked for in any case.
+        failed = "leaps" if simulation.stepping.whole else "tolerances"
+        return "" if simulation.grid.steps else f"paths fail with other {failed}; use a larger time.max_steps"
+    if derivative.choice.estimator is COUPLED:
+        return (
+            "paths fail, or leave the range of a parameter, at the values farther apart that would show it, "
+            "however near these are; use another sensitivity.method"
+        )
+    if simulation.stepping.exact_by == "tolerances":
+        return "paths fail with the tighter tolerances that would show it; use a larger time.max_steps"
+    return "paths fail with the twice as many steps that would show it; use more steps"
 
 
 def _other_methods(run: DifferentiatedRun, choice: Selection) -> str:

@@ -20,9 +20,9 @@ from simkit.results.number_text import (
     titled,
     with_error,
 )
-from simkit.results.printing import laid_out, printed
+from simkit.results.printing import ESTIMATED_ERROR, STANDARD_ERROR, laid_out, printed
 from simkit.results.reduction_notes import few_scramblings
-from simkit.results.step_notes import censored_notes, more_steps, no_result, of_variant
+from simkit.results.step_notes import censored_notes, more_steps, no_result, of_variant, or_accept
 from simkit.results.titles import run_title
 from simkit.results.variants import each_variant
 
@@ -147,11 +147,11 @@ def notes(dataset: "xr.Dataset") -> list[str]:
 
     A derivative along the path that is 0 on all of them has no line: most often it is 0 on every path.
     """
-    from simkit.derivatives.estimators import DIFFERENCES
+    from simkit.derivatives.estimators import COUPLED, DIFFERENCES
 
+    differences = COUPLED.name, DIFFERENCES.name
     heavy, none, unmoved, apart, lines = [], [], [], [], []
     scales = _scales(dataset)
-    unknown = _unknown_errors(dataset)
     for name, content in summary(dataset)["quantities"].items():
         for label, row in content["derivatives"].items():
             each = f"{name} by {label}"
@@ -163,9 +163,9 @@ def notes(dataset: "xr.Dataset") -> list[str]:
                 heavy.append(each)
             if _is_apart(row, _unsure_differences(content, dataset, scales[label])):
                 apart.append(each)
-            if row["estimator"] == DIFFERENCES.name and row["reason"].startswith(UNMOVED):
+            if row["estimator"] in differences and row["reason"].startswith(UNMOVED):
                 unmoved.append(each)
-    lines += [f"{what} of {'; '.join(names)} unknown: {reason}" for (what, reason), names in unknown.items()]
+    lines += [line for line, _ in _unknown_errors(dataset)]
     if none:
         lines.append(
             f"! no result: {'; '.join(none)}: {FAULTS['grows']}; the reason in the table says what to do"
@@ -186,35 +186,51 @@ def notes(dataset: "xr.Dataset") -> list[str]:
         lines.append(f"{'; '.join(unmoved)}: 0 on all {paths:,} paths; {rarer}")
     if few := few_scramblings(dataset):
         lines.append(f"{dataset.attrs['variance_reduction']}: {few}")
-    lines += no_result(dataset, steps_wanted(dataset, "unresolved"))
+    lines += no_result(dataset, _too_long(dataset))
     more = steps_wanted(dataset, "too_few_steps")
     if more:
         lines.append(f"! {', '.join(more)}: the step bias matters; {more_steps(dataset, more)}")
     return [*lines, *censored_notes(dataset, dataset.attrs.get("quantities", "").split())]
 
 
-def _unknown_errors(dataset: "xr.Dataset") -> dict[tuple[str, str], list[str]]:
-    """What has an unknown error, by which error it is and why; all derivatives of a quantity by its name."""
-    unknown: dict[tuple[str, str], list[str]] = {}
+def _unknown_errors(dataset: "xr.Dataset", which: str = "") -> list[tuple[str, bool]]:
+    """Lines on what has an unknown error and why, and whether it is a result in spite of that.
+
+    All derivatives of a quantity are called by its name.
+    """
+    unknown: dict[tuple[str, str, bool], list[str]] = {}
     for name, content in summary(dataset)["quantities"].items():
         for what, key in (("error", "stderr_unknown"), ("step error", "step_error_unknown")):
             if key in content:
-                unknown.setdefault((what, content[key]), []).append(name)
+                unknown.setdefault((what, content[key], True), []).append(name)
             rows = content["derivatives"]
-            reasons = {label: row[key] for label, row in rows.items() if key in row}
+            reasons = {label: (row[key], row["resolved"]) for label, row in rows.items() if key in row}
             if 1 < len(rows) == len(reasons) and len({*reasons.values()}) == 1:
-                unknown.setdefault((what, *{*reasons.values()}), []).append(f"all derivatives of {name}")
+                (reason,) = {*reasons.values()}
+                unknown.setdefault((what, *reason), []).append(f"all derivatives of {name}")
                 continue
             for label, reason in reasons.items():
-                unknown.setdefault((what, reason), []).append(f"{name} by {label}")
-    return unknown
+                unknown.setdefault((what, *reason), []).append(f"{name} by {label}")
+    lines = []
+    for (what, reason, resolved), names in unknown.items():
+        line = f"{what} of {'; '.join(names)}{which} unknown: {reason}"
+        lines.append((line if resolved else f"! {line}{or_accept(dataset)}", resolved))
+    return lines
+
+
+def _too_long(dataset: "xr.Dataset") -> dict[str, int]:
+    """How many steps to take for the means and derivatives whose steps are too long; of others none shows."""
+    return {name: steps for name, steps in steps_wanted(dataset, "unresolved").items() if steps}
 
 
 def all_unresolved(dataset: "xr.Dataset") -> list[str]:
-    """The means and derivatives that are no result since steps are too long, of each variant."""
-    each = each_variant(dataset).items()
-    lines = [no_result(one, steps_wanted(one, "unresolved"), of_variant(name)) for name, one in each]
-    return [line for own in lines for line in own]
+    """The means and derivatives that are no result, as steps are too long or unknown, of each variant."""
+    lines = []
+    for name, one in each_variant(dataset).items():
+        which = of_variant(name)
+        lines += [line for line, resolved in _unknown_errors(one, which) if not resolved]
+        lines += no_result(one, _too_long(one), which)
+    return lines
 
 
 def _beyond(error: float | None, rounding: float) -> float | None:
@@ -244,7 +260,8 @@ def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
     """Print the table and a closing line, of each variant where there are several."""
     for name, one in each_variant(dataset).items():
         variant = f", {name}" if name else ""
-        heading = f"{run_title(one)}{variant}: derivatives of means{_when(one)}"
+        single = one.attrs["kind"] == "ode" and one.attrs["paths"] == 1
+        heading = f"{run_title(one)}{variant}: derivatives{'' if single else ' of means'}{_when(one)}"
         content = summary(one)
         failed = f" ({content['failed_paths']:,} failed and left out)" if content["failed_paths"] else ""
         closing = (
@@ -255,6 +272,7 @@ def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
             heading,
             lambda unicode, one=one: make_table(one, unicode),
             [*notes(one), closing],
+            ESTIMATED_ERROR if single else STANDARD_ERROR,
         )
 
 

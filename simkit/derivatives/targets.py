@@ -20,7 +20,7 @@ from simkit.ensemble.work import workers_of
 from simkit.errors import InputError
 from simkit.experiments.sensitivity_names import full_name
 from simkit.observe.observer import Observer
-from simkit.suggestions import did_you_mean, shown
+from simkit.suggestions import known_names, shown
 
 ON_TIME = 1e-9  # of the span: what rounding makes of a time
 ADAPTIVE = "set time.rtol for adaptive steps"
@@ -45,7 +45,7 @@ def find_target(simulation: Simulation, label: str) -> Target:
     name = full_name(label, simulation.targets)
     if name is None:
         raise InputError(
-            f"sensitivity.wrt: unknown name {shown(label)}{did_you_mean(label, simulation.targets)}"
+            f"sensitivity.wrt: unknown name {shown(label)}{known_names(label, simulation.targets)}"
         )
     if simulation.stepping.whole and name.startswith("initial."):
         raise InputError(f"sensitivity.wrt: {label} is an integer count, so it has no derivative")

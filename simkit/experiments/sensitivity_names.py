@@ -5,7 +5,7 @@ from collections.abc import Collection
 from simkit.config.diagnostics import Diagnostics
 from simkit.config.settings import Sensitivity
 from simkit.experiments.sections.model_plan import ModelPlan
-from simkit.suggestions import did_you_mean, shown
+from simkit.suggestions import did_you_mean, known_names, shown
 
 PREFIXES = ("model.", "initial.", "time.")
 
@@ -54,7 +54,7 @@ def check_sensitivity(
             )
             diagnostics.add(place, message)
         else:
-            diagnostics.add(place, f"unknown name {shown(label)}{did_you_mean(label, known)}")
+            diagnostics.add(place, f"unknown name {shown(label)}{known_names(label, known)}")
     quantities = [*observables, *plan.variables]
     of = section.of or []
     for i, name in enumerate(of):

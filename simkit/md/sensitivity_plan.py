@@ -6,7 +6,7 @@ from simkit.config.documents import KeyPath
 from simkit.config.settings import ParticleSensitivity
 from simkit.experiments.constants import Constants
 from simkit.experiments.sensitivity_names import full_name, twice
-from simkit.suggestions import did_you_mean, shown
+from simkit.suggestions import did_you_mean, known_names, shown
 
 SECTIONS = ("potential", "solver")
 PREFIXES = ("potential.", "potential.parameters.", "solver.")
@@ -39,7 +39,7 @@ def check_sensitivity(
     for i, label in enumerate(section.wrt):
         name = target_name(label, targets)
         if name is None:
-            message = f"unknown name {shown(label)}{did_you_mean(label, [*known, *targets])}"
+            message = f"unknown name {shown(label)}{known_names(label, [*known, *targets])}"
             diagnostics.add(("sensitivity", "wrt", i), message)
         elif name in meant:
             diagnostics.add(("sensitivity", "wrt", i), twice(label, meant[name]))

@@ -14,6 +14,7 @@ LEFT += ("with respect to", "estimator", "because", "steady state")
 FOLDED = {"unit": 5, "note": 5, "because": 12, "with respect to": 15, "estimator": 9}  # to these widths
 NAME_WIDTH = 18  # to which names in the first column are folded; what stands next to them only at spaces
 STANDARD_ERROR = "one standard error"
+ESTIMATED_ERROR = "the estimated error"  # of one path, which has no sampling error
 WIDEST = 10_000  # where there is no terminal, nothing is folded
 
 

@@ -137,23 +137,23 @@ def no_result(dataset: "xr.Dataset", wanted: dict[str, int], which: str = "") ->
     """A line for the figures that are no result for the same reason, given the steps wanted for each."""
     if not wanted:
         return []
-    accept = "" if _keeps_unresolved(dataset) else "; or accept it by ensemble: {unresolved: keep}"
     alike: dict[str, dict[str, int]] = {}
     for name, steps in wanted.items():
         reason = _unsure(dataset, name) or "the step bias is as large as the value"
         alike.setdefault(reason, {})[name] = steps
     return [
-        f"! {', '.join(names)}{which}: no result, {reason}; {_remedy(dataset, names)}{accept}"
+        f"! {', '.join(names)}{which}: no result, {reason}; {_remedy(dataset, names)}{or_accept(dataset)}"
         for reason, names in alike.items()
     ]
 
 
-def _keeps_unresolved(dataset: "xr.Dataset") -> bool:
-    """Whether the experiment accepts such figures already."""
+def or_accept(dataset: "xr.Dataset") -> str:
+    """How to accept figures that are no result, unless the experiment does so already."""
     import yaml
 
     configuration = yaml.safe_load(dataset.attrs.get("configuration", "")) or {}
-    return configuration.get("ensemble", {}).get("unresolved") == "keep"
+    kept = configuration.get("ensemble", {}).get("unresolved") == "keep"
+    return "" if kept else "; or accept it by ensemble: {unresolved: keep}"
 
 
 def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:

@@ -20,7 +20,7 @@ from simkit.results.number_text import (
     titled,
     with_error,
 )
-from simkit.results.printing import STANDARD_ERROR, laid_out, printed
+from simkit.results.printing import ESTIMATED_ERROR, STANDARD_ERROR, laid_out, printed
 from simkit.results.reduction_notes import reduction_notes
 from simkit.results.step_notes import step_notes
 from simkit.results.summary import SECTIONS, summary
@@ -201,4 +201,4 @@ def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
 def _meaning_of_errors(dataset: "xr.Dataset") -> str:
     """What stands after ±. One path has no sampling error: there it is that of the estimated step bias."""
     single = all(one.attrs["paths"] == 1 for one in each_variant(dataset).values())
-    return "the estimated error" if single else STANDARD_ERROR
+    return ESTIMATED_ERROR if single else STANDARD_ERROR

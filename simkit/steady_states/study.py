@@ -20,7 +20,7 @@ from simkit.steady_states.rates import Rates
 from simkit.steady_states.search import Ranges, checked_search, searched
 from simkit.steady_states.settling import Rest, settle
 from simkit.steady_states.stability import Stability, stability_of
-from simkit.suggestions import did_you_mean, shown
+from simkit.suggestions import known_names, shown
 
 TIMES = "time."  # what names of t0 and t1 begin with
 SHOWN = 6  # variables in a message
@@ -175,9 +175,7 @@ def _targets(simulation: Simulation, wrt: Sequence[str]) -> dict[str, str]:
     for label in labels:
         name = full_name(label, simulation.targets)
         if name is None:
-            raise InputError(
-                f"wrt: unknown name {shown(label)}{did_you_mean(label, [*dict.fromkeys(known)])}"
-            )
+            raise InputError(f"wrt: unknown name {shown(label)}{known_names(label, known)}")
         if name.startswith(TIMES):
             raise InputError(
                 f"wrt: a steady state does not depend on {label}; name parameters or initial values of the "

@@ -9,14 +9,13 @@ from rich.table import Table
 
 from simkit.derivatives.summary import elasticity
 from simkit.results.number_text import digits_to, finite_or_none, with_error
-from simkit.results.printing import laid_out, printed
+from simkit.results.printing import ESTIMATED_ERROR, laid_out, printed
 from simkit.results.titles import run_title
 from simkit.results.variants import each_variant, variant_names
 
 if TYPE_CHECKING:
     import xarray as xr
 
-ERROR = "the estimated error"
 TINY = 1e-6  # of a figure: an error below that would be a row of zeros
 
 
@@ -175,7 +174,7 @@ def _has_derivatives(state: dict[str, Any]) -> bool:
 def _print(
     file: TextIO, heading: str, table: Callable, states: list[dict[str, Any]], closings: Iterable[str]
 ) -> None:
-    printed(file, heading, lambda unicode: table(states, unicode), closings, ERROR)
+    printed(file, heading, lambda unicode: table(states, unicode), closings, ESTIMATED_ERROR)
 
 
 def _reached(content: dict[str, Any], unit: str) -> list[str]:

@@ -11,6 +11,7 @@ $\partial_\theta E[f(X_t; \theta)]$, or near it:
 """
 
 import functools
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
@@ -32,6 +33,7 @@ from simkit_solvers.random.generator import Words, block, threefry2x32
 from simkit_solvers.random.variates import below_one
 
 Coupling = Literal["split", "noise"]
+Copy = tuple[AbstractReactionNetwork, AbstractObserver]
 # The streams of what branches off a path have the seed's key under these, of which the last is no stream.
 _BRANCH, _NO_PATH = 1, 0xFFFFFFFF
 
@@ -158,35 +160,37 @@ def finite_difference(
     (5,)
     """
     if coupling == "split":
-        pair, watch = coupled_copies(network, grid, observer, direction, step)
+        _refuse_schedule("finite_difference, coupling split", network, "coupling='noise'")
+    tangents = _tangents(network, observer, grid, direction)
+    sides = [moved((network, observer), tangents, by) for by in (step, -step)]
+    return difference_of_copies(sides, method, y0, grid, noise, step, coupling)
+
+
+def difference_of_copies(
+    sides: Sequence[Copy],
+    method: AbstractJumpMethod,
+    y0: PyTree,
+    grid: JumpGrid,
+    noise: JumpNoise,
+    step: Scalar,
+    coupling: Coupling = "split",
+) -> Differentiated:
+    """The `finite_difference` of two given copies, which are a `step` above and below."""
+    if coupling == "split":
+        pair, watch = coupled_copies(sides)
         run = integrate_jumps(pair, method, pair.paired(y0, y0), grid, noise, watch)
         high, low, status = run.rows["first"], run.rows["second"], run.status
     else:
-        sides = _sides(network, grid, observer, direction, step)
         runs = [integrate_jumps(each, method, y0, grid, noise, watch) for each, watch in sides]
         (high, low), status = (run.rows for run in runs), jnp.maximum(runs[0].status, runs[1].status)
     slope = jax.tree.map(lambda x, y: (x - y) / (2 * step), high, low)
     return Differentiated(jax.tree.map(lambda x, y: 0.5 * (x + y), high, low), (slope,), status)
 
 
-def coupled_copies(
-    network: AbstractReactionNetwork,
-    grid: JumpGrid,
-    observer: AbstractObserver,
-    direction: Direction,
-    step: Scalar,
-) -> tuple[CoupledNetwork, ObservedPair]:
-    """Two copies of a network that fire together, a `step` along a direction and against it, and their
-    observer. Raises `ValueError` for a scheduled network."""
-    _refuse_schedule("finite_difference, coupling split", network, "coupling='noise'")
-    (high, watch_high), (low, watch_low) = _sides(network, grid, observer, direction, step)
+def coupled_copies(sides: Sequence[Copy]) -> tuple[CoupledNetwork, ObservedPair]:
+    """Two copies of a network without a schedule as one in which they fire together, and their observer."""
+    (high, watch_high), (low, watch_low) = sides
     return CoupledNetwork(high, low), ObservedPair(watch_high, watch_low)
-
-
-def _sides(network, grid: JumpGrid, observer, direction: Direction, step: Scalar) -> list[tuple]:
-    """Network and observer a step along a direction, and against it."""
-    tangents = _tangents(network, observer, grid, direction)
-    return [moved((network, observer), tangents, by) for by in (step, -step)]
 
 
 def weak_derivative(

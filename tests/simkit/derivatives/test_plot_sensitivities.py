@@ -204,3 +204,11 @@ def test_the_largest_of_many_derivatives_over_time_are_drawn_and_the_others_coun
     assert legend(over_time) == [f"k{i}" for i in range(3, 9)]
     assert over_time.get_title("left").endswith(f"{BANDS}; the 6 largest of 9")
     assert_nothing_overlaps(figure)
+
+
+def test_curves_without_errors_have_no_bands():
+    dataset = sensitivities()
+    for kind in ("derivative", "second"):
+        dataset[f"ill_{kind}_stderr"] = np.nan * dataset[f"ill_{kind}_stderr"]
+    texts = [axes.get_title(loc="left") for axes in plot_dataset(dataset).axes]
+    assert not any("bands" in text for text in texts)

@@ -239,6 +239,20 @@ def test_the_table_says_how_many_paths_wait_at_the_end():
     assert "washout_censored" not in other
 
 
+@pytest.mark.more
+def test_derivatives_of_one_path_are_none_of_means():
+    decay = {
+        "model": {"ode": {"x": "-a*x"}, "parameters": {"a": 1.0}},
+        "initial": {"x": 1.0},
+        "time": {"t1": 1.0, "rtol": 1e-4, "atol": 1e-6},
+        "sensitivity": {"wrt": ["a"]},
+    }
+    file = io.StringIO()
+    print_table(simkit.sensitivity(decay), file)
+    heading = file.getvalue().splitlines()[0]
+    assert heading == "Ordinary equations of x, Tsit5: derivatives at t = 1; ± is the estimated error"
+
+
 def test_a_constant_may_be_named_as_in_overrides():
     """`constants.r` is `r`, also where a parameter of another name has its value."""
     experiment = WASHOUT | {"constants": {"r": 0.05}, "sensitivity": {"of": ["last"]}}

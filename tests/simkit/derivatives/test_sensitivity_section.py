@@ -52,6 +52,13 @@ def test_bad_input_is_named(key, value, message):
 
 
 @pytest.mark.more
+def test_the_first_of_many_known_names_are_listed():
+    constants = {**EXACT["constants"], **{f"n{i}": 1.0 for i in range(20)}}
+    given = {**EXACT, "constants": constants, "sensitivity": {"wrt": ["Tcool"]}}
+    with pytest.raises(InputError, match=r"'Tcool'; known: r, K, n0, .*, n9, … \(27 in all\)"):
+        load(given)
+
+
 def test_quantities_stand_in_the_order_of_the_file():
     """Whatever programs give them: those of one estimator come together."""
     names = ["plain", "digital", "square", "above"]
