@@ -118,6 +118,10 @@ class AbstractEngine(ABC, Generic[Built]):
         """A text that differs where the results would; `None` of what cannot be resumed."""
         return None
 
+    def inputs(self, simulation: Built) -> dict[str, str]:
+        """Digests of the files that the configuration of a simulation only names."""
+        return {}
+
     def pilot(self, simulation: Built) -> Built:
         """The simulation without the files that a run writes beside its dataset."""
         return simulation
