@@ -5,16 +5,19 @@ import dataclasses
 import shlex
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simkit.cli.failures import Terminated, recorded_as
+from simkit.cli.failures import Terminated, end_on_unresolved, print_json, recorded_as
 from simkit.errors import InputError, NumericalError, OutOfMemoryError, OutputError, PausedError
 
 if TYPE_CHECKING:
+    import xarray as xr
+
     from simkit.records.record_file import Record
 
 
@@ -77,12 +80,53 @@ class Resuming:
                 f"{self.target}: an earlier run was stopped before its end; finish it with --resume, or "
                 "start anew with --overwrite"
             )
-        if self.resume and not there and self.target.exists():
-            raise OutputError(
-                f"{self.target}: exists and has no record, so its run is finished; to start anew use "
-                "--overwrite"
-            )
         return self.overwrite or (there and self.resume)
+
+    def is_complete(
+        self,
+        files: Sequence[Path],
+        contents: Callable[[], Mapping[str, str]],
+        table: Callable[[], ModuleType],
+        as_json: bool,
+        unresolved: Callable[["xr.Dataset"], list[str]] = lambda dataset: [],
+    ) -> bool:
+        """Whether the run to resume is finished, as when a job starts again; then this is said.
+
+        An output without a record must have these `contents`, and the other `files` must be there, or
+        `OutputError` is raised. Ends as the run did where figures of it are `unresolved`.
+        """
+        from simkit.records.record_file import exists, record_of
+
+        target = self.target
+        if not self.resume or self.overwrite or target is None or not target.exists():
+            return False
+        if exists(record_of(target)):
+            return False
+        from simkit.engines.finished import contents_of
+        from simkit.records.same_run import differences
+        from simkit.results.storage import opened_dataset
+
+        anew = "to start anew use --overwrite"
+        if target.suffix == ".csv":
+            raise OutputError(
+                f"{target}: exists and has no record, and a .csv does not say which run it is of; {anew}, "
+                "and write .zarr or .nc where finished runs are to be known"
+            )
+        with opened_dataset(target) as dataset:
+            other = differences(contents_of(dataset), contents(), "there", "here")
+            other = other or [f"{file}: is missing" for file in files if not file.exists()]
+            if other:
+                other = [
+                    f"{target}: exists and has no record, and is not the result of this run; {anew}",
+                    *other,
+                ]
+                raise OutputError("\n".join(other))
+            notes, summary = unresolved(dataset), table().summary(dataset) if as_json else {}
+        self._say(f"{target}: is complete already")
+        if as_json:
+            print_json(summary | {"output": str(target)})
+        end_on_unresolved(notes, True)
+        return True
 
     @contextlib.contextmanager
     def recorded(self, identity: dict[str, str] | None) -> Iterator[None]:

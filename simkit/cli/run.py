@@ -124,6 +124,10 @@ class Execution:
             _print_estimate(loaded.sized(), task, target, self.as_json)
             return
         resuming = Resuming(target, self.resume, self.overwrite, self.max_time, self.quiet)
+        if resuming.is_complete(
+            loaded.files(target), lambda: loaded.contents(task), table, self.as_json, _unresolved(loaded)
+        ):
+            return
         replace = resuming.may_replace()
         outputs = Outputs.checked(target, self.no_plot, replace, self.quiet, self.as_json)
         loaded.check_files(target, replace)
@@ -135,15 +139,12 @@ class Execution:
             lost, shown = "" if target else LOST, not (self.quiet or self.as_json)
             with progress_bar(shown, loaded.engine.counted, lost, loaded.shorter) as progress:
                 dataset = loaded.run(progress, parts)
-            from simkit.results.step_notes import all_unresolved
-
             result = labelled(dataset)
             outputs.show(result, table())
             if not self.quiet:
                 _warn_of_failures(dataset)
             outputs.deliver(result, table(), compile_s=float(dataset.attrs["compile_s"]))
-        if not loaded.keeps_unresolved:
-            end_on_unresolved(all_unresolved(dataset), not shown)
+        end_on_unresolved(_unresolved(loaded)(dataset), not shown)
 
     def run_part(self, loaded: "Loaded", text: str) -> None:
         """Run a part of the paths, and write what it gives beside the dataset."""
@@ -173,6 +174,8 @@ class Execution:
         if self.resume and not self.overwrite and file.exists() and not exists(record_of(file)):
             check_part(file, identity, part)
             say(f"{file}: is complete already")  # as when an array is submitted again
+            if self.as_json:
+                print_json({"output": str(file)})
             return
         if not resuming.may_replace() and file.exists():
             raise OutputError(f"{file}: exists already; to replace it use --overwrite")
@@ -184,6 +187,18 @@ class Execution:
             print_json({"output": str(file)})
         elif not self.quiet:
             print(f"wrote {file}; `simkit merge` joins all {part.count} parts", file=sys.stderr)
+
+
+def _unresolved(loaded: "Loaded") -> Callable[["xr.Dataset"], list[str]]:
+    """What gives of a dataset the figures that are no result, unless the experiment accepts them."""
+
+    def of(dataset: "xr.Dataset") -> list[str]:
+        from simkit.results.step_notes import all_unresolved
+        from simkit.results.swept import unfolded
+
+        return [] if loaded.keeps_unresolved else all_unresolved(unfolded(dataset))
+
+    return of
 
 
 def _say_memory(loaded: "Loaded") -> None:

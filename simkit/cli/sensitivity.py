@@ -1,7 +1,8 @@
 """`simkit sensitivity`: how the means of an experiment change with its numbers."""
 
 import functools
-from typing import Annotated
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -26,6 +27,9 @@ from simkit.cli.resuming import MaxTime, Resume, Resuming
 from simkit.cli.typer_app import app
 from simkit.config.option import Option
 from simkit.progress import progress_bar
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 @app.command()
@@ -73,9 +77,19 @@ def sensitivity(
         warn(() if quiet else loaded.remarks_here)
         loaded.check_target(out)
         resuming = Resuming(out, resume, overwrite, max_time, quiet)
+
+        def unresolved(dataset: "xr.Dataset") -> list[str]:
+            return [] if loaded.keeps_unresolved else _table().all_unresolved(dataset)
+
+        def contents() -> dict[str, str]:
+            return loaded.contents("sensitivity")
+
+        files = loaded.files(out)
+        if resuming.is_complete(files, contents, _table, as_json, unresolved):
+            return
         outputs = Outputs.checked(out, no_plot, resuming.may_replace(), quiet, as_json)
         outputs.import_meanwhile("simkit.derivatives.table")
-        with outputs.claimed(loaded.files(out)), resuming.recorded(loaded.identity("sensitivity")):
+        with outputs.claimed(files), resuming.recorded(loaded.identity("sensitivity")):
             shorter = loaded.shorter
             with progress_bar(not (quiet or as_json), loaded.engine.counted, shorter=shorter) as progress:
                 note = functools.cache(lambda: note_unused(loaded.output, out, quiet, "derivatives"))
@@ -87,12 +101,16 @@ def sensitivity(
 
                 dataset = loaded.differentiate(running)
                 note()
-            from simkit.derivatives import table
+            outputs.show(dataset, _table())
+            outputs.deliver(dataset, _table())
+        end_on_unresolved(unresolved(dataset), quiet or as_json)
 
-            outputs.show(dataset, table)
-            outputs.deliver(dataset, table)
-        if not loaded.keeps_unresolved:
-            end_on_unresolved(table.all_unresolved(dataset), quiet or as_json)
+
+def _table() -> ModuleType:
+    """The module of tables of derivatives, which imports what a run does not need."""
+    from simkit.derivatives import table
+
+    return table
 
 
 def _as_overrides(wrt: list[str] | None, check: bool) -> list[Option]:

@@ -49,11 +49,14 @@ def uncertainty(
         target = out or loaded.centre.output
         loaded.centre.check_target(target)
         resuming = Resuming(target, resume, overwrite, max_time, quiet)
+        from simkit.studies import table
+
+        files = loaded.centre.files(target)
+        if resuming.is_complete(files, loaded.contents, lambda: table, as_json):
+            return
         outputs = Outputs.checked(target, no_plot, resuming.may_replace(), quiet, as_json)
-        with outputs.claimed(loaded.centre.files(target)), resuming.recorded(loaded.identity):
+        with outputs.claimed(files), resuming.recorded(loaded.identity):
             with progress_bar(not (quiet or as_json), shorter=loaded.centre.shorter) as progress:
                 dataset = study_experiment(loaded, progress)
-            from simkit.studies import table
-
             outputs.show(dataset, table)
             outputs.deliver(dataset, table)

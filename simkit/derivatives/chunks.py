@@ -2,16 +2,20 @@
 
 from simkit.derivatives.moments import SAMPLE
 from simkit.ensemble.chunk_program import quantity_rows
-from simkit.ensemble.chunks import Chunks, plan_derivatives
+from simkit.ensemble.chunks import OF_DERIVATIVES, Chunks, plan_derivatives
 from simkit.ensemble.simulation import Simulation
+from simkit.ensemble.sizes import check_chunks
 from simkit.ensemble.step_bias.coupled_steps import BIAS_PATHS, PART_OF_WORK
 from simkit.ensemble.work import workers_on
 from simkit.machine.on_each_device import Devices, local_devices
 
 
 def chunks_of(simulation: Simulation) -> Chunks:
-    """The chunks in which derivatives are estimated."""
-    return plan_derivatives(simulation, sum(quantity_rows(simulation).values()))
+    """The chunks in which derivatives are estimated. Raises `InputError` for more than the memory allowed."""
+    values = sum(quantity_rows(simulation).values())
+    plan = plan_derivatives(simulation, values)
+    check_chunks(simulation, plan, OF_DERIVATIVES * values)
+    return plan
 
 
 def affordable_paths(paths: int, cost: float) -> int:

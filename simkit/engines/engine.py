@@ -1,21 +1,24 @@
 """What commands and Python functions ask of whatever an experiment simulates."""
 
+import contextlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from simkit.config.documents import Document
 from simkit.config.settings.places import Root
-from simkit.errors import InputError, NumericalError
+from simkit.errors import InputError, NumericalError, SimkitError
 from simkit.suggestions import called
 
 if TYPE_CHECKING:
     import xarray as xr
 
 Built = TypeVar("Built")
+Made = TypeVar("Made")
 Result = TypeVar("Result")
 Progress = Callable[[int, int], None]  # of what is done, and all of it
 Target = str | os.PathLike | None
@@ -118,6 +121,10 @@ class AbstractEngine(ABC, Generic[Built]):
         """A text that differs where the results would; `None` of what cannot be resumed."""
         return None
 
+    def inputs(self, simulation: Built) -> dict[str, str]:
+        """Digests of the files that the configuration of a simulation only names."""
+        return {}
+
     def pilot(self, simulation: Built) -> Built:
         """The simulation without the files that a run writes beside its dataset."""
         return simulation
@@ -136,22 +143,54 @@ class AbstractEngine(ABC, Generic[Built]):
     def one_by_one(
         self,
         each: Mapping[str, Built],
-        run: Callable[[Built, Progress | None], Result],
+        run: Callable[[Built, Progress | None], Made],
         progress: Progress | None,
+        finish: Callable[[Built, Made], Result] = lambda simulation, made: made,
     ) -> dict[str, Result]:
-        """What `run` gives of each simulation, with the progress of all; errors name the variant."""
+        """What `finish` makes of what `run` gives of each simulation; errors name the variant.
+
+        One is finished in another thread while the next one runs, since that is work of one core. `progress`
+        is that of all.
+        """
         if "" in each:
-            return {"": run(each[""], progress)}
-        total, done, results = sum(map(self.work, each.values())), 0, {}
-        for name, simulation in each.items():
-            try:
-                results[name] = run(simulation, progress and _beginning_at(done, total, progress))
-            except InputError as error:
-                raise InputError([f"{called(name)}: {problem}" for problem in error.problems]) from error
-            except NumericalError as error:
-                raise NumericalError(f"{called(name)}: {error}") from error
-            done += self.work(simulation)
+            return {"": finish(each[""], run(each[""], progress))}
+        total, done = sum(map(self.work, each.values())), 0
+        results: dict[str, Result] = {}
+        before: tuple[str, Future] | None = None
+
+        def collect() -> None:
+            if before is not None:
+                name, future = before
+                with _named(name):
+                    results[name] = future.result()
+
+        thread = ThreadPoolExecutor(1, thread_name_prefix="simkit")
+        try:
+            for name, simulation in each.items():
+                try:
+                    with _named(name):
+                        made = run(simulation, progress and _beginning_at(done, total, progress))
+                except SimkitError:
+                    collect()  # what is wrong there comes first
+                    raise
+                collect()
+                before = name, thread.submit(finish, simulation, made)
+                done += self.work(simulation)
+            collect()
+        finally:
+            thread.shutdown(wait=False, cancel_futures=True)
         return results
+
+
+@contextlib.contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Within it errors name the variant."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError([f"{called(name)}: {problem}" for problem in error.problems]) from error
+    except NumericalError as error:
+        raise NumericalError(f"{called(name)}: {error}") from error
 
 
 def _beginning_at(before: int, total: int, progress: Progress) -> Progress:

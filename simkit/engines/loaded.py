@@ -9,12 +9,14 @@ from simkit.config.documents import Document
 from simkit.config.overrides import Overrides, opened
 from simkit.config.settings.places import is_particles
 from simkit.engines.engine import AbstractEngine, Progress, Target
+from simkit.engines.finished import INPUTS, contents
 from simkit.errors import InputError
 from simkit.experiments.constants import remark_unused
-from simkit.experiments.variants import build_each, labelled
+from simkit.experiments.variants import build_each, labelled, together
 from simkit.machine.memory import failures_named
 from simkit.machine.own_modules import remembered_code
 from simkit.records.same_run import of_this_machine
+from simkit.results.provenance import as_yaml
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -83,6 +85,26 @@ class Loaded:
             return None
         return {"task": task} | known | of_this_machine() | remembered_code()
 
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """The experiment as plain data, or one for all variants."""
+        each = {name: self.engine.experiment(one) for name, one in self.each.items()}
+        return each[""].resolved() if "" in each else together(each)
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """Digests of own code and of files that the configuration only names."""
+        files = [self.engine.inputs(one) for one in self.each.values()]
+        return remembered_code() | {name: digest for each in files for name, digest in each.items()}
+
+    def contents(self, task: str) -> dict[str, str]:
+        """What a finished output of a `task` must agree in."""
+        return contents(task, self.configuration, self.inputs)
+
+    def with_inputs(self, dataset: "xr.Dataset") -> "xr.Dataset":
+        """The dataset with the digests of its inputs, if there are any."""
+        return dataset.assign_attrs({INPUTS: as_yaml(self.inputs)}) if self.inputs else dataset
+
     def check_files(self, target: Target, overwrite: bool) -> None:
         """Raise `OutputError` where files that a run writes beside its dataset may not be replaced."""
         self.engine.check_files(self.each, target, overwrite)
@@ -98,7 +120,7 @@ class Loaded:
         Raises what `AbstractEngine.run` raises.
         """
         with failures_named(self.engine.lighter):
-            return self.engine.run(self.each, progress, parts)
+            return self.with_inputs(self.engine.run(self.each, progress, parts))
 
     def run_part(self, part: Any, progress: Progress | None = None) -> list[Any]:
         """What a part of all paths gives, of each simulation in order. Raises what `run` raises."""
@@ -128,10 +150,11 @@ class Loaded:
         with failures_named(self.engine.lighter):
             result = self.engine.one_by_one(self.each, one, progress)
         if "" in result:
-            return result[""]
+            return self.with_inputs(result[""])
         from simkit.results.variant_dataset import side_by_side
 
-        return side_by_side(result)
+        dataset = side_by_side(result).assign_attrs(configuration=as_yaml(self.configuration))
+        return self.with_inputs(dataset)
 
     def _sections(self) -> dict[str, Any]:
         """The section `sensitivity` of each variant. Raises `InputError` for those without one."""

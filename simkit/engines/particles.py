@@ -91,10 +91,13 @@ class ParticleEngine(AbstractEngine[ParticleSimulation]):
         threads = workers_on(local_devices(1), simulation.threads)
         experiment.pop("output", None)
         experiment["ensemble"] = {k: x for k, x in experiment["ensemble"].items() if k != "threads"}
-        start = simulation.experiment.system.file
-        folder = simulation.experiment.document.folder
-        digest = {"start": digest_of(folder / start)} if start else {}
-        return as_yaml(experiment | {"threads at work": len(threads)} | digest)
+        return as_yaml(experiment | {"threads at work": len(threads)} | self.inputs(simulation))
+
+    def inputs(self, simulation: ParticleSimulation) -> dict[str, str]:
+        """The file of the start, and the table of a potential."""
+        experiment, folder = simulation.experiment, simulation.experiment.document.folder
+        names = [name for name in (experiment.system.file, experiment.potential.file) if name is not None]
+        return {f"content of {name}": digest_of(folder / name) for name in names}
 
     def pilot(self, simulation: ParticleSimulation) -> ParticleSimulation:
         return dataclasses.replace(simulation, trajectory=None, end=None)

@@ -6,13 +6,15 @@ from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from simkit.cluster.parts import EnsemblePart, Joined
 from simkit.config.diagnostics import placed
 from simkit.config.documents import Document
 from simkit.config.settings import Experiment, Sensitivity
 from simkit.derivatives.study import find_sensitivities
 from simkit.engines.engine import OF_NO_EFFECT, AbstractEngine, Progress, Target
-from simkit.ensemble.run import Accumulate, run_ensemble, run_part
+from simkit.ensemble.run import Accumulate, SimulatedPaths, run_part, simulate_paths
 from simkit.ensemble.simulation import Simulation, experiment_of
 from simkit.ensemble.sizes import LIGHTER, check_memory, estimate, estimate_text
 from simkit.ensemble.work import devices_of
@@ -139,16 +141,18 @@ class PathEngine(AbstractEngine[Simulation]):
         self._check_machine(each)
         kept = _paired(each)
         with _elsewhere(each, parts) as elsewhere:
-            results = self.one_by_one(
-                each, lambda one, done: run_ensemble(one, done, kept, elsewhere), progress
-            )
+
+            def run(simulation: Simulation, progress: Progress | None) -> SimulatedPaths:
+                return simulate_paths(simulation, progress, kept, elsewhere)
+
+            results = self.one_by_one(each, run, progress, _finished)
         if "" in each:
-            return _labelled(each[""], results[""])
+            return results[""][0]
         from simkit.ensemble.coupling import claimed_order
         from simkit.results.variant_dataset import combined
 
-        datasets = {name: _labelled(each[name], result) for name, result in results.items()}
-        ends = {name: result.ends for name, result in results.items()}
+        datasets = {name: dataset for name, (dataset, _) in results.items()}
+        ends = {name: ends for name, (_, ends) in results.items()}
         described = as_yaml(together({name: experiment_of(one) for name, one in each.items()}))
         draws = {name: one.draws_per_step for name, one in each.items()}
         if max(draws.values()) == 1:
@@ -255,8 +259,11 @@ def _run_levels(simulation: Simulation, progress: Progress | None) -> "xr.Datase
     return to_dataset(simulation, result, provenance(experiment.resolved(), experiment.document.name))
 
 
-def _labelled(simulation: Simulation, result: Any) -> "xr.Dataset":
-    from simkit.results.dataset import to_dataset
+def _finished(simulation: Simulation, paths: SimulatedPaths) -> tuple["xr.Dataset", Mapping[str, np.ndarray]]:
+    """The dataset of a run, and the final values of its first paths."""
+    result = paths.result()
+    from simkit.results.dataset import to_dataset  # imports xarray, which a command does meanwhile
 
     experiment = experiment_of(simulation)
-    return to_dataset(simulation, result, provenance(experiment.resolved(), experiment.document.name))
+    known = provenance(experiment.resolved(), experiment.document.name)
+    return to_dataset(simulation, result, known), result.ends

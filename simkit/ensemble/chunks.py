@@ -41,8 +41,10 @@ class Limits(NamedTuple):
 MOST_BYTES = 512 * 2**20  # of rows in the host's memory
 JAX = 700 * 10**6  # bytes that a process has with jax and compiled programs
 COPIES = 2  # of rows, in what a processor takes for the chunks at work: measured
+OF_STUDIES = 5  # times the bytes of the values of a study's paths, which it takes for them: measured
 # Paths of a chunk of derivatives on a processor: what their loops carry is read by many kernels.
 IN_CACHE = 32 * LEAF
+OF_DERIVATIVES = 4  # times the time and memory of a path of a plain run
 IN_REVERSE = 256 * LEAF  # on an accelerator: a reverse pass has a fixed memory for all of them
 WITH_INTERVALS = 8 * LEAF  # paths of which all intervals between dates of exercise are in memory
 PART_OF_MEMORY = 8  # of an accelerator, for rows; the state of a path and what its steps compute need more
@@ -200,7 +202,7 @@ def _left(simulation: Simulation, values: int) -> int | None:
 def plan_derivatives(simulation: Simulation, values: int) -> Chunks:
     """Chunks of the paths of a simulation where each gives so many values, and derivatives of them."""
     most = IN_CACHE if workers_of(simulation)[0].platform == "cpu" else IN_REVERSE
-    return plan_chunks(simulation, simulation.paths, values, most, weight=4)
+    return plan_chunks(simulation, simulation.paths, values, most, OF_DERIVATIVES)
 
 
 def plan_intervals(simulation: Simulation, paths: int) -> Chunks:
@@ -215,6 +217,10 @@ def halved_to_fit(paths: int, values: int, least: int) -> int:
     return paths
 
 
-def rows_in_memory(values: int) -> int:
-    """A power of two: how many rows of so many values fit into memory, one at least."""
-    return 1 << max(MOST_BYTES // (8 * values), 1).bit_length() - 1
+def rows_in_memory(values: int, memory: int | None = None) -> int:
+    """A power of two: how many rows of so many values fit into memory, one at least.
+
+    Of what `memory` leaves besides jax they take half, with ids, copies and variances.
+    """
+    most = MOST_BYTES if memory is None else min(MOST_BYTES, max(memory - JAX, 0) // (2 * OF_STUDIES))
+    return 1 << max(most // (8 * values), 1).bit_length() - 1

@@ -1,6 +1,7 @@
 """Compiled programs, cached for later runs that differ in numbers alone."""
 
 import functools
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
@@ -25,6 +26,7 @@ QUICKLY_MADE: dict[str, bool | int] = {"xla_backend_optimization_level": 0}
 if jax.__version_info__ < (0, 11):
     QUICKLY_MADE["xla_cpu_use_fusion_emitters"] = False
 
+_one_at_a_time = threading.RLock()  # or two threads would compile the same program
 _cache: OrderedDict[Hashable, Callable] = OrderedDict()
 _meanwhile: list[Callable[[], object]] = []
 _read: dict[Hashable, Hashable] = {}
@@ -65,7 +67,7 @@ def compiled(*requests: Request) -> tuple[list[Callable], float]:
     Two programs are the same where they are equal: frozen dataclasses whose fields are all that their call
     reads. The last ones used stay in memory.
     """
-    with compiling():
+    with _one_at_a_time, compiling():
         return _compiled(requests)
 
 

@@ -40,6 +40,7 @@ from simkit.ensemble.weights import (
 )
 from simkit.ensemble.work import devices_of, workers_of
 from simkit.errors import NumericalError
+from simkit.observe.exercise import ExerciseFit
 from simkit.observe.observable import waits
 from simkit.progress import counted
 from simkit.records.path_file import PathFile
@@ -78,8 +79,19 @@ def run_ensemble(
     not that of the mean; of None there is no step bias. Raises `NumericalError` when a path becomes NaN or
     infinite and `failures` is `stop`.
     """
+    return simulate_paths(simulation, progress, ends, elsewhere, bias_noise).result()
+
+
+def simulate_paths(
+    simulation: Simulation,
+    progress: Progress | None = None,
+    ends: int = BIAS_PATHS,
+    elsewhere: Accumulate | None = None,
+    bias_noise: Mapping[str, float] | None = MappingProxyType({}),
+) -> "SimulatedPaths":
+    """Simulate all paths as `run_ensemble` does, whose statistics are left to be finished."""
     with jax.enable_x64(True):
-        return _run(simulation, progress, ends, elsewhere, bias_noise)
+        return _simulated(simulation, progress, ends, elsewhere, bias_noise)
 
 
 def run_part(
@@ -255,13 +267,74 @@ def _accumulator(
     return Accumulator(simulation, rows, reducers, ends, part, paths_in)
 
 
-def _run(
+@dataclasses.dataclass(frozen=True)
+class SimulatedPaths:
+    """All paths of a simulation, before their statistics are finished; the fields are those of its result."""
+
+    simulation: Simulation
+    accumulator: Accumulator
+    bias: BiasRun | None
+    bias_noise: Mapping[str, float]
+    degenerate: dict[str, float]
+    exercises: dict[str, ExerciseFit]
+    wanted_ends: int
+    elapsed_s: float
+    compile_s: float
+    fit_s: float
+
+    def result(self) -> EnsembleResult:
+        """The statistics; another thread may make them while the next simulation's paths are on their way."""
+        with jax.enable_x64(True):
+            return self._result()
+
+    def _result(self) -> EnsembleResult:
+        simulation, accumulator, bias = self.simulation, self.accumulator, self.bias
+        statistics = accumulator.statistics()
+        if simulation.reduction is not None:
+            statistics = with_replicates(statistics, simulation.reduction)
+        steps = simulation.grid.steps or accumulator.step_counts(ACCEPTED, REJECTED)
+        mean_steps = steps.mean if isinstance(steps, StepCounts) else steps
+        start = time.perf_counter()
+        final = accumulator.ends()
+        errors, shorter_s = unknown_errors(simulation), 0.0
+        if bias is not None:
+            finished = FinishedRun(simulation, final, statistics["moments"], mean_steps, self.bias_noise)
+            errors, shorter_s = step_errors(finished, bias, bias.ready())
+        if simulation.reduction is not None and simulation.reduction.importance:
+            reach = dict(simulation.reduction.reach)
+            statistics["moments"] = without_degenerate(statistics["moments"], reach, simulation.paths)
+            errors = errors.without(self.degenerate)
+        return EnsembleResult(
+            times=simulation.grid.times,
+            statistics=statistics,
+            stored=accumulator.stored(),
+            paths=simulation.paths,
+            failed=accumulator.failed,
+            steps=steps,
+            bias=errors.errors,
+            variance_bias=errors.variances,
+            bias_left_out=errors.left_out,
+            elapsed_s=self.elapsed_s,
+            compile_s=self.compile_s + shorter_s,
+            bias_s=time.perf_counter() - start - shorter_s,
+            path_steps_per_s=simulation.paths * mean_steps / self.elapsed_s,
+            devices=len(devices_of(simulation)),
+            exercises=self.exercises,
+            fit_s=self.fit_s,
+            waiting=accumulator.waiting(),
+            happened=[(total.sum, total.squares) for total in accumulator.happened()],
+            ends=_ends_of_replicates(simulation, statistics, final, self.wanted_ends),
+            degenerate=self.degenerate,
+        )
+
+
+def _simulated(
     simulation: Simulation,
     progress: Progress | None,
     ends: int,
     elsewhere: Accumulate | None,
     bias_noise: Mapping[str, float] | None,
-) -> EnsembleResult:
+) -> SimulatedPaths:
     degenerate = _degenerate(simulation)
     simulation, exercises, (fit_s, fit_compile_s) = with_policies(simulation)
     plan, bias = chunk_plan(simulation), None if bias_noise is None else bias_run(simulation)
@@ -273,44 +346,18 @@ def _run(
         raise NumericalError(
             f"of {counted(simulation.paths, 'path')} none has finite values: there is nothing to average"
         )
-    statistics = accumulator.statistics()
-    if simulation.reduction is not None:
-        statistics = with_replicates(statistics, simulation.reduction)
-
     exercises, (bound_s, bound_compile_s) = with_upper_bounds(simulation, exercises)
-    steps = simulation.grid.steps or accumulator.step_counts(ACCEPTED, REJECTED)
-    mean_steps = steps.mean if isinstance(steps, StepCounts) else steps
-    start = time.perf_counter()
-    final = accumulator.ends()
-    errors, shorter_s = unknown_errors(simulation), 0.0
-    if bias is not None:
-        finished = FinishedRun(simulation, final, statistics["moments"], mean_steps, bias_noise or {})
-        errors, shorter_s = step_errors(finished, bias, bias.ready())
-    if simulation.reduction is not None and simulation.reduction.importance:
-        reach = dict(simulation.reduction.reach)
-        statistics["moments"] = without_degenerate(statistics["moments"], reach, simulation.paths)
-        errors = errors.without(degenerate)
-    return EnsembleResult(
-        times=simulation.grid.times,
-        statistics=statistics,
-        stored=accumulator.stored(),
-        paths=simulation.paths,
-        failed=accumulator.failed,
-        steps=steps,
-        bias=errors.errors,
-        variance_bias=errors.variances,
-        bias_left_out=errors.left_out,
-        elapsed_s=elapsed_s,
-        compile_s=compile_s + fit_compile_s + bound_compile_s + shorter_s,
-        bias_s=time.perf_counter() - start - shorter_s,
-        path_steps_per_s=simulation.paths * mean_steps / elapsed_s,
-        devices=len(devices_of(simulation)),
-        exercises=exercises,
-        fit_s=fit_s + bound_s,
-        waiting=accumulator.waiting(),
-        happened=[(total.sum, total.squares) for total in accumulator.happened()],
-        ends=_ends_of_replicates(simulation, statistics, final, ends),
+    return SimulatedPaths(
+        simulation=simulation,
+        accumulator=accumulator,
+        bias=bias,
+        bias_noise=bias_noise or {},
         degenerate=degenerate,
+        exercises=exercises,
+        wanted_ends=ends,
+        elapsed_s=elapsed_s,
+        compile_s=compile_s + fit_compile_s + bound_compile_s,
+        fit_s=fit_s + bound_s,
     )
 
 

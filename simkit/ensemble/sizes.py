@@ -5,7 +5,7 @@ from typing import Any
 
 from simkit_solvers.problems.schedule import schedule_of
 
-from simkit.ensemble.chunks import COPIES, JAX
+from simkit.ensemble.chunks import COPIES, JAX, Chunks
 from simkit.ensemble.simulation import Simulation
 from simkit.errors import InputError
 from simkit.machine.memory import available_memory
@@ -82,7 +82,23 @@ def check_memory(simulations: Mapping[str, Simulation], in_file: bool = False) -
             f"save: takes about {short_count(needed)}B of memory, and {short_count(available)}B are "
             f"available; {LIGHTER}"
         )
-    allowed = next(iter(simulations.values())).memory
+    _refuse(next(iter(simulations.values())).memory, needed)
+
+
+def check_chunks(simulation: Simulation, plan: Chunks, values: int, besides: int = 0) -> None:
+    """Raise `InputError` where the chunks at work are more than the experiment says that it may take.
+
+    Their paths keep so many values each, and what else there is takes so many bytes `besides`.
+    """
+    from simkit.ensemble.work import most_in_memory, workers_of
+
+    workers = workers_of(simulation)
+    if workers[0].platform == "cpu":
+        at_work = min(plan.count, most_in_memory(len(workers)))
+        _refuse(simulation.memory, COPIES * 8 * values * plan.paths * at_work + besides)
+
+
+def _refuse(allowed: int | None, needed: int) -> None:
     if allowed is not None and JAX + needed > allowed:
         raise InputError(
             f"ensemble.memory: {short_count(allowed)}B are too little: jax takes {short_count(JAX)}B, and "

@@ -5,10 +5,11 @@ import errno
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simkit.errors import InputError, MissingFileError, OutputError
+from simkit.errors import InputError, MissingFileError, OutputError, SimkitError
 from simkit.progress import short_count
 from simkit.records.incomplete import incomplete, remove, unused
 from simkit.suggestions import missing_file
@@ -209,6 +210,18 @@ def read_dataset(path: str | Path) -> "xr.Dataset":
     ...     simkit.read_dataset(file).equals(result)
     True
     """
+    with opened_dataset(path) as dataset:
+        if dataset.attrs.get("simkit_kind") == FRAMES:  # which may be larger than the memory
+            raise InputError(
+                f"{path}: holds the frames of a trajectory; read it by xarray.open_zarr, or give the dataset "
+                "of the run, under `output`"
+            )
+        return dataset.load()
+
+
+@contextlib.contextmanager
+def opened_dataset(path: str | Path) -> "Iterator[xr.Dataset]":
+    """Within it a dataset that simkit wrote, of which nothing is in memory yet. Raises as `read_dataset`."""
     import xarray as xr
 
     path = Path(path)
@@ -226,18 +239,13 @@ def read_dataset(path: str | Path) -> "xr.Dataset":
     try:
         # Times are plain numbers here, and a quantity in "days" is no duration.
         with xr.open_dataset(str(path), decode_times=False, **engines[path.suffix]) as dataset:
-            if dataset.attrs.get("simkit_kind") != FRAMES:  # which may be larger than the memory
-                dataset.load()
+            if "simkit_format" not in dataset.attrs:
+                raise OutputError(
+                    f"{path}: was not written by simkit: it has no attribute simkit_format; {GIVE_A_DATASET}"
+                )
+            yield dataset
+    except SimkitError:
+        raise
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         why = str(error).splitlines()[0]
         raise OutputError(f"{path}: cannot be read as a dataset: {why}; {GIVE_A_DATASET}") from error
-    if dataset.attrs.get("simkit_kind") == FRAMES:
-        raise InputError(
-            f"{path}: holds the frames of a trajectory; read it by xarray.open_zarr, or give the dataset of "
-            "the run, under `output`"
-        )
-    if "simkit_format" not in dataset.attrs:
-        raise OutputError(
-            f"{path}: was not written by simkit: it has no attribute simkit_format; {GIVE_A_DATASET}"
-        )
-    return dataset

@@ -107,7 +107,7 @@ def study_experiment(
     counts_as = "; ".join(f"{name}: {value}" for name, value in times.items() if name in names)
     size = {"paths": paths, "elapsed_s": time.perf_counter() - start, "counts_as": counts_as}
     known = provenance(loaded.resolved(), experiment_of(simulation).document.name) | size
-    return to_dataset(method, plan, study, units, known, steps)
+    return loaded.centre.with_inputs(to_dataset(method, plan, study, units, known, steps))
 
 
 def step_errors_at_the_centre(simulation: Simulation, names: tuple[str, ...]) -> dict[str, StepError]:

@@ -11,6 +11,7 @@ from simkit.config.settings import DISTRIBUTIONS as KINDS
 from simkit.config.settings import Uncertainty
 from simkit.distributions.distribution import AbstractDistribution
 from simkit.distributions.plain import distribution_of, plain
+from simkit.engines.finished import contents
 from simkit.engines.loaded import Loaded
 from simkit.engines.paths import PathEngine, refuse_of_means
 from simkit.ensemble.simulation import Simulation, experiment_of
@@ -41,6 +42,10 @@ class UncertainExperiment:
         """What a record of the study must agree in."""
         centre = self.centre.identity("uncertainty")
         return centre and centre | {"study": as_yaml(self.resolved())}
+
+    def contents(self) -> dict[str, str]:
+        """What a finished output of the study must agree in."""
+        return contents("uncertainty", self.resolved(), self.centre.inputs)
 
     def resolved(self) -> dict[str, Any]:
         """The experiment as plain data, with the distributions. Loading it gives the same study."""

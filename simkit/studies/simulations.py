@@ -9,12 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from simkit.ensemble.chunks import Chunk, plan_chunks, rows_in_memory
+from simkit.ensemble.chunks import OF_STUDIES, Chunk, Chunks, plan_chunks, rows_in_memory
 from simkit.ensemble.could_differ import is_random
 from simkit.ensemble.over_chunks import concatenated
 from simkit.ensemble.paths import PathProgram, path_program
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.simulation import Run, Simulation
+from simkit.ensemble.sizes import check_chunks
 from simkit.ensemble.work import devices_of, workers_of
 from simkit.errors import NumericalError
 from simkit.observe.observable import waits
@@ -136,7 +137,7 @@ class SimulatedDesign:
     def __call__(self, design: Design, base: np.ndarray, first: int) -> dict[str, Values]:
         """The values of rows `first`, … by quantity, in blocks that fit into memory."""
         values = self.replicates * design.members * self.paths * self.jobs.values_of_path
-        most = rows_in_memory(values)
+        most = rows_in_memory(values, self.simulation.memory)
         results: dict[str, Values] = {}
         for start in range(0, base.shape[1], most):
             block = self._rows(design, base[:, start : start + most], first + start)
@@ -173,7 +174,7 @@ class SimulatedDesign:
         self, points: np.ndarray, ids: np.ndarray
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """The values of all lanes `(lanes,)`, and the derivatives `(d, lanes)`, chunk by chunk."""
-        plan = plan_chunks(self.simulation, len(ids), self.jobs.values_of_path)
+        plan = self._plan(len(ids))
         first = self._lanes(points, ids, next(iter(plan)))
         (run,), _ = compiled(Request(self.jobs, (self.inputs, first), devices_of(self.simulation)))
 
@@ -184,6 +185,15 @@ class SimulatedDesign:
         workers = workers_of(self.simulation)
         ((last, slopes),) = concatenated(work, [run], plan, workers, progress=self.progress, recorded=True)
         return {name: x[0] for name, x in last.items()}, slopes or {}
+
+    def _plan(self, lanes: int) -> Chunks:
+        """The chunks of so many lanes, the values of all of which are kept."""
+        simulation, values = self.simulation, self.jobs.values_of_path
+        kept = OF_STUDIES * 8 * values * lanes
+        left = simulation.memory and simulation.memory - kept
+        plan = plan_chunks(dataclasses.replace(simulation, memory=left), lanes, values)
+        check_chunks(simulation, plan, values, kept)
+        return plan
 
     def _lanes(self, points: np.ndarray, ids: np.ndarray, chunk: Chunk) -> Lanes:
         """The lanes of a chunk, whose ids are places among `ids`; those beyond the last repeat it."""

@@ -1,5 +1,6 @@
 """`--resume` and `--max-time`: what is recorded of a run, when it goes on, and when that is refused."""
 
+import json
 import os
 import random
 import shutil
@@ -130,8 +131,6 @@ def test_fifty_kills_at_random_moments_change_no_bit(long_run):
                 process.kill()
                 kills += 1
         code, error = ended(process)
-        if "its run is finished" in error:  # killed between its last file and the end of the process
-            code = 0
         assert code in (0, -signal.SIGKILL), error
         if code == 0:
             assert same(simkit.read_dataset("small.zarr"), whole)
@@ -205,6 +204,88 @@ def test_a_run_that_was_killed_while_it_removed_its_record_is_finished(folder):
     assert simkit_command("run", "small.yaml", "--resume").exit_code == 0
     assert same(simkit.read_dataset("small.zarr"), first)
     assert files_in(folder) == {"small.yaml", "small.zarr", "small.png"}
+
+
+MELT_OF_A_FILE = """\
+system: {units: lj, file: start.xyz, velocities: {temperature: 1.0}}
+potential: {type: LennardJones, epsilon: 1.0, sigma: 1.0, cutoff: 1.2}
+solver: VelocityVerlet
+time: {dt: 0.004, steps: 10}
+save: {trajectory: {file: frames.xyz, every: 10}}
+output: melt.zarr
+"""
+UNCERTAIN = """\
+constants: {k: {uniform: [0.9, 1.1]}, m: {uniform: [0.5, 1.5]}}
+model: {type: HarmonicOscillator, m: m, k: k}
+initial: {q: 1.0, p: 0.0}
+time: {t1: 1.0, steps: 20}
+uncertainty: {method: sobol, points: 64, replicates: 4}
+"""
+OF_VARIANTS = (
+    f"{EXPERIMENT}variants: {{low: {{model.mu: 0.01}}, high: {{model.mu: 0.1, ensemble.chunk: 2048}}}}\n"
+)
+KINDS = {
+    "run": (EXPERIMENT, ["run"]),
+    "variants": (OF_VARIANTS, ["run"]),
+    "sweep": (EXPERIMENT, ["sweep", "--over", "model.sigma=0.1,0.3"]),
+    "derivatives": (EXPERIMENT, ["sensitivity", "--wrt", "sigma"]),
+    "derivatives of variants": (OF_VARIANTS, ["sensitivity", "--wrt", "sigma"]),
+    "study": (UNCERTAIN, ["uncertainty"]),
+    "particles": (MELT, ["run"]),
+}
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_finished_run_is_not_run_again(folder, kind):
+    """As when a job starts again: nothing is written, and how it is computed does not matter."""
+    text, (command, *options) = KINDS[kind]
+    (folder / "file.yaml").write_text(text)
+    given = [command, "file.yaml", *options, "--out", "out.nc", "--no-plot"]
+    assert simkit_command(*given).exit_code == 0
+    written, before = os.stat("out.nc").st_mtime_ns, files_in(folder)
+    result = simkit_command(*given, "--resume", "--threads", "1")
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr == "out.nc: is complete already\n"
+    assert not result.stdout
+    changed = simkit_command(*given, "--resume", "--set", "ensemble.seed=2")
+    assert changed.exit_code == 4
+    assert "out.nc: exists and has no record, and is not the result of this run; to start" in changed.stderr
+    assert "here `seed: 2`" in changed.stderr
+    assert os.stat("out.nc").st_mtime_ns == written
+    assert files_in(folder) == before
+
+
+def test_a_finished_run_gives_its_figures_as_json_again(folder):
+    first = json.loads(simkit_command("run", "small.yaml", "--json").stdout)
+    again = json.loads(simkit_command("run", "small.yaml", "--json", "--resume").stdout)
+    assert again["observables"] == first["observables"]
+    assert again["output"] == "small.zarr"
+
+
+def test_a_table_does_not_say_which_run_it_is_of(folder):
+    given = ["run", "small.yaml", "--out", "small.csv", "--no-plot"]
+    assert simkit_command(*given).exit_code == 0
+    result = simkit_command(*given, "--resume")
+    assert result.exit_code == 4
+    assert "a .csv does not say which run it is of; to start anew use --overwrite" in result.stderr
+
+
+def test_the_files_of_a_finished_run_must_be_there_and_be_the_same(folder):
+    """A start of another content is another run; without its trajectory a run is not complete."""
+    (folder / "melt.yaml").write_text(MELT.replace("output", "save: {end: start.xyz}\noutput"))
+    assert simkit_command("run", "melt.yaml", "--no-plot").exit_code == 0
+    (folder / "melt.yaml").write_text(MELT_OF_A_FILE.replace("melt.zarr", "next.zarr"))
+    given = ["run", "melt.yaml", "--no-plot"]
+    assert simkit_command(*given).exit_code == 0
+    assert simkit_command(*given, "--resume").exit_code == 0
+    (folder / "frames.xyz").rename("elsewhere.xyz")
+    assert "frames.xyz: is missing" in simkit_command(*given, "--resume").stderr
+    (folder / "elsewhere.xyz").rename("frames.xyz")
+    (folder / "start.xyz").write_text((folder / "start.xyz").read_text().replace("step=10", "step=20"))
+    result = simkit_command(*given, "--resume")
+    assert result.exit_code == 4
+    assert "content of start.xyz: there " in result.stderr
 
 
 def test_without_a_record_a_resume_starts_from_the_beginning(folder):
@@ -370,3 +451,8 @@ def test_a_resume_with_other_code_of_own_modules_is_refused(tmp_path, monkeypatc
     sys.modules.pop("own_for_resume"), sys.modules.pop("own_helper_of_resume")
     (tmp_path / "another.py").write_text("\n")
     assert simkit_command(*command, "--resume").exit_code == 0
+    (tmp_path / "own_helper_of_resume.py").write_text("SPEED = 2.0\n")
+    sys.modules.pop("own_for_resume"), sys.modules.pop("own_helper_of_resume")
+    finished = simkit_command(*command, "--resume")
+    assert finished.exit_code == 4
+    assert "code of own_helper_of_resume: there" in finished.stderr

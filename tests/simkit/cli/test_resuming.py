@@ -70,11 +70,10 @@ def test_a_resume_replaces_files_that_belong_to_its_record_only(tmp_path, resume
             rules.may_replace()
 
 
-def test_there_is_nothing_to_finish_where_the_output_has_no_record(tmp_path):
-    """As after a kill between the last file and the end of the process."""
+def test_what_is_no_dataset_is_no_finished_run(tmp_path):
     (tmp_path / "a.zarr").mkdir()
-    with pytest.raises(OutputError, match=r"a.zarr: exists and has no record, so its run is finished"):
-        resuming(tmp_path / "a.zarr", resume=True).may_replace()
+    with pytest.raises(OutputError, match=r"a.zarr: cannot be read as a dataset"):
+        resuming(tmp_path / "a.zarr", resume=True).is_complete([], dict, lambda: failures, as_json=False)
 
 
 def test_a_process_that_ends_at_once_says_how_to_go_on_if_there_is_a_record(tmp_path):

@@ -1,12 +1,13 @@
 """Whatever an experiment simulates, its variants run one after the other, and what is said names them."""
 
 import json
+import threading
 
 import pytest
 from command import simkit_command
 from md_examples import fluid
 
-from simkit import InputError
+from simkit import InputError, NumericalError
 from simkit.engines.loaded import load_each
 
 PATHS = {
@@ -183,3 +184,39 @@ def test_commands_say_the_same_of_a_file_and_of_its_variants(experiment, kind, t
     assert line.startswith("valid (")
     expected = [f"two.yaml: variant {name}: {line}" for name in "ab"]
     assert simkit_command("validate", "two.yaml").stdout == "".join(expected)
+
+
+def test_a_point_is_finished_while_the_next_one_runs():
+    """The end of the first one waits here for the start of the second."""
+    loaded, second_runs = load_each(PATHS | {"variants": {"a": {}, "b": {}, "c": {}}}), threading.Event()
+    order = iter("abc")
+
+    def run(simulation, progress):
+        name = next(order)
+        if name == "b":
+            second_runs.set()
+        return name
+
+    def finish(simulation, name):
+        assert second_runs.wait(60)
+        return name.upper()
+
+    assert loaded.engine.one_by_one(loaded.each, run, None, finish) == {"a": "A", "b": "B", "c": "C"}
+
+
+def test_of_two_points_that_fail_the_first_is_named():
+    """The second one's run fails before the first one's end does."""
+    loaded, failed = load_each(PATHS | {"variants": {"a": {}, "b": {}}}), threading.Event()
+    order = iter("ab")
+
+    def run(simulation, progress):
+        if next(order) == "b":
+            failed.set()
+            raise InputError("too little memory")
+
+    def finish(simulation, made):
+        assert failed.wait(60)
+        raise NumericalError("nothing to average")
+
+    with pytest.raises(NumericalError, match=r"^variant a: nothing to average$"):
+        loaded.engine.one_by_one(loaded.each, run, None, finish)

@@ -52,7 +52,7 @@ def test_why_it_is_not_known():
 
 @pytest.mark.usefixtures("patient")
 def test_a_bug_is_not_lost(monkeypatch):
-    monkeypatch.setattr("simkit.engines.paths.run_ensemble", None)
+    monkeypatch.setattr("simkit.engines.paths.simulate_paths", None)
     with pytest.raises(TypeError, match="not callable"):
         Pilot(load_each(PATHS))
 

@@ -77,6 +77,27 @@ def test_less_memory_than_any_chunk_takes_is_refused():
         simkit.run(GBM, overrides={"ensemble.memory": "0.7GB"})
 
 
+UNCERTAIN = {
+    "constants": {"s": {"uniform": [0.1, 0.3]}, "m": {"uniform": [0.0, 0.1]}},
+    "model": {"type": "GBM", "mu": "m", "sigma": "s"},
+    "uncertainty": {"method": "sobol", "points": 64, "paths": 256, "replicates": 4},
+}
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("study", ["sensitivity", "uncertainty"])
+def test_studies_are_bounded_as_runs_are(study):
+    """The bits are those without a bound, by which chunks and blocks of points are smaller."""
+    ensemble = {"paths": 20_000, "seed": 7, "devices": 1, "threads": 1}
+    experiment = GBM | {"ensemble": ensemble, "sensitivity": {"wrt": ["sigma"]}, "save": {"points": 1}}
+    experiment = experiment | UNCERTAIN if study == "uncertainty" else experiment
+    run = getattr(simkit, study)
+    with pytest.raises(InputError, match=r"memory: 700MB are too little: jax takes 700MB, and this run"):
+        run(experiment, overrides={"ensemble.memory": "0.7GB"})
+    bounded = run(experiment, overrides={"ensemble.memory": "704MB"})
+    assert bounded.drop_attrs().identical(run(experiment).drop_attrs())
+
+
 def test_variants_run_one_after_the_other_and_need_no_more_than_one():
     """But for the paths that each of them stores."""
     own = GBM["ensemble"] | {"memory": "704MB"}

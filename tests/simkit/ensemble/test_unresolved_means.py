@@ -162,6 +162,9 @@ def test_a_mean_that_its_step_bias_makes_ends_the_command_with_3(tmp_path):
     assert " ! │" in row
     line = "! x: no result, the step bias is as large as the value; use 88 steps or more"
     assert line in shown.stdout
+    again = run_command(tmp_path, UNSTABLE, "--out", str(target), "--resume")
+    assert again.exit_code == 3
+    assert again.stderr.startswith(f"{target}: is complete already\n{line}")
     outcome = run_command(tmp_path, UNSTABLE, "--json")
     assert outcome.exit_code == 3
     assert json.loads(outcome.stdout)["state"]["x"]["resolved"] is False
