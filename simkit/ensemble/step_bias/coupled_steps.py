@@ -19,7 +19,7 @@ from simkit_solvers.problems.schedule import schedule_of
 
 from simkit.ensemble.chunk_program import chunk_program, quantity_rows
 from simkit.ensemble.chunks import lanes_for, leaf_by_leaf
-from simkit.ensemble.could_differ import could_differ, is_random, range_of
+from simkit.ensemble.could_differ import could_differ, is_random, observable_of, range_of
 from simkit.ensemble.paths import path_program, with_traced_steps
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.replicates import PLAIN, VarianceReduction
@@ -242,8 +242,9 @@ def _by_levels(finished: FinishedRun, bias: BiasRun, simulate: Sequence[Callable
         for name, values in each.items():
             size, order, rounding, event = last[name].size, bias.orders[name], roundings[name], events[name]
             own, random = reduced[name], simulation.stepping.random
+            jumps = bool(event) and _has_other_histories(name, simulation)
             error, lost = step_error_of_paths(
-                values, bias.factors, order, rounding, event, unsure, reduction, own, random
+                values, bias.factors, order, rounding, event, unsure, reduction, own, random, jumps
             )
             if error is not None:
                 result.errors[name] = error
@@ -255,7 +256,7 @@ def _by_levels(finished: FinishedRun, bias: BiasRun, simulate: Sequence[Callable
                     change = last[name].range if error.unseen else error.noise
                     of_squares = max(of_squares, change * error.noise)
                 error, _ = step_error_of_paths(
-                    _squares(values), bias.factors, order, of_squares, 0.0, unsure, reduction
+                    _squares(values), bias.factors, order, of_squares, 0.0, unsure, reduction, jumps=jumps
                 )
                 if error is not None:
                     result.variances[name] = error
@@ -299,12 +300,14 @@ def step_error_of_paths(
     reduction: VarianceReduction = PLAIN,
     reduced: np.ndarray | None = None,
     random: bool = False,
+    jumps: bool = False,
 ) -> tuple[StepError | None, int]:
     """The step error, and how many paths are finite in the run alone, on the worst of the grids.
 
     Of few values that the grids of the estimate change on none of n paths, or on few, they may change one in
     n to the next: of molecules M by 1, of M² by 2M + 1, and by `event` where all are the same. The same holds
-    of a number that half of the paths share.
+    of a number that half of the paths share. Of values with `jumps` one in n may have another history: it moves
+    as far as two paths differ, in the root mean square. The extrapolation enlarges what one path changes.
     Errors are those of the averages that `reduction` makes of the values, or of `reduced` ones if these are
     given. One path that is `random` shows no order.
     A grid on which too many are lost does not count, nor do longer steps: paths that survive are no sample of
@@ -321,13 +324,38 @@ def step_error_of_paths(
     values = values[:, good]
     near = values[np.isfinite(values).all(1)][:, _of_estimate(lengths[good])]
     shared = 2 if reduction.importance else len(near) / 2
-    unseen = _of_rarer_paths(near, event, rounding, shared) / len(near) if event and len(near) else 0.0
+    change = _of_rarer_paths(near, event, rounding, shared) if event and len(near) else 0.0
+    if jumps and len(near):
+        with np.errstate(over="ignore", invalid="ignore"):
+            change = max(change, math.sqrt(2) * float(near[:, 0].std()))
+    unseen = change * _enlarged(lengths[good], order) / max(len(near), 1)
     means = reduction.averaged(averaged[:, good])
     error = step_error(means, lengths[1:][good[1:]].tolist(), order, max(rounding, unseen), unsure, random)
     if error is not None and error.noise == unseen > 0:
         error = dataclasses.replace(error, unseen=True)
     estimated = error is not None and math.isfinite(error.bias)
     return (error if estimated else None), int(lost.max())
+
+
+def _enlarged(lengths: np.ndarray, order: float) -> float:
+    """How many times as large the bias is as the difference between the two finest grids; 1 at least."""
+    finest, next_finest, *_ = np.sort(lengths)
+    return max(1.0, float(1 / ((next_finest / finest) ** order - 1)))
+
+
+def _has_other_histories(name: str, simulation: Simulation) -> bool:
+    """Whether a path may jump to another value on another grid, however close the grids are elsewhere.
+
+    There an event with a condition comes before the end or not at all, a first time sooner or much later, and
+    an option is exercised or held. Ordinary equations locate both.
+    """
+    if not simulation.stepping.random:
+        return False
+    schedule, observable = schedule_of(simulation.problem), observable_of(name, simulation)
+    if schedule is not None and schedule.counted:
+        return True
+    waits = observable is not None and any(each.conditional for each in observable.functionals)
+    return waits or (observable is not None and observable.exercise is not None)
 
 
 def changed_paths(values: np.ndarray, factors: Sequence[float], rounding: float = 0.0) -> int:
