@@ -306,8 +306,8 @@ def step_error_of_paths(
 
     Of few values that the grids of the estimate change on none of n paths, or on few, they may change one in
     n to the next: of molecules M by 1, of M² by 2M + 1, and by `event` where all are the same. The same holds
-    of a number that half of the paths share. Of values with `jumps` one in n may have another history: it moves
-    as far as two paths differ, in the root mean square. The extrapolation enlarges what one path changes.
+    of a number that half of the paths share. Of values with `jumps` one in n may have another history: it
+    moves as far as two paths differ, in the root mean square. The extrapolation enlarges what a path changes.
     Errors are those of the averages that `reduction` makes of the values, or of `reduced` ones if these are
     given. One path that is `random` shows no order.
     A grid on which too many are lost does not count, nor do longer steps: paths that survive are no sample of
