@@ -26,7 +26,7 @@ from simkit.results.step_notes import step_notes
 from simkit.results.summary import SECTIONS, summary
 from simkit.results.swept import is_swept, name_columns
 from simkit.results.target_notes import target_notes
-from simkit.results.titles import run_title
+from simkit.results.titles import end_of, run_title
 from simkit.results.variants import each_variant
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def _steps_text(dataset: "xr.Dataset") -> str:
 
 def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
     """Print the table and the closing line: in colour on a terminal only, in ASCII where need be."""
-    heading = f"{run_title(dataset)}, at t = {float(dataset['time'][-1]):g}"
+    heading = f"{run_title(dataset)}, at {end_of(dataset)}"
     events = event_notes(dataset)
     causes = [
         line for line in events if line.startswith("!")

@@ -14,6 +14,13 @@ EQUATIONS = {
 }
 
 
+def end_of(dataset: "xr.Dataset") -> str:
+    """The last time, `t = 500 ms`: with its unit where the experiment says which."""
+    time = dataset["time"]
+    unit = str(time.attrs.get("units", ""))
+    return f"t = {float(time.values[-1]):g}" + (f" {unit}" if unit not in ("", "1", "time") else "")
+
+
 def model_title(dataset: "xr.Dataset") -> str:
     """The name of the model; of one without a name its kind and variables. Empty where variants differ."""
     model = str(dataset.attrs.get("model", ""))

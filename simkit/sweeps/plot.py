@@ -21,6 +21,7 @@ from simkit.results.plots.plot_layout import (
 from simkit.results.plots.plot_variants import DASHES
 from simkit.results.step_notes import marked_in_table
 from simkit.results.swept import SWEPT, Axes, unfolded, value_text
+from simkit.results.titles import end_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -66,7 +67,7 @@ def plot_sweep(dataset: "xr.Dataset") -> "Figure":
 
 def _title(dataset: "xr.Dataset") -> str:
     of_particles = dataset.attrs[SWEPT] == "particles"
-    end = "" if of_particles else f", at t = {float(dataset['time'].values[-1]):g}"
+    end = "" if of_particles else f", at {end_of(dataset)}"
     return f"{run_name(dataset)}{end}"
 
 

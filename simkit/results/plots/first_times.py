@@ -6,6 +6,7 @@ import numpy as np
 
 from simkit.results.narrow_notes import narrow_note
 from simkit.results.number_text import percentages
+from simkit.results.titles import end_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -49,7 +50,7 @@ def unmet_note(dataset: "xr.Dataset", name: str) -> str:
     unmet = _unmet(dataset, name)
     if not unmet.any():
         return ""
-    return f"{percentages(unmet)} % had not met it by t = {float(dataset['time'].values[-1]):g}"
+    return f"{percentages(unmet)} % had not met it by {end_of(dataset)}"
 
 
 def _unmet(dataset: "xr.Dataset", name: str) -> np.ndarray:

@@ -18,6 +18,7 @@ from simkit.results.plots.final_histograms import (
 from simkit.results.plots.first_times import distribution_note, met_counts
 from simkit.results.plots.plot_layout import GREY, label, time_label
 from simkit.results.plots.saved_rows import FEW, SavedRows, draw_paths, draw_rows, shade_rows
+from simkit.results.titles import end_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -209,7 +210,7 @@ def _without_zeros(dataset: "xr.Dataset", name: str, log: str) -> "xr.Dataset":
 def _label_at_end(dataset: "xr.Dataset", name: str) -> str:
     """The label of values at the end, of what is known over time with the time."""
     timed = "time" in dataset[f"{name}_mean"].dims
-    when = f" at t = {float(dataset['time'].values[-1]):g}" if timed else ""
+    when = f" at {end_of(dataset)}" if timed else ""
     return f"{label(dataset, name)}{when}"
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from simkit.results.plots.first_times import distribution_note
 from simkit.results.step_notes import marked_in_table
-from simkit.results.titles import EQUATIONS, model_title
+from simkit.results.titles import EQUATIONS, end_of, model_title
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -154,7 +154,7 @@ def _end_of_row(
     """
     low, high = panels.ends(name)
     bottom, top = row.get_ylim()
-    end, note = f"at t = {float(dataset['time'].values[-1]):g}", distribution_note(dataset, name)
+    end, note = f"at {end_of(dataset)}", distribution_note(dataset, name)
     if high - low <= EQUAL * (top - bottom):
         value = 0.0 if abs(high) < EQUAL * (top - bottom) else high
         say(figure.add_subplot(cell), note or f"all paths {end}: {value:.4g}")
@@ -252,7 +252,7 @@ def rowless_note(dataset: "xr.Dataset", name: str) -> str:
     if "time" not in dataset[f"{name}_mean"].dims:
         return ""
     remedy = "" if dataset.attrs.get("plot_over_time") else "; over time with plot.over_time"
-    return f"at t = {float(dataset['time'].values[-1]):g}{remedy}"
+    return f"at {end_of(dataset)}{remedy}"
 
 
 def _repeats(dataset: "xr.Dataset", name: str, drawn: Collection[str]) -> bool:

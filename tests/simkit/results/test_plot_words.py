@@ -1,11 +1,15 @@
 """Titles and axes in the user's words: the file, the model, the unit of time; nothing is drawn twice."""
 
+import io
+
 import pytest
 from dataset_examples import gbm_dataset
 from pictures import assert_nothing_overlaps
 
 import simkit
 from simkit import plot_dataset
+from simkit.results.table import print_table
+from simkit.results.titles import end_of
 
 pytestmark = pytest.mark.more
 
@@ -45,6 +49,10 @@ def test_the_dataset_knows_its_file_and_the_unit_of_time(tmp_path):
     figure = plot_dataset(dataset)
     assert figure._suptitle.get_text().startswith("decay.yaml   1 path")
     assert figure.axes[0].get_xlabel() == "time [h]"
+    assert end_of(dataset) == "t = 2 h"
+    with io.StringIO() as text:
+        print_table(dataset, text)
+        assert ", at t = 2 h" in text.getvalue().splitlines()[0]
     again = simkit.run(dataset.attrs["configuration"])
     assert "file" not in again.attrs
     assert plot_dataset(again)._suptitle.get_text().startswith("ordinary equations of gut   1 path")
