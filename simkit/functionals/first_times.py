@@ -10,6 +10,7 @@ class AbstractFirst(AbstractFunctional):
 
     conditional = True
     clocks = ("steps", "events", "ordinary")
+    order = 0.5  # late by the part of a step in which noise moves on
     kink = None
 
     def begin(self, at):

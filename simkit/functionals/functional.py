@@ -91,7 +91,7 @@ class AbstractFunctional(abc.ABC):
 
     # For errors and derivatives.
     order: ClassVar[float | None] = (
-        None  # with which it approximates what needs no steps, between exact states
+        None  # with which fixed steps approximate what needs none, between exact states
     )
     kink: ClassVar[Kink | None] = "anywhere"  # where its slope jumps: between times, or where x meets 0
     keeps_start: ClassVar[bool] = True  # moves at once with the value at t0

@@ -63,6 +63,11 @@ class Observable:
         return any(m.date is None and not m.functional.over_time for m in self.monitors)
 
     @property
+    def has_dates(self) -> bool:
+        """Whether it monitors the path at dates that every grid has to have."""
+        return self.is_dated or (self.every is not None and bool(self.functionals))
+
+    @property
     def has_extremes_of_steps(self) -> bool:
         """Whether the largest or smallest value at any step is in it, and not that of requested dates."""
         return self.every is None and any(functional.kink == "extreme" for functional in self.functionals)
@@ -85,9 +90,8 @@ class Observable:
 
     def coarsened(self, factor: int) -> "Observable | None":
         """This observable on a grid of `factor` times as long steps; `None` where it would miss a step."""
-        monitored = self.every is not None or self.is_dated
         steps = [step for _, step in self.dates] + list(self.exercise.when if self.exercise else ())
-        steps += [self.every or 1] if monitored else []
+        steps += [self.every or 1] if self.has_dates else []
         return None if any(step % factor for step in steps) else self._on_steps(1 / factor, self.spacing)
 
     def refined(self, factor: int) -> "Observable":
@@ -98,7 +102,7 @@ class Observable:
         """This observable on a grid with `factor` times as many steps."""
         return dataclasses.replace(
             self,
-            every=round((self.every or 1) * factor) if self.every is not None or self.is_dated else None,
+            every=round((self.every or 1) * factor) if self.has_dates else None,
             exercise=self.exercise.on_steps(factor) if self.exercise else None,
             dates=tuple((functional, round(step * factor)) for functional, step in self.dates),
             spacing=spacing,

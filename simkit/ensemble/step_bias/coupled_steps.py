@@ -37,7 +37,6 @@ from simkit.observe.observable import Observable
 BIAS_PATHS = 4096
 MOST_BIAS_PATHS = 2**19  # 4 MB of final values for each quantity
 PART_OF_WORK = 0.1
-QUADRATURE_ORDER = 2.0
 OF_DELAYS = 0.5  # order of what is late by a part of a step
 MOST_LOST = 0.01  # of the paths: more that fail on another grid, and the others are no sample of all
 FEW = 9  # paths whose change says little of how many may change
@@ -102,11 +101,11 @@ def without_step_bias(simulation: Simulation) -> tuple[str, ...]:
     """The quantities of which other grids say nothing: extremes and first times of steps, and other monitors.
 
     Where a condition triggers events at the ends of steps, those of another grid change the path between the
-    dates that a functional monitors: it would miss what the run's own steps see.
+    dates that a functional monitors: it would miss what the run's own steps see. One over time has no dates.
     """
     schedule = schedule_of(simulation.problem)
     triggered = schedule is not None and schedule.triggered and simulation.problem.stochastic
-    monitored = [each.name for each in simulation.observed if triggered and each.functionals]
+    monitored = [each.name for each in simulation.observed if triggered and each.has_dates]
     of_steps = *extremes_of_steps(simulation), *first_times_of_steps(simulation)
     return *dict.fromkeys(of_steps), *([] if simulation.stepping.whole else monitored)
 
@@ -155,7 +154,8 @@ def orders(simulation: Simulation) -> dict[str, float]:
 
     Where nothing but the rule of the integral can be wrong, the order is that of the rule. Bridges between
     exact states keep the volatility of their start, which leaves them order 1. Extremes of steps have none.
-    An event that a condition triggers is late by the part of a step in which noise moves on: order 1/2.
+    An event that a condition triggers, or a first time, is late by the part of a step in which noise moves
+    on: order 1/2. Adaptive steps locate first times.
     """
     stepping = simulation.stepping
     exact = samples_exactly(simulation.solver, simulation.problem)
@@ -165,11 +165,11 @@ def orders(simulation: Simulation) -> dict[str, float]:
         order = min(order, OF_DELAYS)
     state = {*simulation.problem.State._fields}
     by_name = dict.fromkeys(approximate_means(simulation), order)
-    for observable in () if stepping.whole else simulation.observed:
+    for observable in simulation.observed if simulation.grid.steps and not stepping.whole else ():
         own = [functional.order for functional in observable.functionals if functional.order is not None]
         if observable.name in by_name and own:
-            of_states = QUADRATURE_ORDER if not observable.names & state else min(own) if exact else order
-            by_name[observable.name] = min(of_states, QUADRATURE_ORDER)
+            of_states = [] if exact or not observable.names & state else [order]
+            by_name[observable.name] = min(own + of_states)
     unknown = without_step_bias(simulation)
     return {name: order for name, order in by_name.items() if name not in unknown}
 
@@ -306,8 +306,8 @@ def step_error_of_paths(
 
     Of few values that the grids of the estimate change on none of n paths, or on few, they may change one in
     n to the next: of molecules M by 1, of M² by 2M + 1, and by `event` where all are the same. The same holds
-    of a number that half of the paths share. Of values with `jumps` one in n may have another history: it
-    moves as far as two paths differ, in the root mean square. The extrapolation enlarges what a path changes.
+    of a number that half of the paths share. Of values with `jumps` one in n may have another history, and
+    move as far as two paths differ in the root mean square. The extrapolation enlarges what one path changes.
     Errors are those of the averages that `reduction` makes of the values, or of `reduced` ones if these are
     given. One path that is `random` shows no order.
     A grid on which too many are lost does not count, nor do longer steps: paths that survive are no sample of

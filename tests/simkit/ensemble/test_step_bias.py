@@ -360,6 +360,45 @@ def test_the_step_bias_of_a_first_time_at_steps_is_unknown():
     assert 0 < abs(error - bias) < 4 * float(half["half_bias_stderr"]) < 1e-10
 
 
+LATE = {
+    "model": {"sde": {"x": {"drift": 1, "noise": {"W": 1}}, "met": {"drift": 0}}},
+    "initial": {"x": 0, "met": 0},
+    "solver": "EulerMaruyama",
+    "events": {"meets": {"when": "x > 1", "set": {"met": 1}}},
+    "time": {"t1": 16, "steps": 64},
+    "ensemble": {"paths": 10_000, "devices": 1},
+    "observe": {
+        "when": {"value": "hitting_time(x > 1)", "exact": 1},
+        "event": {"value": "hitting_time(met > 0.5)", "exact": 1},
+        "rebate": {"value": "first(exp(-t), x > 1)", "exact": math.exp(1 - math.sqrt(3))},
+    },
+}
+SAMPLED = {  # exp of the same walk
+    "model": {"type": "GBM", "mu": 1.5, "sigma": 1},
+    "initial": {"S": 1},
+    "solver": "ExactSampling",
+    "time": {"t1": 16, "steps": 64},
+    "ensemble": {"paths": 10_000, "devices": 1},
+    "observe": {
+        "when": {"value": "hitting_time(S > exp(1))", "exact": 1},
+        "dates": {"value": "hitting_time(S > exp(1))", "every": 1},
+    },
+}
+
+
+@pytest.mark.parametrize("steps", [64, 256, pytest.param(1024, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("run", [LATE, SAMPLED])
+def test_a_first_time_is_late_by_its_step_bias(run, steps):
+    """Of Brownian motion with drift its distribution is inverse Gaussian. Each grid sees its own steps."""
+    result = simkit.run(run, overrides={"time.steps": steps})
+    for name in [name for name in run["observe"] if name != "dates"]:
+        off = float(result[f"{name}_mean"]) - run["observe"][name]["exact"]
+        assert abs(off) > 8 * float(result[f"{name}_stderr"])
+        assert float(result[f"{name}_bias_stderr"]) < 0.8 * abs(off)
+        assert abs(float(result[f"{name}_z"])) < 3
+    assert "dates_bias" not in result or np.isnan(float(result["dates_bias"]))
+
+
 @pytest.mark.slow
 def test_the_step_bias_of_a_largest_value_at_steps_is_unknown():
     """That of requested dates is known, and of random paths the steps are the dates."""

@@ -23,9 +23,9 @@ WATCHED = {
     "time": {"t1": 1.0, "steps": DATES},
     "ensemble": {"paths": 2**16, "seed": 3, "devices": 1},
     "observe": {
-        "hit": "first(1, x > B)",
-        "when": "hitting_time(x > B)",
-        "rebate": "first(exp(-r*t) * (1 + x), x > B)",
+        "hit": {"value": "first(1, x > B)", "every": 1},
+        "when": {"value": "hitting_time(x > B)", "every": 1},
+        "rebate": {"value": "first(exp(-r*t) * (1 + x), x > B)", "every": 1},
     },
 }
 
@@ -106,7 +106,9 @@ def test_grids_of_other_steps_keep_the_times():
     assert [o.every for o in coarse.observables] == [None, 2]
     assert [o.every for o in fine.observables] == [None, 12]
     assert observer.observer.coarsened(8) is None
-    assert simulation({"hit": "first(1, x < 0)"}).observer.coarsened(2) is None
+    assert simulation({"hit": {"value": "first(1, x < 0)", "every": 1}}).observer.coarsened(2) is None
+    (each_step,) = simulation({"hit": "first(1, x < 0)"}).observer.coarsened(2).observables
+    assert each_step.every is None
 
 
 def test_events_are_seen_before_and_after_by_first_times_and_after_by_values_at_times():
@@ -164,7 +166,7 @@ def test_derivatives_of_first_times(wrt):
 @pytest.mark.slow
 def test_what_is_made_of_a_first_time_jumps_with_it_too():
     """A difference that compares it is no place to smooth at."""
-    late = {**WATCHED, "observe": {"late": "hitting_time(x > B) > 0.6"}}
+    late = {**WATCHED, "observe": {"late": {"value": "hitting_time(x > B) > 0.6", "every": 1}}}
     estimate, error, estimator, _ = derivative(late, "B", "late")
     assert estimator in ("score", "finite differences")
     wanted = (survival(0.1501) - survival(0.1499)) / 2e-4
@@ -174,7 +176,7 @@ def test_what_is_made_of_a_first_time_jumps_with_it_too():
 @pytest.mark.more
 def test_a_start_below_the_level_moves_a_first_time_by_the_noise_alone():
     """So its score is known: of no path does the first time move at once with where it begins."""
-    late = {**WATCHED, "observe": {"late": "hitting_time(x > B) > 0.6"}}
+    late = {**WATCHED, "observe": {"late": {"value": "hitting_time(x > B) > 0.6", "every": 1}}}
     estimate, error, *_ = derivative(late, "initial.x", "late", method="score")
     wanted = (survival(0.1499) - survival(0.1501)) / 2e-4
     assert abs(estimate - wanted) < LIMIT * error
