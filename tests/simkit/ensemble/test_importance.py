@@ -101,7 +101,7 @@ def test_a_call_far_out_of_the_money():
 def test_an_exponential_of_the_noise_has_no_variance_at_its_own_drift(steps):
     """Then every path has the same weighted value: the mean of exp(1.5 W) at each time that is saved."""
     experiment = WALK | {"time": {"t1": 2.0, "steps": steps}, "save": {"points": 1}}
-    experiment |= {"observe": {"power": {"value": "exp(1.5*x)", "at": "each"}}}
+    experiment = experiment | {"observe": {"power": {"value": "exp(1.5*x)", "at": "each"}}}
     dataset = simkit.run(drifted({"drift": 1.5}, experiment))
     np.testing.assert_allclose(dataset["power_mean"], np.exp(1.125 * dataset["time"]), rtol=1e-12)
     assert last(dataset, "power_stderr") < 1e-10
@@ -122,7 +122,7 @@ def test_any_drift_gives_the_same_means(drift):
     """Of functions of the whole path, on steps of any method, with jumps that no drift moves."""
     experiment = MERTON | {"ensemble": {"paths": 20_000}} if drift == -0.7 else BASKET
     observe = {"barrier": "(S - 90) * (min(S) > 90)", "average": "maximum(mean(S) - 105, 0)"}
-    experiment |= {"observe": observe, "ensemble": {"paths": 20_000}}
+    experiment = experiment | {"observe": observe, "ensemble": {"paths": 20_000}}
     plain, dataset = simkit.run(experiment), simkit.run(drifted({"drift": drift}, experiment, seed=9))
     for name in (*observe, "S"):
         (a, b), (x, y) = figures(plain, name), figures(dataset, name)
@@ -142,7 +142,7 @@ def test_areas_do_not_move_with_the_drift(solver, precision):
         "precision": precision,
         "time": {"t1": 1.0, "steps": 4},
     }
-    experiment |= {"observe": {"square": "x**2", "far": "x > 1"}, "ensemble": {"paths": 100_000}}
+    experiment = experiment | {"observe": {"square": "x**2", "far": "x > 1"}, "ensemble": {"paths": 100_000}}
     plain, dataset = simkit.run(experiment), simkit.run(drifted({"drift": 0.7}, experiment, seed=9))
     for name in ("x", "square", "far"):
         (a, b), (x, y) = figures(plain, name), figures(dataset, name)
