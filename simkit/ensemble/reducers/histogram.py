@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from simkit_solvers import on_accelerator
 
-from simkit.ensemble.reducers.float_bins import ALL_BINS, NO_BIN, ROUNDING, bin_of, lower_edges
+from simkit.ensemble.reducers.float_bins import ALL_BINS, LAST_BIN, NO_BIN, ROUNDING, bin_of, lower_edges
 from simkit.ensemble.reducers.pairwise import extremes
 from simkit.ensemble.reducers.reducer import (
     AbstractReducer,
@@ -303,8 +303,9 @@ def coarsened(row: Counts) -> tuple[np.ndarray, np.ndarray]:
         edges = np.linspace(low - margin, low + margin, PICTURE_BINS + 1)
         return np.histogram([low], edges)[0] * (up_to[-1] - up_to[0]), edges
     apart = 1.0 if whole else lattice_of(row)
-    if is_narrow(row):
-        edges = lower_edges(row.first + first + np.arange(PICTURE_BINS + 1))
+    own = row.first + first + np.arange(PICTURE_BINS + 1)
+    if is_narrow(row) and not whole and own[-1] <= LAST_BIN:
+        edges = lower_edges(own)
     elif apart:
         if not whole:
             places = np.rint((np.array([low, high]) - row.low) / apart) + np.array([-0.5, 0.5])

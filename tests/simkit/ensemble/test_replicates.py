@@ -220,7 +220,7 @@ NETWORK |= {"time": {"t1": 1.0}}
         (reduced({"control": ["call"]}), "the mean of call is not known; give observe.call.exact"),
         (reduced({"control": ["stok"]}), r"control\[0\]: there is no stok; did you mean 'stock'"),
         (reduced({"antithetik": True}), "antithetik"),
-        (reduced("sobol"), "must be antithetic, control or importance, got 'sobol'"),
+        (reduced("sobol"), "must be antithetic, control, importance or stratified, got 'sobol'"),
         (
             reduced({"control": ["S"]}, MARKET | {"initial": {"S": {"normal": [100, 1]}}}),
             "the mean of S is not known from these initial values",
