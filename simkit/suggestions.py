@@ -30,7 +30,8 @@ def known_names(given: str, known: Iterable[str], few: int = 12) -> str:
     """`did_you_mean`, and where many are known and none is close, the first of them."""
     names = list(dict.fromkeys(known))
     first = ", ".join(names[:few])
-    return did_you_mean(given, names, few) or (names and f"; known: {first}, … ({len(names)} in all)") or ""
+    hint = did_you_mean(given, names, few)
+    return hint or (f"; known: {first}, … ({len(names)} in all)" if names else "")
 
 
 def missing_file(path: Path, name: str | None = None) -> str:

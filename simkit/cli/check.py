@@ -28,15 +28,18 @@ def validate(
         from simkit.studies.plan import has_distributions, load_uncertain
         from simkit.sweeps.plan import SWEEP, load_sweep
 
-        document = opened(experiment, overrides or [])
+        document, about, more = opened(experiment, overrides or []), {}, ""
         if variant is None and has_distributions(document):
             uncertain = load_uncertain(document)
             loaded = uncertain.centre
-            about = {"uncertain": list(uncertain.distributions), "method": uncertain.settings.method}
+            names, method = list(uncertain.distributions), uncertain.settings.method
+            about = {"uncertain": names, "method": method}
+            more = f"{counted(len(names), 'uncertain parameter')}: {', '.join(names)} (method {method})"
         else:
-            loaded, about = load_each(document, chosen=variant), {}
+            loaded = load_each(document, chosen=variant)
             if variant is None and document.data.get(SWEEP):
                 about = {"points": len(load_sweep(document).axes.points)}
+                more = f"sweep: valid ({counted(about['points'], 'point')})"
         warn(loaded.remarks)
         engine = loaded.engine
         _check_place_of(loaded.output)
@@ -47,11 +50,8 @@ def validate(
         for name, simulation in loaded.each.items():
             what = f"{experiment}: variant {name}" if name else str(experiment)
             print(f"{what}: valid ({engine.summary(simulation)})")
-        if "points" in about:
-            print(f"sweep: valid ({counted(about['points'], 'point')})")
-        elif about:
-            count = counted(len(about["uncertain"]), "uncertain parameter")
-            print(f"{count}: {', '.join(about['uncertain'])} (method {about['method']})")
+        if more:
+            print(more)
 
 
 def _check_place_of(output: Path | None) -> None:
