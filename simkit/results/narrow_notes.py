@@ -1,5 +1,6 @@
 """Lines on distributions that are narrower than the bins of quantiles and histograms."""
 
+import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -21,24 +22,34 @@ def narrow_notes(dataset: "xr.Dataset") -> list[str]:
 
 def _notes(dataset: "xr.Dataset", which: str) -> Iterable[str]:
     for name in [*dataset.attrs["observables"].split(), *dataset.attrs["state_variables"].split()]:
-        if width := bin_width(dataset, name):
-            mean, variance = (float(np.ravel(dataset[f"{name}_{key}"])[-1]) for key in ("mean", "variance"))
+        if error := _narrow(dataset, name):
+            mean, deviation = _last(dataset, f"{name}_mean"), _deviation(dataset, name)
+            centre = round(mean, -math.floor(math.log10(deviation)))
+            nearer = f"{name} {'-' if centre > 0 else '+'} {abs(centre):.15g}"
             yield (
-                f"{name}{which}: the bins of its quantiles and histogram are {width:.2g} wide, and its "
-                f"standard deviation is {variance**0.5:.2g}; observe {name} {-mean:+.4g} to see it better"
+                f"{name}{which}: bins may have moved its quantiles by {error:.2g}, and its standard "
+                f"deviation is {deviation:.2g}; observe {nearer} to see it better"
             )
 
 
 def narrow_note(dataset: "xr.Dataset", name: str) -> str:
-    """The same for a panel, of variants with the widest bins; empty where there is nothing to say."""
-    width = max(bin_width(one, name) for one in each_variant(dataset).values())
-    return f"narrower than bins of {width:.2g} show" if width else ""
+    """The same for a panel; empty where there is nothing to say."""
+    narrow = any(_narrow(one, name) for one in each_variant(dataset).values())
+    return "narrower than its bins show" if narrow else ""
 
 
-def bin_width(dataset: "xr.Dataset", name: str) -> float:
-    """How wide bins are that do not show how values at the end are distributed; 0 where bins do."""
-    if f"{name}_quantile_bin_error" not in dataset or not dataset[f"{name}_quantile_bin_error"].size:
+def _narrow(dataset: "xr.Dataset", name: str) -> float:
+    """How far bins may have moved quantiles at the end, where that hides the distribution; else 0."""
+    errors = dataset.get(f"{name}_quantile_bin_error")
+    if errors is None or not errors.size:
         return 0.0
-    error = dataset[f"{name}_quantile_bin_error"].values.reshape(-1, dataset.sizes["quantile"])[-1].max()
-    deviation = float(np.ravel(dataset[f"{name}_variance"])[-1]) ** 0.5
-    return float(np.diff(dataset[f"{name}_histogram_edge"][:2])[0]) if error > SHARE * deviation > 0 else 0.0
+    error = float(errors.values.reshape(-1, errors.shape[-1])[-1].max())
+    return error if error > SHARE * _deviation(dataset, name) > 0 else 0.0
+
+
+def _deviation(dataset: "xr.Dataset", name: str) -> float:
+    return math.sqrt(_last(dataset, f"{name}_variance"))
+
+
+def _last(dataset: "xr.Dataset", name: str) -> float:
+    return float(np.ravel(dataset[name])[-1])
