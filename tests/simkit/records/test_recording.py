@@ -94,7 +94,8 @@ def run(experiment: dict):
 
 
 def differentiate(settings: dict, progress) -> xr.Dataset:
-    changed = EXPERIMENT | SENSITIVE | {"ensemble": EXPERIMENT["ensemble"] | settings}
+    kept = {"unresolved": "keep"}  # with two steps the derivatives of a first time are all step bias
+    changed = EXPERIMENT | SENSITIVE | {"ensemble": EXPERIMENT["ensemble"] | kept | settings}
     return simkit.sensitivity(changed, progress=progress)
 
 
