@@ -43,9 +43,10 @@ class Contribution(NamedTuple):
 
     @staticmethod
     def of(result: DifferentiatedRows, name: str, count: int) -> "Contribution":
-        """The contribution of one path to the last rows of a quantity."""
-        changes = tuple(each[name][-count:] for each in result.changes)
-        return Contribution(result.rows[name][-count:], changes, tuple(x[-count:] for x in result.weights))
+        """The contribution of one path to the last rows of a quantity: no derivatives where it has failed."""
+        value = result.rows[name][-count:]
+        changes = tuple(jnp.where(jnp.isfinite(value), x[name][-count:], jnp.nan) for x in result.changes)
+        return Contribution(value, changes, tuple(x[-count:] for x in result.weights))
 
     @property
     def derivatives(self) -> Sequence[jax.Array]:

@@ -107,12 +107,12 @@ def _finished(collected: Collected, choice: Selection, capped: bool) -> Estimate
     values = collected.level_values[derivative.choice]
     steps = None if capped else error_of_derivative(run.simulation, choice.quantity, values)
     check = None if _differs(derivative.choice) else collected.derivatives.get(_check_of(choice))
+    derivative = dataclasses.replace(derivative, steps=steps, tail=values.tail, check=check)
     unknown = OF_STEPS if run.has_extremes_of_steps(choice.quantity) else ""
     if derivative.is_uncompared:
         unknown = _why_uncompared(run, derivative)
-    derivative = dataclasses.replace(derivative, steps=steps, tail=values.tail, check=check, unknown=unknown)
     selected = dataclasses.replace(derivative.choice, reason=_reason(run, derivative, capped))
-    return dataclasses.replace(derivative, choice=selected)
+    return dataclasses.replace(derivative, choice=selected, unknown=unknown)
 
 
 def _check_of(choice: Selection) -> Selection:

@@ -78,6 +78,15 @@ SHORT = {
     "time": {"t1": 10.0, "rtol": 1e-4, "atol": 1e-6, "max_steps": 20},
     "sensitivity": {"wrt": ["a"]},
 }
+NOISY = {  # paths fail with smaller tolerances only
+    "model": {"sde": {"x": {"drift": "-a*x", "noise": {"W": 0.5}}}, "parameters": {"a": 5.0}},
+    "initial": {"x": 1.0},
+    "time": {"t1": 1.0, "rtol": 1e-2, "atol": 1e-3, "max_steps": 150},
+    "solver": "Milstein",
+    "ensemble": {"paths": 64},
+    "save": {"points": 1},
+    "sensitivity": {"wrt": ["a"]},
+}
 BY_DIFFERENCES = SHORT | {"sensitivity": {"wrt": ["a"], "method": "finite_differences"}}
 
 
@@ -97,6 +106,10 @@ def test_copies_come_closer_where_none_are_farther_apart():
         ),
         pytest.param(
             *(SHORT, "x by a", "paths fail with the tighter tolerances that would show it"),
+            marks=pytest.mark.more,
+        ),
+        pytest.param(
+            *(NOISY, "x by a", "paths fail with other tolerances; use a larger time.max_steps"),
             marks=pytest.mark.more,
         ),
         (BY_DIFFERENCES, "x by a", "paths fail with the tighter tolerances that would show it"),
