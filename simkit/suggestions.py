@@ -7,6 +7,8 @@ from pathlib import Path
 
 LONGEST = 60
 WITH_COMMAS = re.compile(r"[-+]?\d+(,\d+)+(\.\d*)?([eE][-+]?\d+)?")
+FEW_ALIKE = 3  # lines that differ in numbers only, before the others are counted
+NUMBER = re.compile(r"(?<!\w)[-+]?\d[\d,.]*(e[-+]?\d+)?")
 THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
 
 
@@ -60,6 +62,18 @@ def of_your_own(given: str, known: Iterable[str], kind: str) -> str:
     if "mean" in hint:
         return hint
     return f"{hint or f'; `simkit list {kind}` shows all'}; `simkit --import MODULE run ...` enters your own"
+
+
+def few_alike(lines: Iterable[str]) -> list[str]:
+    """Different lines; of those that differ in numbers only the first few, and how many more there are."""
+    kinds: dict[str, list[str]] = {}
+    for line in dict.fromkeys(lines):
+        kinds.setdefault(NUMBER.sub("0", line), []).append(line)
+    result = []
+    for alike in kinds.values():
+        few = alike if len(alike) <= FEW_ALIKE + 1 else alike[:FEW_ALIKE]
+        result += few if few is alike else [*few, f"and {len(alike) - FEW_ALIKE:,} more lines like these"]
+    return result
 
 
 def without_commas(text: str) -> str:

@@ -19,7 +19,7 @@ from simkit.experiments.constants import remark_unused
 from simkit.experiments.experiment import SWEEP, VARIANTS, simulation_of
 from simkit.experiments.reading import add_unreadable
 from simkit.experiments.variant_fit import refuse_coupling_of_one
-from simkit.suggestions import called, did_you_mean, shown
+from simkit.suggestions import called, did_you_mean, few_alike, shown
 
 OF_THE_FILE = ("output", "plot", VARIANTS, SWEEP)  # common to all variants of a file
 LONGEST_NAME = 40
@@ -241,7 +241,7 @@ def labelled(file: str | None, problems: Mapping[str, list[str]], variants: int)
                 result.append(line)
             elif (parts := place.fullmatch(line)) is not None:
                 result.append(f"{parts[1] or ''}{called(name)}: {parts[2]}")
-    return list(dict.fromkeys(result))
+    return few_alike(result)
 
 
 def refuse_paths(experiments: Iterable[Experiment], target: str | os.PathLike | None) -> None:

@@ -12,7 +12,7 @@ from simkit.ensemble.step_bias.resolution import COMPARABLE
 from simkit.results.number_text import RULE_OF_THREE, percentages, rarer_paths, with_error
 from simkit.results.swept import is_swept
 from simkit.results.variants import each_variant, variant_names
-from simkit.suggestions import called
+from simkit.suggestions import called, few_alike
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -24,6 +24,7 @@ DOMINATES, MANY_PATHS = 0.4, 100  # a part of the variance that one of so many p
 ROUNDED = 1e-9  # of a mean: a spread that rounding may make
 FEW = 3  # variants that each have a line of their own
 WHICH = "\0"  # stands in a line where it says of which variant
+LARGEST_COUNT = 1e12  # that is written with all its digits
 BLOWN_UP = 1e6  # times the values of the start, by which unstable steps change a value
 
 
@@ -71,7 +72,7 @@ def _alike_once(
             return names and before[:1] + names
         return f"{before}{'all' if len(variants) == total else f'{len(variants)} of'} {total} {what}"
 
-    return [line.replace(WHICH, which(variants)) for line, variants in alike.items()]
+    return few_alike(line.replace(WHICH, which(variants)) for line, variants in alike.items())
 
 
 def _same_variants(dataset: "xr.Dataset") -> list[str]:
@@ -186,6 +187,9 @@ def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
         remedy = "a larger time.max_steps may help" if chosen else "use more steps"
         yield f"the step bias{which} leaves out paths without a finite value {others} ({lost}); {remedy}"
     too_large = [name for name in names if np.isinf(_last(dataset, f"{name}_stderr"))]
+    paths = int(dataset.attrs.get("paths", 1))
+    if dataset.attrs.get("kind") == "ode" and paths > 1 and all(_never_vary(dataset, name) for name in names):
+        yield f"all {paths:,} paths{which} are the same, as nothing is random; one is enough"
     if too_large:
         yield (
             f"{', '.join(too_large)}{which}: the squares of values are too large for a float64, so the error "
@@ -233,6 +237,11 @@ def part_of_one(low: float, high: float, mean: float, variance: float, n: int) -
 def _last(dataset: "xr.Dataset", name: str) -> float:
     """A figure at the end, NaN where there is none."""
     return float(np.atleast_1d(dataset.get(name, np.nan))[-1])
+
+
+def _never_vary(dataset: "xr.Dataset", name: str) -> bool:
+    """Whether all paths have the same values."""
+    return not np.any(dataset.get(f"{name}_variance", 0.0))
 
 
 def _unsure(dataset: "xr.Dataset", name: str) -> str:
@@ -371,7 +380,11 @@ def _remedy(dataset: "xr.Dataset", steps: dict[str, int]) -> str:
     wanted = max(paths[name] for name in steps)
     if wanted < ABSURD * dataset.attrs["paths"]:
         return f"use {wanted:,} paths or more"
-    return f"paths would have to be {wanted:,}, as so few of them make this value"
+    return f"paths would have to be {_count(wanted)}, as so few of them make this value"
+
+
+def _count(number: int) -> str:
+    return f"{number:,}" if number < LARGEST_COUNT else f"{number:.1e}"
 
 
 def more_steps(dataset: "xr.Dataset", wanted: dict[str, int]) -> str:
@@ -389,7 +402,8 @@ def more_steps(dataset: "xr.Dataset", wanted: dict[str, int]) -> str:
     text = smaller if adaptive else f"use {times:,} steps or more"
     other = _other_solver(dataset)
     if times >= ABSURD * dataset.attrs.get("steps", math.inf):
-        return f"these steps would have to be {times:,}; use another solver{other and f', such as {other}'}"
+        another = f"use another solver{other and f', such as {other}'}"
+        return f"these steps would have to be {_count(times)}; {another}"
     if kind == "ode" and any(_has_no_order(dataset, name) for name in wanted):
         if other and _has_blown_up(dataset, wanted):
             return f"use {other}, or {'smaller tolerances' if adaptive else 'many more steps'}"

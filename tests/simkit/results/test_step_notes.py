@@ -105,6 +105,14 @@ def test_a_hundred_times_as_many_steps_are_no_remedy(solver, other):
     assert f"these steps would have to be 20,000; use another solver{other}" in many
 
 
+@pytest.mark.parametrize(("kind", "paths", "spread"), [("ode", 50, 0.0), ("ode", 50, 0.1), ("ode", 1, 0.0)])
+def test_paths_without_anything_random_are_said_to_be_the_same(kind, paths, spread):
+    variance = {"x_variance": ("time", [0.0, spread])}
+    lines = notes(variance, kind=kind, paths=paths)
+    line = "all 50 paths are the same, as nothing is random; one is enough"
+    assert lines == ([line] if paths > 1 and not spread else [])
+
+
 def test_a_step_bias_that_is_not_known_is_not_said_to_matter():
     """Nothing is known of it but that it may be 0.028."""
     figures = {"x_mean": ("time", [0.0, 0.4486]), "x_bias": 0.0003, "x_bias_stderr": 0.0276}
@@ -125,6 +133,7 @@ def test_a_step_bias_that_is_not_known_is_not_said_to_matter():
     [
         (16_000, "use 16,000 paths or more"),
         (100_000, "paths would have to be 100,000, as so few of them make this value"),
+        (3 * 10**15, "paths would have to be 3.0e+15, as so few of them make this value"),
     ],
 )
 def test_a_step_bias_lost_in_noise_takes_paths(paths, remedy):

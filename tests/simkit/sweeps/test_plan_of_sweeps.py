@@ -31,6 +31,16 @@ def test_only_combinations_are_limited_and_not_lists_side_by_side(monkeypatch):
         load_sweep(ODE, over=over)
 
 
+@pytest.mark.parametrize(("count", "shown"), [(5, 3), (6, 4), (7, 3), (100, 3)])
+def test_errors_that_differ_in_numbers_only_are_counted_after_the_first(count, shown):
+    """The ends of a range are whole numbers, and all between are not."""
+    with pytest.raises(InputError) as wrong:
+        simkit.sweep(ODE, {"time.steps": f"500:{500 + 2 * count - 3}:{count}"})
+    lines, left = wrong.value.problems, count - 2 - shown
+    assert all("must be a whole number" in line for line in lines[:shown])
+    assert lines[shown:] == ([f"and {left} more lines like these"] if left else [])
+
+
 @pytest.mark.parametrize(
     ("over", "message"),
     [
