@@ -311,6 +311,13 @@ def run_attributes(simulation: Simulation, result: Any) -> dict[str, Any]:
     }
 
 
+def _extremes_of_steps(simulation: Simulation) -> list[str]:
+    """The observables with the largest or smallest value at the steps of a path that noise moves between."""
+    if simulation.stepping.kind == "ode" or not simulation.grid.steps:
+        return []  # of an ordinary equation their step bias is unknown, and other paths do not move between
+    return [each.name for each in simulation.observed if each.has_extremes_of_steps]
+
+
 def _attributes(
     known: Mapping[str, RunQuantity],
     simulation: Simulation,
@@ -327,6 +334,7 @@ def _attributes(
         "counted_events": " ".join(counted_events(schedule)),
         "given_events": given_events(schedule, simulation.time_unit),
         **_picture_attributes(simulation),
+        "extremes_of_steps": " ".join(_extremes_of_steps(simulation)),
         "bias_left_out": _counts(result.bias_left_out),
         "noticeable_bias": _counts({n: r.steps for n, r in judged.items() if r.kind == "noticeable"}),
         "unresolved": _counts({n: r.steps for n, r in judged.items() if r.kind == "unresolved"}),

@@ -181,6 +181,12 @@ def _others(dataset: "xr.Dataset", which: str) -> Iterable[str]:
     if unknown:
         reason = _why_unknown(dataset, not counts.keys().isdisjoint(unknown))
         yield f"the step bias{which} is unknown ({', '.join(unknown)}): {reason}"
+    extremes = dataset.attrs.get("extremes_of_steps", "").split()
+    if extremes:
+        yield (
+            f"{', '.join(extremes)}{which}: the largest or smallest value is one at the end of a step, and "
+            "no error includes what lies between; if the steps are the dates that are meant, give every: 1"
+        )
     lost = ", ".join(f"{name}: {count:,}" for name, count in counts.items() if name not in unknown)
     if lost:
         others = "with other tolerances" if chosen else "at its other steps"

@@ -81,6 +81,25 @@ def titled_figure(
         figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(**pads))
         figure.suptitle(title, x=0.012, ha="left", fontsize=fontsize, fontweight="bold")
         yield figure
+        for axes in figure.axes:
+            _spread_numbers(axes.xaxis, axes.bbox.width / figure.dpi)
+
+
+def _spread_numbers(axis: "Axis", inches: float) -> None:
+    """As many numbers along a linear axis as there are before the layout, or fewer where they touch."""
+    from matplotlib.textpath import TextPath
+    from matplotlib.ticker import MaxNLocator
+
+    locator, size = axis.get_major_locator(), STYLE["font.size"]
+    low, high = sorted(axis.get_view_interval())
+    ticks = [tick for tick in locator() if low <= tick <= high]
+    for bins in range(len(ticks) + 1, 0, -1) if isinstance(locator, MaxNLocator) else ():
+        locator.set_params(nbins=bins)
+        ticks = [tick for tick in locator() if low <= tick <= high]
+        texts = axis.get_major_formatter().format_ticks(ticks)
+        widest = max((TextPath((0, 0), text, size=size).get_extents().width for text in texts), default=0)
+        if len(ticks) < 2 or 72 * inches * (ticks[1] - ticks[0]) / (high - low) > widest + size / 2:
+            return
 
 
 def has_only_means(dataset: "xr.Dataset") -> bool:

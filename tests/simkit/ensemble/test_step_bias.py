@@ -19,6 +19,7 @@ from simkit.ensemble import run_ensemble
 from simkit.ensemble.step_bias.coupled_steps import BIAS_PATHS, bias_run, orders
 from simkit.ensemble.step_bias.coupled_steps import step_error_of_paths as error_of_values
 from simkit.results.dataset import to_dataset
+from simkit.results.step_notes import step_notes
 from simkit.results.table import summary
 
 pytestmark = pytest.mark.more
@@ -397,6 +398,21 @@ def test_a_first_time_is_late_by_its_step_bias(run, steps):
         assert float(result[f"{name}_bias_stderr"]) < 0.8 * abs(off)
         assert abs(float(result[f"{name}_z"])) < 3
     assert "dates_bias" not in result or np.isnan(float(result["dates_bias"]))
+
+
+def test_an_extreme_at_the_ends_of_steps_says_that_nothing_lies_between():
+    """With `every` the ends of steps are the dates that are asked for, and other paths move in jumps only."""
+    observe = {
+        "top": "max(x)",
+        "gone": "x * (min(x) > -1)",
+        "dates": {"value": "max(x)", "every": 1},
+        "x2": "x",
+    }
+    small = {"observe": observe, "ensemble": {"paths": 16}, "time": {"t1": 1, "steps": 4}, "events": {}}
+    (line,) = [line for line in step_notes(simkit.run(LATE | small)) if "lies between" in line]
+    assert line.startswith(
+        "top, gone: the largest or smallest value is one at the end of a step, and no error"
+    )
 
 
 @pytest.mark.slow

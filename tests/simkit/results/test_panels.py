@@ -1,17 +1,20 @@
 """Single panels show the numbers of the dataset, in a figure of their own or in the user's axes."""
 
 import io
+import itertools
 
 import numpy as np
 import pytest
 from dataset_examples import gbm_dataset
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from matplotlib import image
 from matplotlib.figure import Figure
 from pictures import assert_nothing_overlaps
 
 import simkit
 from simkit import InputError, plot_dataset
-from simkit.results.plots.plot_layout import columns_for
+from simkit.results.plots.plot_layout import columns_for, titled_figure
 from simkit.results.variant_dataset import combined
 
 pytestmark = pytest.mark.more
@@ -309,3 +312,20 @@ def test_paths_that_are_not_stored_are_asked_for():
 def test_equal_panels_leave_no_gap_where_they_can():
     """Four stand two by two, others in rows of three."""
     assert [columns_for(n) for n in (0, 1, 2, 3, 4, 5, 6, 9)] == [1, 1, 2, 3, 2, 3, 3, 3]
+
+
+@settings(max_examples=8)
+@given(st.floats(-1e7, 1e7), st.floats(1e-6, 1e3))
+def test_numbers_along_narrow_panels_do_not_touch(middle, part):
+    """Whatever the layout makes of their width, and the resolution of the file."""
+    spread = part * max(abs(middle), 1e-3)
+    with titled_figure("three panels", (12, 3)) as figure:
+        for axes in figure.subplots(1, 3):
+            axes.set_xlim(middle - spread, middle + spread)
+    figure.set_dpi(150)
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
+        shown = [box for box in boxes if axes.bbox.x0 - 1 < (box.x0 + box.x1) / 2 < axes.bbox.x1 + 1]
+        assert len(shown) > 1
+        assert all(a.x1 < b.x0 for a, b in itertools.pairwise(shown))
