@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from simkit.results.plots.first_times import unmet_note
+from simkit.results.plots.plot import MEANS
 from simkit.results.plots.plot_layout import (
     COLOURS,
     GREY,
@@ -73,9 +74,12 @@ def _title(dataset: "xr.Dataset") -> str:
 
 def _at_end(dataset: "xr.Dataset", name: str) -> "tuple[xr.DataArray, xr.DataArray]":
     """The mean at the end and its standard error, at each point; of an ordinary equation that is 0."""
-    each = dataset[f"{name}_mean"], dataset[f"{name}_stderr"]
-    mean, error = (x.isel(time=-1) if "time" in x.dims else x for x in each)
+    mean, error = (_last(dataset[f"{name}_{key}"]) for key in ("mean", "stderr"))
     return mean, error.fillna(0.0) if dataset.attrs.get("kind") == "ode" else error
+
+
+def _last(values: "xr.DataArray") -> "xr.DataArray":
+    return values.isel(time=-1) if "time" in values.dims else values
 
 
 def _draw_lines(panel: "Panel", dataset: "xr.Dataset", axes: Axes, name: str, along: str) -> None:
@@ -102,6 +106,9 @@ def _draw_lines(panel: "Panel", dataset: "xr.Dataset", axes: Axes, name: str, al
             panel.errorbar(x_[known], y[known], off[known], fmt="none", ecolor=colour, capsize=3)
         elif off.any():
             panel.fill_between(x_, y - off, y + off, color=colour, alpha=0.2, linewidth=0)
+        if f"{name}_exact" in dataset:
+            exact = _last(dataset[f"{name}_exact"]).broadcast_like(mean).isel(at).values[order]
+            panel.plot(x_, exact, **MEANS[1])
     if len(combinations) > MOST_LINES:
         panel.set_title(f"the first {MOST_LINES} of {len(combinations)} lines", fontsize=10, color=GREY)
     if np.isnan(error.values).any():

@@ -49,6 +49,14 @@ def closed():
     plt.close("all")
 
 
+def test_exact_means_are_drawn_where_they_are_known():
+    figure = drawn({"a": [2.0, 1.0, 3.0], "b": ["u", "v"]}, exact=[7.0, 8.0, 5.0, 6.0, np.nan, 9.0])
+    (panel,), (legend,) = figure.axes, figure.legends
+    exact = [line.get_ydata() for line in panel.lines if line.get_label() == "exact mean"]
+    np.testing.assert_equal(exact, [[5.0, 7.0, np.nan], [6.0, 8.0, 9.0]])
+    assert [text.get_text() for text in legend.get_texts()].count("exact mean") == 1
+
+
 def test_lines_have_bands_of_two_standard_errors():
     result = simkit.sweep(GBM, {"model.sigma": [0.3, 0.1, 0.2], "model.mu": [0.0, 0.1]})
     figure = simkit.plot_dataset(result)
