@@ -22,7 +22,8 @@ class PythonData:
     """Mappings as plain data. What is wrong in them is in `diagnostics`; `functions` are those found in the
     place of expressions, by the text that stands for them.
 
-    A model is what its class is called and its parameters; an array of initial values is one for each path.
+    A model is what its class is called and its parameters; an array of initial values is one for each path,
+    any other a list.
     """
 
     def __init__(self) -> None:
@@ -54,6 +55,8 @@ class PythonData:
                 return _model(item) or item
             case ("initial", _) if getattr(item, "ndim", 0) == 1:
                 return {"values": item.tolist()}
+            case _ if path[0] != "initial" and getattr(item, "ndim", 0) and not _is_single(item):
+                return item.tolist()
         return item
 
     def _name(self, function: Callable) -> str:
@@ -99,8 +102,6 @@ def _refusal(path: KeyPath, item: Any) -> str:
         return f"{message}; write an expression as text, such as '-k*x'; {own}"
     if path in (("model",), ("solver",)):
         return f"{message}; give it by name: {{type: {kind}, ...}}"
-    if hasattr(item, "tolist"):
-        return f"{message}; write its .tolist()"
     return message
 
 

@@ -121,12 +121,15 @@ class VarianceReduction:
         return {name: self.averaged(x) for name, x in self.controlled(values).items()}
 
     def controlled(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Values at the end less what the controls explain."""
+        """Values at the end less what the controls explain.
+
+        Where grids are compared, controls without a step bias are not among the values: they are the same.
+        """
         result = dict(values)
         for name, slopes in self.slopes:
             if name in result:
                 for control, slope, mean in zip(self.controls, slopes, self.means, strict=True):
-                    result[name] = result[name] - slope * (values[control] - mean)
+                    result[name] = result[name] - slope * (values.get(control, mean) - mean)
         return result
 
     def averaged(self, values: np.ndarray) -> np.ndarray:

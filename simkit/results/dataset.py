@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -17,17 +17,20 @@ from simkit.ensemble.initial import differs_between_paths
 from simkit.ensemble.programs import Request, compiled
 from simkit.ensemble.reducers import STATISTICS
 from simkit.ensemble.simulation import EnsembleResult, Simulation
+from simkit.ensemble.step_bias.resolution import Resolution
 from simkit.ensemble.stepping import since
 from simkit.ensemble.weights import WEIGHTS
 from simkit.observe.exercise import ExerciseFit
+from simkit.observe.observable import Observable
 from simkit.observe.time_functions import SetVariables, counted_events, given_events, triggered_events
 from simkit.results.dataset_errors import against_exact, censored, limits, resolution_of_mean, step_bias
 from simkit.results.derived import derived_variables
 from simkit.results.quantity import RunQuantity, quantities
-from simkit.results.step_notes import part_of_one
+from simkit.results.step_notes import BLOWN_UP, part_of_one
 from simkit.results.variables import Variables, power_of, variable, with_stderr
 
 FORMAT = 1
+SPACED = 2  # steps between dates that longer steps meet too
 OF_MEANS = ("mean", "stderr")  # what there is of weighted paths: all else would be with the drift
 ON_TIME = 1e-9  # of the span: what rounding makes of a time
 
@@ -311,11 +314,25 @@ def run_attributes(simulation: Simulation, result: Any) -> dict[str, Any]:
     }
 
 
-def _extremes_of_steps(simulation: Simulation) -> list[str]:
-    """The observables with the largest or smallest value at the steps of a path that noise moves between."""
-    if simulation.stepping.kind == "ode" or not simulation.grid.steps:
-        return []  # of an ordinary equation their step bias is unknown, and other paths do not move between
-    return [each.name for each in simulation.observed if each.has_extremes_of_steps]
+def _stepped(simulation: Simulation) -> Sequence[Observable]:
+    """The observables of paths that noise moves between the ends of fixed steps."""
+    of_noise = simulation.stepping.kind != "ode" and simulation.grid.steps
+    return simulation.observed if of_noise else ()
+
+
+def _blown_up(
+    known: Mapping[str, RunQuantity], judged: Mapping[str, Resolution], simulation: Simulation
+) -> dict[str, Resolution]:
+    """The variables that unstable steps have made huge, and what is made of them, though it be bounded."""
+    means = {name: np.abs(known[name].statistic("mean")) for name in variables_of(simulation.problem)}
+    start = max(float(each[0]) for each in means.values()) or math.inf
+    huge = {
+        name: Resolution("unresolved", judged[name].steps)
+        for name, each in means.items()
+        if name in judged and judged[name].kind == "unresolved" and each[-1] > BLOWN_UP * start
+    }
+    made = {each.name: each.names & huge.keys() for each in simulation.observed}
+    return huge | {name: huge[min(names)] for name, names in made.items() if names}
 
 
 def _attributes(
@@ -324,8 +341,10 @@ def _attributes(
     result: EnsembleResult,
     provenance: Mapping[str, Any],
 ) -> dict[str, Any]:
-    schedule = schedule_of(simulation.problem)
+    schedule, stepped = schedule_of(simulation.problem), _stepped(simulation)
     judged = {name: resolution_of_mean(known[name]) for name in result.bias}
+    blown_up = _blown_up(known, judged, simulation)
+    judged |= blown_up
     shares = {name: _share_of_one(quantity) for name, quantity in known.items() if quantity.weighted}
     optional = {
         "view": simulation.stepping.view,
@@ -334,7 +353,10 @@ def _attributes(
         "counted_events": " ".join(counted_events(schedule)),
         "given_events": given_events(schedule, simulation.time_unit),
         **_picture_attributes(simulation),
-        "extremes_of_steps": " ".join(_extremes_of_steps(simulation)),
+        "extremes_of_steps": " ".join(each.name for each in stepped if each.has_extremes_of_steps),
+        "first_times_of_steps": " ".join(each.name for each in stepped if each.has_first_times_of_steps),
+        "monitored_often": " ".join(e.name for e in stepped if e.has_dates and (e.every or 1) % SPACED),
+        "blown_up": " ".join(blown_up),
         "bias_left_out": _counts(result.bias_left_out),
         "noticeable_bias": _counts({n: r.steps for n, r in judged.items() if r.kind == "noticeable"}),
         "unresolved": _counts({n: r.steps for n, r in judged.items() if r.kind == "unresolved"}),

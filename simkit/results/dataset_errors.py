@@ -12,7 +12,7 @@ from simkit.ensemble.step_bias.resolution import Resolution, resolution
 from simkit.ensemble.step_bias.rounding import rounding_error
 from simkit.ensemble.step_bias.step_error import StepError
 from simkit.ensemble.step_bias.step_levels import SHORTER
-from simkit.results.number_text import RULE_OF_THREE
+from simkit.results.number_text import AT_ANY_TIME, AT_STEPS, RULE_OF_THREE
 from simkit.results.quantity import RunQuantity
 from simkit.results.variables import Variables, power_of, variable, with_stderr
 
@@ -113,22 +113,24 @@ def limits(quantity: RunQuantity) -> Variables:
 def censored(quantity: RunQuantity) -> Variables:
     """The fraction of the paths that did not meet a first time's condition before the run ended."""
     waiting = quantity.result.waiting.get(quantity.name, 0)
-    return censored_of(quantity.name, quantity.simulation, waiting, quantity.n, quantity.independent)
+    reduction = quantity.simulation.reduction
+    paired = 1.0 if reduction is None else reduction.inflation
+    return censored_of(quantity.name, quantity.simulation, waiting, quantity.n, paired)
 
 
-def censored_of(
-    name: str, simulation: Simulation, waiting: int, n: int, independent: int | None = None
-) -> Variables:
-    """The fraction of `n` paths, so many of them `independent`, that still wait at the end, if any."""
+def censored_of(name: str, simulation: Simulation, waiting: int, n: int, inflation: float = 1.0) -> Variables:
+    """The fraction of `n` paths that still wait at the end, if any; pairs have an `inflation` of errors."""
     if not waiting:
         return {}
     fraction, error = waiting / n, 0.0
     if is_random(simulation):
-        count = n if independent is None else independent
+        count = n / inflation**2
         error = max(math.sqrt(fraction * (1 - fraction) / count), 1 / count)
     what = "fraction of the paths that had not met the condition before the end"
-    (value,) = (o.first_time.functional.unmet for o in simulation.observed if o.name == name and o.first_time)
-    return with_stderr(f"{name}_censored", (), fraction, error, "1", what, n=n, counts_as=value)
+    (first,) = (o for o in simulation.observed if o.name == name and o.first_time)
+    between = first.has_first_times_of_steps and simulation.stepping.kind != "ode" and simulation.grid.steps
+    about = {"counts_as": first.first_time.functional.unmet, "seen": AT_STEPS if between else AT_ANY_TIME}
+    return with_stderr(f"{name}_censored", (), fraction, error, "1", what, n=n, **about)
 
 
 def resolution_of_mean(quantity: RunQuantity) -> Resolution:

@@ -15,6 +15,7 @@ ROUNDINGS = 100
 WELL_ABOVE = 10  # times an error: a step bias that takes a digit of those that the error leaves
 OFF = (" %", " abs")
 MARK = " !"
+AT_ANY_TIME, AT_STEPS = "before the end", "at the end of any step"  # when a condition was looked at
 RULE_OF_THREE = 3.0  # if none of n paths does, fewer than 3/n of all do, with 95 % confidence
 
 

@@ -13,7 +13,7 @@ OTHERS = (
     "lower", "upper", "censored", "censored_stderr", "exact", "exact_variance", "z",
     "in_sample", "in_sample_stderr", "date", "exercise_fraction", "exercise_low", "exercise_high",
     "upper_bound", "upper_bound_stderr",
-    "difference", "difference_stderr",
+    "difference", "difference_stderr", "difference_bias", "difference_bias_stderr",
 )
 # fmt: on
 

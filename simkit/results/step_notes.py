@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simkit.ensemble.step_bias.resolution import COMPARABLE
-from simkit.results.number_text import RULE_OF_THREE, percentages, rarer_paths, with_error
+from simkit.results.number_text import (
+    AT_ANY_TIME,
+    AT_STEPS,
+    RULE_OF_THREE,
+    percentages,
+    rarer_paths,
+    with_error,
+)
 from simkit.results.swept import is_swept
 from simkit.results.variants import each_variant, variant_names
 from simkit.suggestions import called, few_alike
@@ -115,11 +122,12 @@ def all_unresolved(dataset: "xr.Dataset") -> list[str]:
 def marked_in_table(dataset: "xr.Dataset") -> str:
     """For the title of a picture, lines that name the quantities that the table marks, and of how many."""
     each, lines = each_variant(dataset).values(), ""
-    for attribute, what in (
-        ("unresolved", "no result, as the steps are too long"),
-        ("noticeable_bias", "the step bias matters (! in the table)"),
+    for what, names in (
+        ("no result, as the weights degenerate", lambda one: json.loads(one.attrs.get("degenerate", "{}"))),
+        ("no result, as the steps are too long", lambda one: by_quantity(one, "unresolved")),
+        ("the step bias matters (! in the table)", lambda one: by_quantity(one, "noticeable_bias")),
     ):
-        counts = Counter(name for one in each for name in by_quantity(one, attribute))
+        counts = Counter(name for one in each for name in names(one))
         parts = [name if n == len(each) else f"{name} ({n} of {len(each)})" for name, n in counts.items()]
         lines += f"\n{what}: {', '.join(parts)}" if parts else ""
     return lines
@@ -141,6 +149,8 @@ def no_result(dataset: "xr.Dataset", wanted: dict[str, int], which: str = "") ->
     alike: dict[str, dict[str, int]] = {}
     for name, steps in wanted.items():
         reason = _unsure(dataset, name) or "the step bias is as large as the value"
+        if name in dataset.attrs.get("blown_up", "").split():
+            reason = "the steps are unstable"
         alike.setdefault(reason, {})[name] = steps
     return [
         f"! {', '.join(names)}{which}: no result, {reason}; {_remedy(dataset, names)}{or_accept(dataset)}"
@@ -286,12 +296,14 @@ def _all_censored(dataset: "xr.Dataset") -> Iterable[str]:
             names.append(name)
             continue
         values = dict.fromkeys(x.attrs["counts_as"] for x in each if x is not None and float(x) > 0)
-        ranges.append(_waiting(name, percentages(parts), " or ".join(values)))
+        seen = next(x.attrs.get("seen", AT_ANY_TIME) for x in each if x is not None)
+        ranges.append(_waiting(name, percentages(parts), " or ".join(values), seen))
     return [*notes_of_variants(dataset, lambda one, which: censored_notes(one, names, which)), *ranges]
 
 
-def _waiting(name: str, part: str, value: str) -> str:
-    return f"{name}: {part} % of the paths had not met the condition before the end, and count with {value}"
+def _waiting(name: str, part: str, value: str, seen: str) -> str:
+    more = "; between steps more have" if seen == AT_STEPS else ""
+    return f"{name}: {part} % of the paths had not met the condition {seen}, and count with {value}{more}"
 
 
 def censored_notes(dataset: "xr.Dataset", names: Iterable[str], which: str = "") -> Iterable[str]:
@@ -299,18 +311,19 @@ def censored_notes(dataset: "xr.Dataset", names: Iterable[str], which: str = "")
     for name in names:
         if np.isfinite(dataset.get(f"{name}_censored", np.nan)):
             part, error = (100 * float(dataset[f"{name}_censored{end}"]) for end in ("", "_stderr"))
-            value = dataset[f"{name}_censored"].attrs["counts_as"]
+            about = dataset[f"{name}_censored"].attrs
+            value, seen = about["counts_as"], about.get("seen", AT_ANY_TIME)
             if part == 100:
-                yield f"{name}{which}: {_none_met(error)}; the mean is {value}"
+                yield f"{name}{which}: {_none_met(error, seen)}; the mean is {value}"
                 continue
-            yield _waiting(f"{name}{which}", with_error(part, error), value)
+            yield _waiting(f"{name}{which}", with_error(part, error), value, seen)
 
 
-def _none_met(error: float) -> str:
+def _none_met(error: float, seen: str) -> str:
     """That no path met a condition, and how many of all may; `error` is 100 % by the number of paths."""
     most = RULE_OF_THREE * error
     bound = f" (below {most:.2g} % of all do, by the rule of three)" if 0 < most < 100 else ""
-    return f"no path met the condition before the end{bound}"
+    return f"no path met the condition {seen}{bound}"
 
 
 def _why_unknown(dataset: "xr.Dataset", failed: bool) -> str:
@@ -327,9 +340,12 @@ def _why_unknown(dataset: "xr.Dataset", failed: bool) -> str:
             "monitored; compare with more steps"
         )
     if "dt" in dataset.attrs:
+        often = ", ".join(dataset.attrs.get("monitored_often", "").split())
+        remedies = ["use an even number of steps"] * (int(dataset.attrs["steps"]) % 2)
+        remedies += [f"give every: 2 for what is monitored more often ({often})"] * bool(often)
         return (
-            "jumps are not split between halves of a step, and no longer steps meet all dates; use an even "
-            "number of steps"
+            "jumps are not split between halves of a step, and no longer steps meet all dates; "
+            f"{' and '.join(remedies) or 'use more steps'}"
         )
     if adaptive and not failed and _steps_are_capped(dataset):
         return (
@@ -403,6 +419,11 @@ def more_steps(dataset: "xr.Dataset", wanted: dict[str, int]) -> str:
     kind, times = str(dataset.attrs.get("kind")), max(wanted.values())
     if kind == "jump":
         return f"use an epsilon {times:,} times as small, or DirectMethod"
+    if wanted.keys() <= {*dataset.attrs.get("first_times_of_steps", "").split()}:
+        return (
+            f"it falls with the root of the step: use {_count(times)} steps, or subtract it; if the steps "
+            "are the dates that are meant, give every: 1"
+        )
     adaptive = "rtol" in dataset.attrs
     smaller = f"use tolerances {times:,} times as small, or smaller ones"
     text = smaller if adaptive else f"use {times:,} steps or more"

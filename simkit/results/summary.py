@@ -18,7 +18,8 @@ SECTIONS = ("derived", "observables", "state")
 RATES = ("elapsed_s", "path_steps_per_s")
 ALWAYS = ("mean", "stderr", "bias", "bias_stderr", "exact", "z")
 SOMETIMES = (
-    *("difference", "difference_stderr", "strong_error", "strong_error_stderr"),
+    *("difference", "difference_stderr", "difference_bias", "difference_bias_stderr"),
+    *("strong_error", "strong_error_stderr"),
     *("strong_order", "strong_order_stderr", "bias_order", "bias_bound", "lower", "upper"),
     *("in_sample", "in_sample_stderr", "upper_bound", "upper_bound_stderr", "censored", "censored_stderr"),
     "variance_reduction",

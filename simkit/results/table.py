@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 from rich.table import Table
 
 from simkit.progress import counted, steps_text
+from simkit.results.difference_notes import difference_notes, difference_text
 from simkit.results.event_notes import event_notes
 from simkit.results.level_notes import level_notes
 from simkit.results.narrow_notes import narrow_notes
@@ -93,7 +94,7 @@ def make_table(dataset: "xr.Dataset", unicode: bool = True) -> Table:
         "step bias": [bias_text(row, 2 if several else 3) for row in figures],
         f"minus {'the first' if swept else start}": [
             "" if name == start else cell
-            for (_, name, _), cell in zip(rows, column("difference"), strict=True)
+            for (_, name, _), cell in zip(rows, map(difference_text, figures), strict=True)
         ],
         # Of all but the finest variant, from which it is.
         "strong error": [
@@ -187,6 +188,7 @@ def print_table(dataset: "xr.Dataset", file: TextIO | None = None) -> None:
             *reduction_notes(dataset),
             *level_notes(dataset),
             *step_notes(dataset),
+            *difference_notes(dataset),
             *(line for line in events if line not in causes),
             *narrow_notes(dataset),
             *strong_order_notes(dataset),

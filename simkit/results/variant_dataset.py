@@ -43,6 +43,7 @@ def combined(
     attributes = first.attrs
     for quantity in (*attributes["state_variables"].split(), *attributes["observables"].split()):
         variables |= _differences(quantity, datasets, ends)
+        variables |= _biases_of_differences(quantity, datasets)
         if draws_per_step is not None:
             variables |= _strong_errors(quantity, datasets, ends, draws_per_step, claimed)
     coordinates: dict[str, Any] = {
@@ -161,6 +162,28 @@ def _differences(
     unit, what = datasets[first][mean].attrs["units"], f"mean of {quantity} at the end minus that of {first}"
     key = f"{quantity}_difference"
     return with_stderr(key, (VARIANT,), np.asarray(differences), np.asarray(errors), unit, what)
+
+
+def _biases_of_differences(quantity: str, datasets: Mapping[str, xr.Dataset]) -> Variables:
+    """What steps leave in the differences, where it is known of both means.
+
+    The errors of the two biases are added as if they were independent, though paths are mostly the same.
+    """
+    first, *others = (_bias(quantity, one) for one in datasets.values())
+    biases = [(0.0, 0.0), *((bias - first[0], math.hypot(error, first[1])) for bias, error in others)]
+    own, errors = np.transpose(biases)
+    if np.isnan(own[1:]).all():
+        return {}
+    unit = next(iter(datasets.values())).data_vars[f"{quantity}_mean"].attrs["units"]
+    what = f"step bias of the difference of {quantity}"
+    return with_stderr(f"{quantity}_difference_bias", (VARIANT,), own, errors, unit, what)
+
+
+def _bias(quantity: str, one: xr.Dataset) -> tuple[float, float]:
+    """The step bias of a mean and its error, NaN where it is unknown."""
+    known = one.data_vars
+    bias, error = (known.get(f"{quantity}_bias{end}") for end in ("", "_stderr"))
+    return (math.nan, math.nan) if bias is None or error is None else (_last(bias), _last(error))
 
 
 def _strong_errors(

@@ -112,7 +112,8 @@ def shade_errors(axes: "Axes", rows: SavedRows, dataset: "xr.Dataset", name: str
     """A band of two standard errors to either side of a mean."""
     mean, error = (dataset[f"{name}_{key}"].values for key in ("mean", "stderr"))
     shade_rows(axes, rows, mean - 2 * error, mean + 2 * error, **style)
-    axes.set_title("mean ± two standard errors", loc="right", fontsize=9, color=GREY)
+    known = "mean ± two standard errors" if np.isfinite(mean[1:]).any() else "no mean: see the title"
+    axes.set_title(known, loc="right", fontsize=9, color=GREY)
 
 
 def draw_orbit(

@@ -226,7 +226,7 @@ def test_a_missing_file_is_what_python_calls_one():
 def test_a_single_number_in_an_array_is_a_number(number):
     problem = load(PRICE | {"model": {"type": "GBM", "mu": number, "sigma": 0.2}}).problem
     assert problem.mu == 0.5  # pyright: ignore[reportAttributeAccessIssue]
-    with pytest.raises(InputError, match=r"model\.mu: must be a number, text, list or dict"):
+    with pytest.raises(InputError, match=r"model\.mu: must be a single value: a list is for"):
         load(PRICE | {"model": {"type": "GBM", "mu": jnp.zeros(2), "sigma": 0.2}})
 
 

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from scipy.linalg import expm
 
+import simkit
 from simkit import load
 from simkit.ensemble import run_ensemble
 from simkit.results.dataset import to_dataset
+from simkit.results.step_notes import step_notes
 from simkit.results.table import print_table
 
 SEEDS = range(8)
@@ -106,19 +108,43 @@ def test_exact_events_have_no_step_bias():
     assert error.stderr == pytest.approx(1 / 64)  # of so many paths none differed
 
 
+MERTON = {
+    "model": {"type": "Merton", "mu": 0.0, "sigma": 0.2, "lam": 1.0, "m": 0.0, "delta": 0.1},
+    "initial": {"S": 100.0},
+    "solver": "EulerMaruyama",
+    "time": {"t1": 1.0, "steps": 7},
+    "ensemble": {"paths": 100, "devices": 1},
+}
+
+
 def test_a_jump_diffusion_without_longer_steps_says_that_its_step_bias_is_unknown():
     """Seven steps have no half, and jumps are not split between halves of a step."""
-    experiment = {
-        "model": {"type": "Merton", "mu": 0.0, "sigma": 0.2, "lam": 1.0, "m": 0.0, "delta": 0.1},
-        "initial": {"S": 100.0},
-        "solver": "EulerMaruyama",
-        "time": {"t1": 1.0, "steps": 7},
-        "ensemble": {"paths": 100, "devices": 1},
-    }
-    simulation = load(experiment)
+    simulation = load(MERTON)
     dataset = to_dataset(simulation, run_ensemble(simulation), {})
     assert math.isnan(float(dataset["S_bias"]))
     assert "unresolved" not in dataset.attrs
     file = io.StringIO()
     print_table(dataset, file)
     assert "the step bias is unknown (S): jumps are not split between halves of a step" in file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("steps", "observe", "remedy"),
+    [
+        (8, {"asian": "mean(S)"}, "dates; give every: 2 for what is monitored more often (asian)"),
+        (
+            *(7, {"asian": "mean(S)"}),
+            "use an even number of steps and give every: 2 for what is monitored more often (asian)",
+        ),
+        (7, {}, "dates; use an even number of steps"),
+    ],
+)
+def test_a_jump_diffusion_is_told_what_gives_its_step_bias(steps, observe, remedy):
+    """And what it is told helps."""
+    experiment = MERTON | {"observe": observe} | {"time": {"t1": 1.0, "steps": steps}}
+    dataset = simkit.run(experiment)
+    (line,) = [line for line in step_notes(dataset) if "jumps are not split" in line]
+    assert line.endswith(remedy)
+    mended = {name: {"value": value, "every": 2} for name, value in observe.items()}
+    dataset = simkit.run(experiment | {"observe": mended} | {"time": {"t1": 1.0, "steps": steps + steps % 2}})
+    assert np.isfinite(float(dataset["S_bias"]))

@@ -239,3 +239,39 @@ def test_what_cannot_be_reduced_is_refused_by_name(experiment, message):
 def test_other_commands_say_that_it_is_for_means():
     with pytest.raises(InputError, match="variance_reduction: is for means"):
         simkit.sensitivity(reduced("antithetic"), "r")
+
+
+SAMPLED = {
+    "model": {"type": "OrnsteinUhlenbeck", "theta": 2.0, "mu": 1.0, "sigma": 0.5},
+    "initial": {"X": 1.0},
+    "solver": "ExactSampling",
+    "time": {"t1": 1.0, "steps": 20},
+    "ensemble": {"paths": 2048},
+    "observe": {"twice": {"value": "2*X", "exact": 2}, "hit": "hitting_time(X > 1.2)", "area": "integral(X)"},
+}
+
+
+@pytest.mark.parametrize("how", ["control", pytest.param({"control": ["twice"]}, marks=pytest.mark.more)])
+def test_controls_that_are_exact_leave_step_biases_as_they_are(how):
+    """All grids have the same states, so that the differences between them are not controlled."""
+    plain, controlled = (simkit.run(x) for x in (SAMPLED, reduced(how, SAMPLED)))
+    assert last(controlled, "area_stderr") < 0.9 * last(plain, "area_stderr")
+    for name in ("hit", "area"):
+        assert float(controlled[f"{name}_bias"]) == pytest.approx(float(plain[f"{name}_bias"]), rel=1e-6)
+        assert float(controlled[f"{name}_bias_stderr"]) == pytest.approx(float(plain[f"{name}_bias_stderr"]))
+
+
+@pytest.mark.parametrize(
+    "ensemble",
+    [
+        {"driver": "sobol"},
+        pytest.param({"variance_reduction": "stratified"}, marks=pytest.mark.more),
+        pytest.param({"variance_reduction": "antithetic"}, marks=pytest.mark.more),
+    ],
+    ids=str,
+)
+def test_how_many_paths_wait_has_the_error_of_independent_paths(ensemble):
+    """Which is the most that scrambled points can have, and of pairs half as many."""
+    result = simkit.run(SAMPLED | {"ensemble": SAMPLED["ensemble"] | ensemble})
+    part, count = float(result["hit_censored"]), 2048 / (1 + ("antithetic" in ensemble.values()))
+    assert float(result["hit_censored_stderr"]) == pytest.approx((part * (1 - part) / count) ** 0.5)

@@ -264,3 +264,20 @@ def test_noise_is_no_alarm(changes, seed):
     result = simkit.run(experiment)
     assert not result.attrs.keys() & {"unresolved", "noticeable_bias"}
     assert not [name for name in result if str(name).endswith("_bias_bound")]
+
+
+def test_what_is_made_of_a_variable_that_has_blown_up_is_no_result():
+    """Though it be bounded itself and the same on all steps: e^x is never above 1.2 where x is huge."""
+    capped = {"capped": "minimum(abs(x), 1.2)", "other": "y", "late": "hitting_time(abs(x) > 1e4)"}
+    two = {"x": {"drift": "-400*x", "noise": {"W": 0.1}}, "y": {"drift": "-y", "noise": {"V": 0.1}}}
+    initial = {"initial": {"x": 1.0, "y": 1.0}, "observe": capped, "time": {"t1": 1.0, "steps": 12}}
+    with pytest.warns(
+        simkit.UnresolvedWarning, match="x, capped, late: no result, the steps are unstable; use"
+    ):
+        result = simkit.run(UNSTABLE | {"model": {"sde": two}} | initial)
+    assert float(result["capped_bias"]) == 0
+    figures = summary(result)
+    resolved = {
+        name for part in ("observables", "state") for name, row in figures[part].items() if row["resolved"]
+    }
+    assert resolved == {"y", "other"}

@@ -245,8 +245,8 @@ def test_more_than_three_points_have_one_line_of_a_first_time_with_the_range():
     about = [note for note in notes if note.startswith("when")]
     (line,) = (note for note in about if "had not met" in note)
     part = re.match(
-        r"when: (\S+) to (\S+) % of the paths had not met the condition before the end, and count with the "
-        "time of the end$",
+        r"when: (\S+) to (\S+) % of the paths had not met the condition at the end of any step, and count "
+        "with the time of the end; between steps more have$",
         line,
     )
     assert part is not None

@@ -1,5 +1,6 @@
 """A sweep runs an experiment at each combination of values: every point is the run by itself, bit for bit."""
 
+import io
 import math
 import re
 
@@ -16,6 +17,7 @@ import simkit
 from simkit.config.settings.sweep import swept_values
 from simkit.ensemble import programs
 from simkit.results.swept import Axes, folded, unfolded
+from simkit.results.table import print_table
 from simkit.results.variants import each_variant
 
 GBM = {
@@ -221,3 +223,25 @@ def test_values_may_be_a_range():
         100,
         110,
     ]
+
+
+def test_a_difference_of_means_has_the_difference_of_their_step_biases():
+    """Of a first time that is much later on long steps at one point, and hardly at the other."""
+    late = {
+        "model": {"type": "OrnsteinUhlenbeck", "theta": 0.5, "mu": 0.0, "sigma": 0.3},
+        "initial": {"X": 0.0},
+        "solver": "EulerMaruyama",
+        "time": {"t1": 1.0, "steps": 50},
+        "ensemble": {"paths": 20_000, "seed": 5},
+        "observe": {"hit": "hitting_time(X > 0.3)", "x": "X"},
+    }
+    result = simkit.sweep(late, {"model.sigma": [0.3, 0.6]})
+    biases, errors = (result[f"hit_bias{end}"].values for end in ("", "_stderr"))
+    np.testing.assert_allclose(result["hit_difference_bias"], [0, biases[1] - biases[0]])
+    np.testing.assert_allclose(result["hit_difference_bias_stderr"], [0, np.hypot(*errors)])
+    file = io.StringIO()
+    print_table(unfolded(result), file)
+    text = " ".join(file.getvalue().split())
+    assert "! hit at model.sigma=0.6: the difference has a step bias of 0.0" in text
+    assert "x at model.sigma=0.6: the difference" not in text
+    assert re.search(r"│ -0\.\d+ ± 0\.\d+ ! │", text)
