@@ -16,7 +16,7 @@ from simkit_solvers.methods.registry import info_of, samples_exactly
 from simkit_solvers.methods.registry import strong_order as claimed
 from simkit_solvers.problems.problem import AbstractSDE
 from simkit_solvers.random.generator import Words
-from simkit_solvers.random.noise import AbstractNoise, on_sums
+from simkit_solvers.random.noise import AbstractNoise, SwappedNoise, on_sums
 
 from simkit.ensemble.simulation import Driver, Simulation
 
@@ -34,6 +34,16 @@ class OnSums:
 
     def __call__(self, key: Words, path, float64: bool) -> AbstractNoise:
         return on_sums(self.driver(key, path, float64), self.factor)
+
+
+@dataclasses.dataclass(frozen=True)
+class Swapped:
+    """Makes the noise of a path whose steps 2k and 2k + 1 have each other's draws."""
+
+    driver: Driver
+
+    def __call__(self, key: Words, path, float64: bool) -> AbstractNoise:
+        return SwappedNoise(self.driver(key, path, float64))
 
 
 def coupled(simulations: Mapping[str, Simulation]) -> tuple[dict[str, Simulation], list[str]]:

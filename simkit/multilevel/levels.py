@@ -39,7 +39,7 @@ class AbstractLevels(abc.ABC):
 
     @abc.abstractmethod
     def costs(self, seen: Sequence[Averages]) -> list[float]:
-        """The steps that a path of each level costs, on both its grids."""
+        """The steps that a path of each level costs, on all its grids."""
 
     @property
     @abc.abstractmethod

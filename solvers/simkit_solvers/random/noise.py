@@ -311,6 +311,39 @@ class MirroredNoise(AbstractNoise):
         return self.own.words(purpose, first, count)
 
 
+class SwappedNoise(AbstractNoise):
+    """The draws of `noise` with those of steps 2k and 2k + 1 in each other's place.
+
+    Sums of pairs stay, so that a path on steps twice as long is the same.
+
+    >>> from simkit_solvers import CounterNoise, SwappedNoise, seed_key
+    >>> plain = CounterNoise.of(seed_key(1), path=7)
+    >>> first, second = (noise.draws(1, 0, first=0, count=2) for noise in (plain, SwappedNoise(plain)))
+    >>> bool(first[0].W[0] == second[1].W[0]), bool(first[1].W[0] == second[0].W[0])
+    (True, True)
+    """
+
+    noise: AbstractNoise
+    refinement = delegated("noise")
+    capacity = delegated("noise")
+
+    def group(self, components: int) -> int:
+        return math.lcm(2, self.noise.group(components))
+
+    def draws(self, components: int, areas: int, first: UInt32[Array, ""] | int, count: int) -> list[Draw]:
+        check_steps(self, components, first, count)
+        return _swapped(self.noise.draws(components, areas, first, count + count % 2))[:count]
+
+    def words(
+        self, purpose: Purpose, first: UInt32[Array, ""] | int, count: int
+    ) -> list[tuple[StepWords, ...]]:
+        return _swapped(self.noise.words(purpose, first, count + count % 2))[:count]
+
+
+def _swapped(steps: list) -> list:
+    return [steps[i ^ 1] for i in range(len(steps))]
+
+
 class ShiftedNoise(AbstractNoise):
     """The normals of `noise` with a number added to that of each component, in the number's type; else alike.
 

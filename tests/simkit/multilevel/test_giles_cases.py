@@ -1,0 +1,106 @@
+"""Published cases: with which power of the step variances fall, and that levels add up without a bias.
+
+References: Giles (2008), Improved multilevel Monte Carlo convergence using the Milstein scheme,
+doi:10.1007/978-3-540-74496-2_20; Giles & Szpruch (2014), Antithetic multilevel Monte Carlo estimation for
+multi-dimensional SDEs without Lévy area simulation, doi:10.1214/13-AAP957.
+"""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+import simkit
+from simkit.multilevel.level_paths import LevelPaths, levels_on
+from simkit.multilevel.level_rates import rate_of
+from simkit.multilevel.levels import quantities_of
+
+GBM = {
+    "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
+    "initial": {"S": 100.0},
+    "solver": "Milstein",
+    "time": {"t1": 1.0, "steps": 4},
+    "ensemble": {"method": "multilevel", "target": {"total_error": 0.1}, "seed": 1},
+}
+HESTON = {
+    **GBM,
+    "model": {"type": "Heston", "mu": 0.05, "kappa": 2.0, "theta": 0.04, "xi": 0.3, "rho": -0.7},
+    "initial": {"S": 100.0, "v": 0.04},
+}
+AREA = {  # Clark & Cameron's: Y is a Lévy area, but for a smooth function of the end
+    **GBM,
+    "model": {"sde": {"X": {"drift": 0, "noise": {"W1": 1.0}}, "Y": {"drift": 0, "noise": {"W2": "X"}}}},
+    "initial": {"X": 0.0, "Y": 0.0},
+}
+PAYOFFS = {
+    "european": "maximum(S - 100, 0)",
+    "asian": "maximum(integral(S) - 100, 0)",
+}
+
+
+def levels_of(experiment, observe):
+    return levels_on(simkit.load({**experiment, "observe": observe}))
+
+
+def figures(paths):
+    """Of each quantity mean, standard error, variance and its error."""
+    with jax.enable_x64(True):
+        statistics = paths.averages().statistics
+    n = int(statistics["n"])
+    for place, name in enumerate(quantities_of(paths.grids[0])):
+        mean, variance, error = (
+            float(statistics[f"{place}_{key}"][-1]) for key in ("mean", "variance", "variance_stderr")
+        )
+        yield name, np.array([mean, np.sqrt(variance / n), variance, error])
+
+
+def betas(experiment, observe, levels=range(2, 7), paths=8192):
+    ladder = levels_of(experiment, observe)
+    by_level = [dict(figures(LevelPaths.of(ladder, level, paths))) for level in levels]
+    return {name: rate_of(*np.array([each[name][2:] for each in by_level]).T) for name in observe}
+
+
+def means(ladder, level, which, paths=65536):
+    """Of each quantity the mean on one side of a level's difference, and its error."""
+    both = LevelPaths.of(ladder, level, paths)
+    own = dataclasses.replace(both, grids=both.grids[which])
+    return {name: (abs(x[0]), x[1]) for name, x in figures(own)}
+
+
+FINER, COARSER = slice(0, -1), slice(-1, None)
+CASES = {
+    "GBM": (GBM, PAYOFFS, dict.fromkeys(PAYOFFS, 2.0)),
+    "Heston": (HESTON, PAYOFFS, dict.fromkeys(PAYOFFS, 2.0)),
+    "area": (AREA, {"square": "Y**2", "kink": "abs(Y - 0.3)"}, {"square": 2.0, "kink": 1.5}),
+}
+
+
+@pytest.mark.more
+@pytest.mark.parametrize(("experiment", "observe", "beta"), CASES.values(), ids=CASES)
+def test_variances_fall_as_published(experiment, observe, beta):
+    """Or faster, while the first levels are not yet powers."""
+    for name, rate in betas(experiment, observe).items():
+        assert beta[name] - 0.2 - 2 * rate.stderr < rate.rate < beta[name] + 0.4, name
+
+
+@pytest.mark.more
+@pytest.mark.parametrize(("experiment", "observe", "beta"), CASES.values(), ids=CASES)
+def test_the_finer_paths_of_a_level_have_the_means_of_the_coarser_ones_of_the_next(experiment, observe, beta):
+    ladder = levels_of(experiment, observe)
+    for level in (1, 3):
+        finer, coarser = means(ladder, level, FINER), means(ladder, level + 1, COARSER)
+        for name, (mean, error) in finer.items():
+            assert abs(mean - coarser[name][0]) < 5 * np.hypot(error, coarser[name][1]), name
+
+
+@pytest.mark.more
+def test_what_is_left_out_of_a_step_is_left_out_of_the_average_of_the_exchanged_paths_too():
+    """A Lévy area is off by as much on one as on the other, the other way: nothing is left but rounding."""
+    ladder = levels_of(AREA, {})
+    (_, area) = figures(LevelPaths.of(ladder, 2, 1024))
+    assert area[1][2] < 1e-12
+    plain = dataclasses.replace(both := LevelPaths.of(ladder, 2, 1024), grids=(both.grids[0], both.grids[-1]))
+    (_, area) = figures(plain)
+    assert area[1][2] > 1e-3
+    assert ladder.costs(())[:3] == [4, 2 * 8 + 4, 2 * 16 + 8]
