@@ -139,6 +139,7 @@ def _attributes(
         "plain_cost": plain,
         "saving": plain / cost,
         "level_unit": result.ladder.unit,
+        "many_ends": " ".join(result.ladder.many_ends),
         "gamma": gamma.rate,
         "gamma_stderr": gamma.stderr,
         "failed_paths": sum(len(each.failed) for each in result.averages),

@@ -42,6 +42,11 @@ class AbstractLevels(abc.ABC):
         """The steps that a path of each level costs, on all its grids."""
 
     @property
+    def many_ends(self) -> list[str]:
+        """The observables for which the last step is taken many times."""
+        return []
+
+    @property
     @abc.abstractmethod
     def precision(self) -> str:
         """That of the numbers which a program gives."""

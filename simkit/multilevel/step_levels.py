@@ -27,6 +27,7 @@ from simkit_solvers.problems.problem import AbstractSDE
 from simkit.ensemble.failures import failed_paths, failure_of
 from simkit.ensemble.paths import PathProgram, path_program, with_traced_steps
 from simkit.ensemble.simulation import Run, Simulation
+from simkit.multilevel.last_step import ManyEnds, jumping_at_the_end, pairs_of_ends
 from simkit.multilevel.levels import MOST_LEVELS, AbstractLevels, quantities_of
 
 
@@ -52,7 +53,17 @@ class StepLevels(AbstractLevels):
 
     def costs(self, seen=()):
         own, finer = self.steps(), 2 if self._swaps else 1
-        return [finer * steps + own[level - 1] if level else steps for level, steps in enumerate(own)]
+        ends = [(finer + 1) * 2 * self._pairs(level) for level in range(len(own))]
+        return [finer * n + own[level - 1] + ends[level] if level else n for level, n in enumerate(own)]
+
+    @property
+    def many_ends(self):
+        return jumping_at_the_end(self.simulation)
+
+    def _pairs(self, level: int) -> int:
+        """Half the number of ends of a path of a level; 0 where there is one alone."""
+        jumps = level and self._steps(level - 1) > 1 and self.many_ends
+        return pairs_of_ends(self._steps(level)) if jumps else 0
 
     @property
     def _swaps(self) -> bool:
@@ -82,6 +93,9 @@ class StepLevels(AbstractLevels):
         pairs = [path_program(each, with_traced_steps(each, each.grid)) for each in grids]
         programs, inputs = zip(*pairs, strict=True)
         coarse = tuple(each.draws_per_step > 1 for each in grids)
+        if pairs_of_level := self._pairs(level):
+            programs = tuple(map(ManyEnds, programs, coarse))
+            inputs = tuple((each, np.uint32(pairs_of_level)) for each in inputs)
         return StepProgram(quantities_of(grids[0]), programs, coarse), inputs
 
     def failure(self, grids, level, path):
@@ -98,7 +112,7 @@ class StepProgram:
     """
 
     names: tuple[str, ...]
-    grids: tuple[PathProgram, ...]
+    grids: tuple[PathProgram | ManyEnds, ...]
     coarse: tuple[bool, ...]
 
     def __call__(self, inputs: tuple[Run, ...], ids) -> tuple[jax.Array, ...]:

@@ -71,6 +71,7 @@ def means(ladder, level, which, paths=65536):
 FINER, COARSER = slice(0, -1), slice(-1, None)
 CASES = {
     "GBM": (GBM, PAYOFFS, dict.fromkeys(PAYOFFS, 2.0)),
+    "digital": (GBM, {"digital": "S > 100", "call": "maximum(S - 100, 0)"}, {"digital": 1.5, "call": 2.0}),
     "Heston": (HESTON, PAYOFFS, dict.fromkeys(PAYOFFS, 2.0)),
     "area": (AREA, {"square": "Y**2", "kink": "abs(Y - 0.3)"}, {"square": 2.0, "kink": 1.5}),
 }
@@ -104,3 +105,22 @@ def test_what_is_left_out_of_a_step_is_left_out_of_the_average_of_the_exchanged_
     (_, area) = figures(plain)
     assert area[1][2] > 1e-3
     assert ladder.costs(())[:3] == [4, 2 * 8 + 4, 2 * 16 + 8]
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("how", [{"chunk": 700}, {"threads": 1}, {"devices": 2}], ids=str)
+def test_bits_of_several_finer_paths_and_ends_do_not_depend_on_chunks_threads_and_devices(how):
+    observe = {"digital": "S > 100"}
+    both = ({**HESTON, "ensemble": HESTON["ensemble"] | each} for each in ({}, how))
+    one, other = (dict(figures(LevelPaths.of(levels_of(each, observe), 2, 2000))) for each in both)
+    for name, values in one.items():
+        assert np.array_equal(values, other[name]), name
+
+
+def test_there_is_one_end_where_nothing_jumps_or_events_have_their_steps():
+    dose = {"events": {"dose": {"at": 0.5, "set": {"S": "S + 1"}}}}
+    assert levels_of(GBM, {"call": "maximum(S - 100, 0)"}).costs(())[1] == 12
+    assert levels_of(GBM | dose, {"digital": "S > 100"}).costs(())[1] == 12
+    assert levels_of(GBM, {"digital": "S > 100"}).costs(())[1] == 12 + 2 * 6
+    assert levels_of(HESTON, {"digital": "S > 100"}).costs(())[1] == 20 + 3 * 6
+    assert levels_of(GBM, {"digital": "S > 100"}).many_ends == ["digital"]
