@@ -27,13 +27,14 @@ LEAST, MOST = 0.02, 8.0  # orders that are considered
 
 @dataclasses.dataclass(frozen=True)
 class OnSums:
-    """Makes the noise of a path whose steps are each `factor` of those that are drawn."""
+    """Makes the noise of a path whose steps are each `factor` of those that are drawn, and may keep these."""
 
     driver: Driver
     factor: int
+    keeps: bool = False
 
     def __call__(self, key: Words, path, float64: bool) -> AbstractNoise:
-        return on_sums(self.driver(key, path, float64), self.factor)
+        return on_sums(self.driver(key, path, float64), self.factor, self.keeps)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -89,7 +89,9 @@ class ManyEnds:
 
         def end(fresh: Draw) -> dict[str, jax.Array]:
             if self.coarse:
-                fresh = merged([kept, fresh], components, areas)._replace(words=kept.words + last.words)
+                words_of_parts = kept.words + last.words
+                parts = kept, fresh
+                fresh = merged([*parts], components, areas)._replace(words=words_of_parts, parts=parts)
             else:
                 fresh = fresh._replace(words=last.words)
             return run.row(run.step(carry, k, fresh, words), k + jnp.uint32(1))

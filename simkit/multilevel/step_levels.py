@@ -21,6 +21,7 @@ import jax
 import numpy as np
 from simkit_solvers.grids.grid import Grid
 from simkit_solvers.loops.compensated import loses_float32
+from simkit_solvers.loops.step import stepper_for
 from simkit_solvers.methods.registry import info_of
 from simkit_solvers.problems.problem import AbstractSDE
 
@@ -52,9 +53,10 @@ class StepLevels(AbstractLevels):
         return [self._steps(level) for level in range(self.most)]
 
     def costs(self, seen=()):
-        own, finer = self.steps(), 2 if self._swaps else 1
-        ends = [(finer + 1) * 2 * self._pairs(level) for level in range(len(own))]
-        return [finer * n + own[level - 1] + ends[level] if level else n for level, n in enumerate(own)]
+        own, finer, coarser = self.steps(), 1 + self._swaps, 1 + self._mirrors
+        ends = [(finer + coarser) * 2 * self._pairs(level) for level in range(len(own))]
+        pairs = [finer * n + coarser * below for n, below in zip(own[1:], own, strict=False)]
+        return [a + b for a, b in zip([own[0], *pairs], ends, strict=True)]
 
     @property
     def many_ends(self):
@@ -79,8 +81,23 @@ class StepLevels(AbstractLevels):
         fine = self._on_grid(own, level)
         if not level:
             return (fine,)
-        twins = [dataclasses.replace(fine, swapped=True)] * self._swaps
-        return fine, *twins, dataclasses.replace(self._on_grid(own, level - 1), draws_per_step=2)
+        below = self._on_grid(own, level - 1)
+        coarse = dataclasses.replace(below, draws_per_step=2).with_run(observer=self._bridged(below.observer))
+        grids = [fine, *([dataclasses.replace(fine, swapped=True)] * self._swaps), coarse]
+        return *grids, *([dataclasses.replace(coarse, swapped=True)] * self._mirrors)
+
+    def _bridged(self, observer: Any) -> Any:
+        """The observer of coarse paths, whose bridges go through the middles of steps.
+
+        Not where these have more to do with the solver's step than its increment.
+        """
+        return observer if stepper_for(self.simulation.solver).areas else observer.with_middles()
+
+    @property
+    def _mirrors(self) -> bool:
+        """Whether a coarse path, too, is one of two, whose middles are on either side."""
+        observer = self._bridged(self.simulation.observer)
+        return self._swaps and any(each.middles for each in observer.observables)
 
     def _on_grid(self, own: Simulation, level: int) -> Simulation:
         grid, factor = cast(Grid, self.simulation.grid), 2**level

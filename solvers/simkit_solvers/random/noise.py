@@ -171,6 +171,7 @@ class CounterNoise(AbstractNoise):
 class CoarsenedNoise(AbstractNoise):
     """The Brownian path of `fine` on a grid `factor` times coarser, areas included: sums of the fine draws.
 
+    With `keeps` its draws have those as their `parts`.
     Raises `ValueError` unless `factor` is positive.
 
     >>> import jax.numpy as jnp
@@ -184,6 +185,7 @@ class CoarsenedNoise(AbstractNoise):
 
     fine: AbstractNoise
     factor: int = eqx.field(static=True)
+    keeps: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self):
         if self.factor < 1:
@@ -204,8 +206,10 @@ class CoarsenedNoise(AbstractNoise):
     def draws(self, components: int, areas: int, first: UInt32[Array, ""] | int, count: int) -> list[Draw]:
         check_steps(self, components, first, count)
         fine = self.fine.draws(components, areas, first * jnp.uint32(self.factor), count * self.factor)
+        parts = [fine[i * self.factor : (i + 1) * self.factor] for i in range(count)]
         return [
-            merged(fine[i * self.factor : (i + 1) * self.factor], components, areas) for i in range(count)
+            merged(each, components, areas)._replace(parts=tuple(each) if self.keeps else ())
+            for each in parts
         ]
 
     def words(
@@ -387,15 +391,15 @@ def on_base(
     `change` takes the latter and how many steps it has.
     """
     if isinstance(noise, CoarsenedNoise):
-        return CoarsenedNoise(on_base(noise.fine, steps * noise.factor, change), noise.factor)
+        return CoarsenedNoise(on_base(noise.fine, steps * noise.factor, change), noise.factor, noise.keeps)
     if isinstance(noise, HalvedNoise):
         return HalvedNoise(on_base(noise.whole, -(-steps // 2), change), noise.bridge)
     return change(noise, steps)
 
 
-def on_sums(noise: AbstractNoise, factor: int) -> AbstractNoise:
-    """The noise with each of its own draws replaced by the sum of `factor` finer ones."""
-    return on_base(noise, 0, lambda base, _: CoarsenedNoise(base, factor))
+def on_sums(noise: AbstractNoise, factor: int, keeps: bool = False) -> AbstractNoise:
+    """The noise with each of its own draws replaced by the sum of `factor` finer ones, which it may keep."""
+    return on_base(noise, 0, lambda base, _: CoarsenedNoise(base, factor, keeps))
 
 
 def check_steps(noise: AbstractNoise, components: int, first: UInt32[Array, ""] | int, count: int) -> None:

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 import simkit
+from simkit.functionals import FUNCTIONALS
+from simkit.functionals.functional import Moment
 from simkit.multilevel.level_paths import LevelPaths, levels_on
 from simkit.multilevel.level_rates import rate_of
 from simkit.multilevel.levels import quantities_of
@@ -61,17 +63,23 @@ def betas(experiment, observe, levels=range(2, 7), paths=8192):
     return {name: rate_of(*np.array([each[name][2:] for each in by_level]).T) for name in observe}
 
 
-def means(ladder, level, which, paths=65536):
+def means(ladder, level, coarse, paths=65536):
     """Of each quantity the mean on one side of a level's difference, and its error."""
     both = LevelPaths.of(ladder, level, paths)
-    own = dataclasses.replace(both, grids=both.grids[which])
+    grids = tuple(each for each in both.grids if (each.draws_per_step > 1) == coarse)
+    own = dataclasses.replace(both, grids=grids)
     return {name: (abs(x[0]), x[1]) for name, x in figures(own)}
 
 
-FINER, COARSER = slice(0, -1), slice(-1, None)
 CASES = {
     "GBM": (GBM, PAYOFFS, dict.fromkeys(PAYOFFS, 2.0)),
     "digital": (GBM, {"digital": "S > 100", "call": "maximum(S - 100, 0)"}, {"digital": 1.5, "call": 2.0}),
+    "barrier": (GBM, {"barrier": "maximum(S - 100, 0) * no_touch(log(S/95), 0.2)"}, {"barrier": 1.5}),
+    "Heston barrier": (
+        HESTON,
+        {"barrier": "maximum(S - 100, 0) * no_touch(S - 90, S*sqrt(maximum(v, 0)))"},
+        {"barrier": 1.5},
+    ),
     "Heston": (HESTON, PAYOFFS, dict.fromkeys(PAYOFFS, 2.0)),
     "area": (AREA, {"square": "Y**2", "kink": "abs(Y - 0.3)"}, {"square": 2.0, "kink": 1.5}),
 }
@@ -90,7 +98,7 @@ def test_variances_fall_as_published(experiment, observe, beta):
 def test_the_finer_paths_of_a_level_have_the_means_of_the_coarser_ones_of_the_next(experiment, observe, beta):
     ladder = levels_of(experiment, observe)
     for level in (1, 3):
-        finer, coarser = means(ladder, level, FINER), means(ladder, level + 1, COARSER)
+        finer, coarser = means(ladder, level, False), means(ladder, level + 1, True)
         for name, (mean, error) in finer.items():
             assert abs(mean - coarser[name][0]) < 5 * np.hypot(error, coarser[name][1]), name
 
@@ -105,6 +113,17 @@ def test_what_is_left_out_of_a_step_is_left_out_of_the_average_of_the_exchanged_
     (_, area) = figures(plain)
     assert area[1][2] > 1e-3
     assert ladder.costs(())[:3] == [4, 2 * 8 + 4, 2 * 16 + 8]
+
+
+def test_a_bridge_through_its_middle_is_on_average_the_bridge():
+    bridge = FUNCTIONALS["no_touch"]((lambda at: at["x"], lambda at: at["s"]))
+    z = np.linspace(-8, 8, 4001)
+    start, end = ({"x": np.float64(x), "s": np.float64(0.4)} for x in (0.3, 0.2))
+    state = bridge.begin(Moment(start, np.float64))
+    whole = bridge.add(state, Moment(end, np.float64, 1, 0.25))[0]
+    through = bridge.add(state, Moment(end, np.float64, 1, 0.25, 1, z))[0]
+    average = np.trapezoid(np.asarray(through) * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi), z)
+    assert average == pytest.approx(float(whole), abs=1e-5)
 
 
 @pytest.mark.more
