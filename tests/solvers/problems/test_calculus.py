@@ -107,7 +107,7 @@ def test_heston_has_adaptive_steps_by_milstein():
         "time": {"t1": 1, "rtol": 0.01, "atol": 0.01},
         "ensemble": {"paths": 4096, "seed": 1},
     }
-    with pytest.raises(InputError, match="general noise .*; use Milstein, or give steps of equal length"):
+    with pytest.raises(InputError, match=r"general noise .*; use Milstein, or give steps of equal length"):
         simkit.run(file | {"solver": "EulerMaruyama"})
     done = simkit.run(file)
     assert done.attrs["solver"] == "Milstein"
