@@ -82,7 +82,7 @@ class ManyEnds:
         drawn = method.driving(CounterNoise.of(key, path, float64), k * jnp.uint32(PAIR // steps), PAIR)
         (kept, words), (last, words_of_last) = drawn
         if self.coarse:
-            words = None if words is None else words + words_of_last
+            words = words and words_of_last and words + words_of_last
         else:
             carry, k, words = run.step(carry, k, kept, words), k + jnp.uint32(1), words_of_last
         components, areas = method.components, method.stepper.areas

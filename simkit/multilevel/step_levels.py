@@ -15,6 +15,7 @@ area simulation, doi:10.1214/13-AAP957.
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, cast
 
 import jax
@@ -26,7 +27,7 @@ from simkit_solvers.methods.registry import info_of
 from simkit_solvers.problems.problem import AbstractSDE
 
 from simkit.ensemble.failures import failed_paths, failure_of
-from simkit.ensemble.paths import PathProgram, path_program, with_traced_steps
+from simkit.ensemble.paths import path_program, with_traced_steps
 from simkit.ensemble.simulation import Run, Simulation
 from simkit.multilevel.last_step import ManyEnds, jumping_at_the_end, pairs_of_ends
 from simkit.multilevel.levels import MOST_LEVELS, AbstractLevels, quantities_of
@@ -129,7 +130,7 @@ class StepProgram:
     """
 
     names: tuple[str, ...]
-    grids: tuple[PathProgram | ManyEnds, ...]
+    grids: tuple[Callable[..., dict[str, jax.Array]], ...]
     coarse: tuple[bool, ...]
 
     def __call__(self, inputs: tuple[Run, ...], ids) -> tuple[jax.Array, ...]:

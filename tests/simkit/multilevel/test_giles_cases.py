@@ -10,6 +10,8 @@ import dataclasses
 import jax
 import numpy as np
 import pytest
+import yaml
+from command import simkit_command
 
 import simkit
 from simkit.functionals import FUNCTIONALS
@@ -39,6 +41,7 @@ PAYOFFS = {
     "european": "maximum(S - 100, 0)",
     "asian": "maximum(integral(S) - 100, 0)",
 }
+LOOKBACK = {"lookback": "S - min(S)"}  # at dates, the ends of the coarsest steps
 
 
 def levels_of(experiment, observe):
@@ -72,7 +75,7 @@ def means(ladder, level, coarse, paths=65536):
 
 
 CASES = {
-    "GBM": (GBM, PAYOFFS, dict.fromkeys(PAYOFFS, 2.0)),
+    "GBM": (GBM, PAYOFFS | LOOKBACK, dict.fromkeys(PAYOFFS | LOOKBACK, 2.0)),
     "digital": (GBM, {"digital": "S > 100", "call": "maximum(S - 100, 0)"}, {"digital": 1.5, "call": 2.0}),
     "barrier": (GBM, {"barrier": "maximum(S - 100, 0) * no_touch(log(S/95), 0.2)"}, {"barrier": 1.5}),
     "Heston barrier": (
@@ -134,6 +137,18 @@ def test_bits_of_several_finer_paths_and_ends_do_not_depend_on_chunks_threads_an
     one, other = (dict(figures(LevelPaths.of(levels_of(each, observe), 2, 2000))) for each in both)
     for name, values in one.items():
         assert np.array_equal(values, other[name]), name
+
+
+@pytest.mark.more
+def test_a_dry_run_and_the_table_say_what_has_many_ends(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    target = {"target": {"total_error": 0.01}}
+    experiment = GBM | {"observe": {"digital": "S > 100"}, "ensemble": GBM["ensemble"] | target}
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(experiment))
+    told = " ".join(simkit_command("run", "a.yaml", "--dry-run").stdout.split())
+    assert "path-steps in all, with many ends of the last step for digital" in told
+    table = " ".join(simkit_command("run", "a.yaml").stdout.split())
+    assert "levels average many ends of the last step, since the value jumps there: digital" in table
 
 
 def test_there_is_one_end_where_nothing_jumps_or_events_have_their_steps():
