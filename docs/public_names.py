@@ -63,7 +63,7 @@ GBM(mu=0.05, sigma=0.2)""",
     "SOLVERS": """Solvers by class name, each a `SolverInfo`. Add your own here to use it in experiments.
 
 >>> from simkit_solvers import SOLVERS
->>> SOLVERS["Milstein"].strong.general is None  # refused: it needs commutative noise
+>>> SOLVERS["SRIW1"].strong.general is None  # refused: it needs diagonal noise
 True""",
     "Scalar": """Type of one number of one path: a `float` or an array without dimensions.
 

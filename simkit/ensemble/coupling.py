@@ -16,7 +16,7 @@ from simkit_solvers.methods.registry import info_of, samples_exactly
 from simkit_solvers.methods.registry import strong_order as claimed
 from simkit_solvers.problems.problem import AbstractSDE
 from simkit_solvers.random.generator import Words
-from simkit_solvers.random.noise import AbstractNoise, on_sums
+from simkit_solvers.random.noise import AbstractNoise, SwappedNoise, on_sums
 
 from simkit.ensemble.simulation import Driver, Simulation
 
@@ -27,13 +27,24 @@ LEAST, MOST = 0.02, 8.0  # orders that are considered
 
 @dataclasses.dataclass(frozen=True)
 class OnSums:
-    """Makes the noise of a path whose steps are each `factor` of those that are drawn."""
+    """Makes the noise of a path whose steps are each `factor` of those that are drawn, and may keep these."""
 
     driver: Driver
     factor: int
+    keeps: bool = False
 
     def __call__(self, key: Words, path, float64: bool) -> AbstractNoise:
-        return on_sums(self.driver(key, path, float64), self.factor)
+        return on_sums(self.driver(key, path, float64), self.factor, self.keeps)
+
+
+@dataclasses.dataclass(frozen=True)
+class Swapped:
+    """Makes the noise of a path whose steps 2k and 2k + 1 have each other's draws."""
+
+    driver: Driver
+
+    def __call__(self, key: Words, path, float64: bool) -> AbstractNoise:
+        return SwappedNoise(self.driver(key, path, float64))
 
 
 def coupled(simulations: Mapping[str, Simulation]) -> tuple[dict[str, Simulation], list[str]]:

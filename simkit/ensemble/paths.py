@@ -23,7 +23,7 @@ from simkit_solvers.problems.schedule import schedule_of
 from simkit_solvers.random.generator import seed_key
 from simkit_solvers.random.noise import CounterNoise
 
-from simkit.ensemble.coupling import OnSums
+from simkit.ensemble.coupling import OnSums, Swapped
 from simkit.ensemble.initial import draw_initial
 from simkit.ensemble.simulation import Driver, Run, Simulation
 from simkit.ensemble.stepping import AbstractStepping
@@ -171,7 +171,9 @@ def path_program(
 
 def driver_of(simulation: Simulation, driver: Driver = CounterNoise.of) -> Driver:
     """What makes the noise of a simulation's paths, from what makes that of independent ones on its grid."""
-    driver = driver if simulation.draws_per_step == 1 else OnSums(driver, simulation.draws_per_step)
+    driver = Swapped(driver) if simulation.swapped else driver
+    if simulation.draws_per_step > 1:
+        driver = OnSums(driver, simulation.draws_per_step, any(x.middles for x in simulation.observed))
     reduction, steps = simulation.reduction, simulation.grid.steps
     return driver if reduction is None or steps is None else reduction.driver(driver, steps, simulation.paths)
 

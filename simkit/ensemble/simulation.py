@@ -87,14 +87,15 @@ def _is_argument(leaf: Any) -> bool:
 class Simulation:
     """A validated experiment, ready to run: its `run`; `experiment` is the one it was built from.
 
-    `bind` makes the run again from named constants, so that a derivative
-    with respect to a constant reaches every place where the constant is used. `targets` are the values of all
-    that it can replace: constants, and single places such as `model.sigma`, `initial.S`, `time.t1`, which a
-    second mapping adds to what the constants give them. A step takes the sum of `draws_per_step` draws of the
-    noise. Where there is a `target`, `paths` are those that it takes once there is a `pilot`, and a guess
-    before. `levels` are those of a multilevel run, whose coarsest grid is the simulation's own, without
-    numbers of paths until a pilot has found these. `convert` lets the problem be read in the solver's
-    calculus. `derived` are the figures made of means (`simkit.results.derived`).
+    `bind` makes the run again from named constants, so that a derivative with respect to a constant reaches
+    every place where the constant is used. `targets` are the values of all that it can replace: constants,
+    and single places such as `model.sigma`, `initial.S`, `time.t1`, which a second mapping adds to what the
+    constants give them. A step takes the sum of `draws_per_step` draws of the noise; where they are
+    `swapped`, steps 2k and 2k + 1 take each other's. Where there is a `target`, `paths` are those that it
+    takes once there is a `pilot`, and a guess before. `levels` are those of a multilevel run, whose coarsest
+    grid is the simulation's own, without numbers of paths until a pilot has found these. `convert` lets the
+    problem be read in the solver's calculus. `derived` are the figures made of means
+    (`simkit.results.derived`).
     """
 
     run: Run
@@ -116,6 +117,7 @@ class Simulation:
     targets: dict[str, float] = dataclasses.field(default_factory=dict)
     bind: Callable[..., Run] | None = None
     draws_per_step: int = 1
+    swapped: bool = False
     derived: tuple[Any, ...] = ()
     experiment: Experiment | None = dataclasses.field(default=None, compare=False, repr=False)
     reduction: VarianceReduction | None = None
@@ -193,7 +195,7 @@ class PilotSize:
 class LevelPlan:
     """The paths of each level of a multilevel run, and the pilot that found them.
 
-    `steps` are those of a path on the finer grid of each level, and `costs` those that it takes on both.
+    `steps` are those of a path on the finer grid of each level, and `costs` those that it takes on all grids.
     `pilot_paths` on all its levels took `pilot_steps` path-steps and `pilot_s` seconds.
     """
 

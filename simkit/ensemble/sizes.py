@@ -113,6 +113,8 @@ def estimate_text(sizes: dict[str, Any]) -> str:
     if "levels" in sizes:
         each = [f"{x['paths']:,} x {counted(x['steps'], sizes['unit'])}" for x in sizes["levels"]]
         steps = f"levels: {', '.join(each)}; {short_count(sizes['path_steps'])} path-{sizes['unit']}s in all"
+        if jumping := sizes["many_ends"]:
+            steps += f", with many ends of the last step for {', '.join(jumping)}"
     elif sizes["steps"] is None and "rtol" not in sizes:
         steps += f"at most {counts['max_steps']} events or leaps"
     elif sizes["steps"] is None:

@@ -60,11 +60,11 @@ class WeightedObserver(AbstractObserver):
         zero = jnp.zeros((), jnp.result_type(*jax.tree.leaves(y)))
         return self.observer.init(problem, t, y), jnp.uint32(0), (zero,) * len(self.shift)
 
-    def driven(self, acc, k, draw):
+    def driven(self, problem, acc, k, t, y, draw):
         inner, _, sums = acc
         drawn = zip(sums, draw.W, self.shift, strict=True)
         sums = tuple(total + (z - shift) for total, z, shift in drawn)
-        return self.observer.driven(inner, k, draw), k + jnp.uint32(1), sums
+        return self.observer.driven(problem, inner, k, t, y, draw), k + jnp.uint32(1), sums
 
     def update(self, problem, acc, k, t, y, dt):
         return self.observer.update(problem, acc[0], k, t, y, dt), *acc[1:]

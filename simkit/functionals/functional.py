@@ -34,7 +34,8 @@ class Moment(NamedTuple):
     """A monitored step of a path: call it with a formula for its value there.
 
     `step` is its number, `dt` its length, and every `every`-th step is monitored. Where there is none yet
-    (at t0), or where values change at once, `step` and `dt` are `None`.
+    (at t0), or where values change at once, `step` and `dt` are `None`. A `middle` is how far a bridge over
+    the step is from its mean at half the time, in standard deviations.
     """
 
     values: Mapping[Any, Any]
@@ -42,6 +43,7 @@ class Moment(NamedTuple):
     step: Any = None
     dt: Any = None
     every: int = 1
+    middle: Any = None
 
     def __call__(self, formula: Formula) -> Any:
         return jnp.asarray(formula(self.values), self.dtype)
@@ -95,6 +97,7 @@ class AbstractFunctional(abc.ABC):
     )
     kink: ClassVar[Kink | None] = "anywhere"  # where its slope jumps: between times, or where x meets 0
     keeps_start: ClassVar[bool] = True  # moves at once with the value at t0
+    bridges: ClassVar[bool] = False  # sees Brownian bridges between steps, through middles if given
 
     @abc.abstractmethod
     def begin(self, at: Moment) -> tuple:

@@ -10,8 +10,8 @@ class NoTouch(AbstractFunctional):
 
     The product over the monitored steps of $1 - e^{-2 x_a x_b / s_a^2 (t_b - t_a)}$, with a at the one
     before, or 0 where an x is not above 0. Where x changes at once, the bridge goes up to the one value and
-    on from the other. Reference: Glasserman (2003), Monte Carlo Methods in Financial Engineering,
-    doi:10.1007/978-0-387-21617-1, section 6.4.
+    on from the other. A step with a middle counts as two of the same volatility. Reference: Glasserman
+    (2003), Monte Carlo Methods in Financial Engineering, doi:10.1007/978-0-387-21617-1, section 6.4.
     """
 
     name = "no_touch"
@@ -28,6 +28,7 @@ class NoTouch(AbstractFunctional):
     order = 1.0  # bridges between exact states keep the volatility of their start
     kink = "barrier"
     keeps_start = False
+    bridges = True
 
     def begin(self, at):
         x = at(self.argument)
@@ -36,8 +37,12 @@ class NoTouch(AbstractFunctional):
 
     def add(self, state, at):
         alive, previous, volatility = state
-        x = at(self.argument)
-        missed = _untouched(previous, x, volatility**2 * at.interval)
+        x, variance = at(self.argument), volatility**2 * at.interval
+        if at.middle is None:
+            missed = _untouched(previous, x, variance)
+        else:
+            middle = 0.5 * (previous + x + at.middle * jnp.sqrt(variance))
+            missed = _untouched(previous, middle, 0.5 * variance) * _untouched(middle, x, 0.5 * variance)
         return alive * missed, x, at(self.arguments[1])
 
     def change(self, state, before, after):

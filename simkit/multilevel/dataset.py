@@ -35,7 +35,7 @@ def to_dataset(simulation: Simulation, result: MultilevelResult, provenance: Map
     of_levels = {
         "steps": (np.array(plan.steps), f"{unit}s of the finer path"),
         "paths": (np.array(plan.paths), "paths"),
-        "cost": (np.array(costs), f"path-{unit}s of both paths"),
+        "cost": (np.array(costs), f"path-{unit}s of all paths of a level"),
     }
     variables |= {key: variable(("level",), x, "1", what) for key, (x, what) in of_levels.items()}
     coordinates = {
@@ -139,6 +139,7 @@ def _attributes(
         "plain_cost": plain,
         "saving": plain / cost,
         "level_unit": result.ladder.unit,
+        "many_ends": " ".join(result.ladder.many_ends),
         "gamma": gamma.rate,
         "gamma_stderr": gamma.stderr,
         "failed_paths": sum(len(each.failed) for each in result.averages),

@@ -45,6 +45,7 @@ def level_sizes(simulation: Simulation, plan: LevelPlan) -> dict[str, Any]:
         "path_steps": plan.work,
         "pilot_path_steps": plan.pilot_steps,
         "unit": levels_on(simulation).unit,
+        "many_ends": levels_on(simulation).many_ends,
         "levels": [{"steps": s, "paths": n} for s, n in zip(plan.steps, plan.paths, strict=True)],
     }
 

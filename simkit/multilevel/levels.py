@@ -39,7 +39,12 @@ class AbstractLevels(abc.ABC):
 
     @abc.abstractmethod
     def costs(self, seen: Sequence[Averages]) -> list[float]:
-        """The steps that a path of each level costs, on both its grids."""
+        """The steps that a path of each level costs, on all its grids."""
+
+    @property
+    def many_ends(self) -> list[str]:
+        """The observables for which the last step is taken many times."""
+        return []
 
     @property
     @abc.abstractmethod

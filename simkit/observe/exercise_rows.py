@@ -28,7 +28,7 @@ class ExerciseRows(AbstractObserver):
         before = self._seen(problem, inner, t, y) if _has_events(problem) else {}
         return inner, (zero,) * (self.components + self.jumps), before
 
-    def driven(self, acc, k, draw):
+    def driven(self, problem, acc, k, t, y, draw):
         inner, normals, before = acc
         new, scale = k % jnp.uint32(self.every) == 0, self.every**-0.5
         drawn = draw.W[: self.components]

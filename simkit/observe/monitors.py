@@ -18,12 +18,14 @@ Values = Mapping[Any, Any]  # of variables and functionals, by name and by itsel
 class Monitor:
     """One path functional at every `every`-th step. Observables that agree in both share the accumulator.
 
-    A functional of one time has a `date` instead, the number of a step, from 0.
+    A functional of one time has a `date` instead, the number of a step, from 0. With `middles` its bridges go
+    through points at half the time, and what is kept ends with the one of the present step, from `driven`.
     """
 
     functional: AbstractFunctional
     every: int = 1
     date: int | None = None
+    middles: bool = False
 
     @property
     def interval(self) -> int:
@@ -32,21 +34,32 @@ class Monitor:
 
     def initial(self, values: Values, dtype: DTypeLike) -> tuple:
         """What it keeps at t0."""
-        return self.functional.begin(Moment(values, dtype))
+        state = self.functional.begin(Moment(values, dtype))
+        return (*state, jnp.zeros((), dtype)) if self.middles else state
+
+    def driven(self, state: tuple, middle: jax.Array) -> tuple:
+        """What it keeps once the middle of the step that begins is known."""
+        return (*state[:-1], middle)
+
+    def _parted(self, state: tuple) -> tuple[tuple, tuple]:
+        """What the functional keeps, and the middle if there is one."""
+        return (state[:-1], state[-1:]) if self.middles else (state, ())
 
     def updated(self, state: tuple, k: jax.Array, values: Values, dt: jax.Array, dtype: DTypeLike) -> tuple:
         """What it keeps after step `k`."""
-        new = self.functional.add(state, Moment(values, dtype, k, dt, self.every))
-        return self._where_due(new, state, k)
+        own, middle = self._parted(state)
+        new = self.functional.add(own, Moment(values, dtype, k, dt, self.every, *middle))
+        return self._where_due((*new, *middle), state, k)
 
     def changed(self, state: tuple, k: jax.Array, then: Values, now: Values, dtype: DTypeLike) -> tuple:
         """What it keeps where the values change at once, at the end of step `k`."""
-        new = self.functional.change(state, Moment(then, dtype), Moment(now, dtype))
-        return self._where_due(new, state, k)
+        own, middle = self._parted(state)
+        new = self.functional.change(own, Moment(then, dtype), Moment(now, dtype))
+        return self._where_due((*new, *middle), state, k)
 
     def value(self, state: tuple, k: jax.Array, values: Values, dtype: DTypeLike) -> jax.Array:
         """The functional's value so far, after step `k`."""
-        return self.functional.value(state, Moment(values, dtype, k, every=self.every))
+        return self.functional.value(self._parted(state)[0], Moment(values, dtype, k, every=self.every))
 
     def held(self, state: tuple, values: Values, dtype: DTypeLike) -> tuple:
         """What it keeps once its condition holds."""

@@ -19,7 +19,8 @@ class Observable:
 
     `dates` are the steps of functionals of one time, or the numbers of the observer's stops. With `exercise`
     it is the value of the expression at the date that a policy chose, and 0 until then. Functionals over time
-    approximate by every `spacing`-th step, or, if `None`, by the steps that the others monitor.
+    approximate by every `spacing`-th step, or, if `None`, by the steps that the others monitor. Brownian
+    bridges over single steps go through points at half the time with `middles`.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Observable:
     exercise: Exercise | None = None
     dates: tuple[tuple[AbstractFunctional, int], ...] = ()
     spacing: int | None = None
+    middles: bool = False
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
@@ -44,8 +46,20 @@ class Observable:
         """The accumulators of the path functionals."""
         dates = dict(self.dates)
         return tuple(
-            Monitor(f, 1, dates[f]) if f in dates else Monitor(f, self._interval(f)) for f in self.functionals
+            Monitor(f, 1, dates[f])
+            if f in dates
+            else Monitor(f, n := self._interval(f), None, self._parts(f, n))
+            for f in self.functionals
         )
+
+    def _parts(self, functional: AbstractFunctional, interval: int) -> bool:
+        """Whether bridges over so many steps go through middles."""
+        return self.middles and functional.bridges and interval == 1
+
+    def with_middles(self) -> "Observable":
+        """The observable with bridges through points at half the time of a step, if it has bridges."""
+        bridged = dataclasses.replace(self, middles=True)
+        return bridged if any(each.middles for each in bridged.monitors) else self
 
     def _interval(self, functional: AbstractFunctional) -> int:
         own = self.spacing if functional.over_time else None

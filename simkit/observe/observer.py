@@ -102,6 +102,40 @@ class Observer(AbstractObserver):
             return acc
         return self._decided(acc, k, values, dtype)
 
+    def driven(self, problem, acc, k, t, y, draw):
+        if not draw.parts or not any(monitor.middles for monitor in self.monitors):
+            return acc
+        functionals = (
+            monitor.driven(state, self._middle(monitor, problem, t, y, draw)) if monitor.middles else state
+            for monitor, state in zip(self.monitors, acc.functionals, strict=True)
+        )
+        return acc._replace(functionals=tuple(functionals))
+
+    def _middle(self, monitor: Monitor, problem, t, y, draw) -> jax.Array:
+        """How far x is from its mean at half the time of a step, given its ends, in standard deviations.
+
+        It is the part of the noise that moves x, with the derivatives of the beginning of the step.
+        """
+
+        def x(y):
+            values, dtype = self._environment(problem, t, y)
+            return value_of(monitor.functional.argument, values, dtype)
+
+        one, zero = jnp.ones_like(y[0]), jnp.zeros_like(y[0])
+        count = len(draw.W)
+        units = [problem.Noise(*(one if i == j else zero for i in range(count))) for j in range(count)]
+        slopes = [jax.jvp(x, (y,), (problem.noise(t, y, unit),))[1] for unit in units]
+        size = jnp.sqrt(sum(slope**2 for slope in slopes))
+        moves = size > 0
+        first, second = draw.parts
+        away = [(a - b).astype(one.dtype) / 2**0.5 for a, b in zip(first.W, second.W, strict=True)]
+        total = sum(s * z for s, z in zip(slopes, away, strict=True)) / jnp.where(moves, size, 1.0)
+        return jnp.where(moves, total, away[0])
+
+    def with_middles(self) -> "Observer":
+        """The observer whose Brownian bridges over a step go through its middle, if it has any."""
+        return dataclasses.replace(self, observables=tuple(each.with_middles() for each in self.observables))
+
     def _decided(self, acc: Accumulated, k, values, dtype) -> Accumulated:
         """The accumulators after the decisions at step `k`."""
         if not self.exercised:

@@ -55,7 +55,9 @@ def level_notes(dataset: "xr.Dataset") -> list[str]:
     mark = "! " if saving < 1 else ""
     advice = "; leave method out" if mark else ""
     rates = [line for name in dataset.attrs["target_of"].split() if (line := _rates(dataset, name))]
-    return [f"levels: {text}", *rates, f"{mark}{cost}{advice}"]
+    jumping = dataset.attrs["many_ends"].split()
+    ends = f"levels average many ends of the last {unit}, since the value jumps there: {', '.join(jumping)}"
+    return [f"levels: {text}", *[ends] * bool(jumping), *rates, f"{mark}{cost}{advice}"]
 
 
 def _names(dataset: "xr.Dataset") -> list[str]:

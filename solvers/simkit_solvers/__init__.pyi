@@ -161,6 +161,7 @@ from .random.noise import HalvedNoise as HalvedNoise
 from .random.noise import MirroredNoise as MirroredNoise
 from .random.noise import ShiftedNoise as ShiftedNoise
 from .random.noise import StepWords as StepWords
+from .random.noise import SwappedNoise as SwappedNoise
 from .random.normal import standard_normal as standard_normal
 from .random.particle_noise import ParticleNoise as ParticleNoise
 from .random.sobol import SobolNoise as SobolNoise

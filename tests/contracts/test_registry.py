@@ -42,7 +42,7 @@ ALL = ("additive", "scalar", "diagonal", "commutative", "general")
 
 CLAIMS = {  # how many of these kinds of noise a solver takes, and for each the strong and the weak order
     "EulerMaruyama": (5, (1, 0.5, 0.5, 0.5, 0.5), (1, 1, 1, 1, 1)),
-    "Milstein": (4, (1, 1, 1, 1), (1, 1, 1, 1)),
+    "Milstein": (5, (1, 1, 1, 1, 0.5), (1, 1, 1, 1, 1)),
     "DerivativeFreeMilstein": (4, (1, 1, 1, 1), (1, 1, 1, 1)),
     "SRIW1": (3, (1.5, 1.5, 1.5), (2, 2, 1.5)),
     "PlatenWeak2": (5, (1, 1, 1, 1, 0.5), (2, 2, 2, 2, 2)),

@@ -69,6 +69,10 @@ class Grid(eqx.Module):
         every: Any = np.uint32(self.every)
         return TracedGrid(self.t0, self.dt, every, self.rows, self.every % PERIOD, self.long)
 
+    def without_last(self, steps: int) -> "Grid":
+        """All but the last steps of a grid of two rows."""
+        return Grid(self.t0, self.dt, self.steps - steps, self.steps - steps)
+
     def blocks(self, size: int) -> int:
         """Blocks of `size` steps from row to row."""
         # At least two: the compiler inlines a loop of one and mixes it with the code around it.
@@ -104,6 +108,11 @@ class TracedGrid(eqx.Module):
     rows: int = eqx.field(static=True)
     phase: int = eqx.field(static=True)
     long: bool = eqx.field(static=True)
+
+    def without_last(self, steps: int) -> "TracedGrid":
+        """All but the last steps of a grid of two rows."""
+        phase = (self.phase - steps) % PERIOD
+        return TracedGrid(self.t0, self.dt, self.every - jnp.uint32(steps), self.rows, phase, self.long)
 
     def blocks(self, size: int) -> Scalar:
         """Blocks of `size` steps from row to row."""

@@ -109,7 +109,8 @@ class PathRun(AbstractRun):
 
     def step(self, carry: PyTree, k: jax.Array, draw: Draw, words: JumpWords | None) -> PyTree:
         y, state, followed = carry
-        followed = followed._replace(acc=self.observer.driven(followed.acc, k, draw))
+        acc = self.observer.driven(self.after(k), followed.acc, k, self.time(k), y, draw)
+        followed = followed._replace(acc=acc)
         return self.finished(*self.advanced(y, state, k, draw), followed, k, words, self.held(k, y))
 
     def advanced(self, y: PyTree, state: PyTree, k: jax.Array, draw: Draw) -> tuple[PyTree, PyTree]:

@@ -30,13 +30,13 @@ def check_solver(
     noise.
 
     >>> from simkit_physics import GBM, Heston
-    >>> from simkit_solvers import Milstein, check_solver
-    >>> check_solver(Milstein(), GBM(mu=0.05, sigma=0.2))  # fits
+    >>> from simkit_solvers import SRIW1, check_solver
+    >>> check_solver(SRIW1(), GBM(mu=0.05, sigma=0.2))  # fits
     >>> try:
-    ...     check_solver(Milstein(), Heston(mu=0.05, kappa=1.0, theta=0.04, xi=0.3, rho=-0.7))
+    ...     check_solver(SRIW1(), Heston(mu=0.05, kappa=1.0, theta=0.04, xi=0.3, rho=-0.7))
     ... except ValueError as error:
     ...     print(str(error)[:75])
-    solver Milstein is for additive, scalar, diagonal or commutative noise, Hes
+    solver SRIW1 is for additive, scalar or diagonal noise, Heston has general
     """
     if isinstance(solver, SwitchedSolver):
         for each in solver.solvers:
@@ -199,9 +199,7 @@ def _adaptive_choice(problem: AbstractSDE) -> str:
     """A solver that fits adaptive steps of a stochastic problem."""
     if problem.calculus == "stratonovich":
         return "SPaRK or Heun"
-    if problem.noise_kind != "general":
-        return "Milstein"
-    return "SPaRK with convert: true" if problem.smooth else "EulerMaruyama with steps of equal length"
+    return "SPaRK with convert: true" if problem.noise_kind == "general" and problem.smooth else "Milstein"
 
 
 def _check_separable(solver: str, problem: AbstractODE, y0) -> None:

@@ -80,8 +80,16 @@ class AbstractObserver(eqx.Module):
         """The accumulators when condition number `which` first holds, at `t` in `y`, both up to rounding."""
         return acc
 
-    def driven(self, acc: PyTree, k: UInt32[Array, ""], draw: Draw) -> PyTree:
-        """The accumulators once the normals of the step that begins at step `k` are drawn, before it.
+    def driven(
+        self,
+        problem: AbstractODE,
+        acc: PyTree,
+        k: UInt32[Array, ""],
+        t: Scalar,
+        y: PyTree,
+        draw: Draw,
+    ) -> PyTree:
+        """The accumulators once the normals of the step that begins at step `k`, at `t` in `y`, are drawn.
 
         Called along a path of values alone, not where derivatives are carried with them.
         """

@@ -24,7 +24,8 @@ K_SCALE = math.sqrt(1 / 720)
 class Draw(NamedTuple):
     """Standard normals of one step: a tuple over components each; `H` and `K` are empty unless requested.
 
-    `words` are of a solver that draws other variates: random words, for each equal part of the step.
+    `words` are of a solver that draws other variates: random words, for each equal part of the step. `parts`
+    are the draws of these parts, where an observer reads them.
 
     >>> from simkit_solvers import CounterNoise, Draw, seed_key
     >>> draw = CounterNoise.of(seed_key(1), path=0).draws(components=2, areas=0, first=0, count=1)[0]
@@ -36,6 +37,7 @@ class Draw(NamedTuple):
     H: tuple = ()
     K: tuple = ()
     words: tuple = ()
+    parts: tuple = ()
 
 
 def merged(parts: list[Draw], components: int, areas: int) -> Draw:

@@ -46,6 +46,8 @@ class Stream(IntEnum):
     COUPLED_LEAPS = 12
     SOBOL = 13
     INSIDE_STRATA = 14
+    ENDS = 15
+    AREAS_OF_ENDS = 16
 
 
 class Words(NamedTuple):

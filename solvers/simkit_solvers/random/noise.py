@@ -171,6 +171,7 @@ class CounterNoise(AbstractNoise):
 class CoarsenedNoise(AbstractNoise):
     """The Brownian path of `fine` on a grid `factor` times coarser, areas included: sums of the fine draws.
 
+    With `keeps` its draws have those as their `parts`.
     Raises `ValueError` unless `factor` is positive.
 
     >>> import jax.numpy as jnp
@@ -184,6 +185,7 @@ class CoarsenedNoise(AbstractNoise):
 
     fine: AbstractNoise
     factor: int = eqx.field(static=True)
+    keeps: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self):
         if self.factor < 1:
@@ -204,8 +206,10 @@ class CoarsenedNoise(AbstractNoise):
     def draws(self, components: int, areas: int, first: UInt32[Array, ""] | int, count: int) -> list[Draw]:
         check_steps(self, components, first, count)
         fine = self.fine.draws(components, areas, first * jnp.uint32(self.factor), count * self.factor)
+        parts = [fine[i * self.factor : (i + 1) * self.factor] for i in range(count)]
         return [
-            merged(fine[i * self.factor : (i + 1) * self.factor], components, areas) for i in range(count)
+            merged(each, components, areas)._replace(parts=tuple(each) if self.keeps else ())
+            for each in parts
         ]
 
     def words(
@@ -311,6 +315,39 @@ class MirroredNoise(AbstractNoise):
         return self.own.words(purpose, first, count)
 
 
+class SwappedNoise(AbstractNoise):
+    """The draws of `noise` with those of steps 2k and 2k + 1 in each other's place.
+
+    Sums of pairs stay, so that a path on steps twice as long is the same.
+
+    >>> from simkit_solvers import CounterNoise, SwappedNoise, seed_key
+    >>> plain = CounterNoise.of(seed_key(1), path=7)
+    >>> first, second = (noise.draws(1, 0, first=0, count=2) for noise in (plain, SwappedNoise(plain)))
+    >>> bool(first[0].W[0] == second[1].W[0]), bool(first[1].W[0] == second[0].W[0])
+    (True, True)
+    """
+
+    noise: AbstractNoise
+    refinement = delegated("noise")
+    capacity = delegated("noise")
+
+    def group(self, components: int) -> int:
+        return math.lcm(2, self.noise.group(components))
+
+    def draws(self, components: int, areas: int, first: UInt32[Array, ""] | int, count: int) -> list[Draw]:
+        check_steps(self, components, first, count)
+        return _swapped(self.noise.draws(components, areas, first, count + count % 2))[:count]
+
+    def words(
+        self, purpose: Purpose, first: UInt32[Array, ""] | int, count: int
+    ) -> list[tuple[StepWords, ...]]:
+        return _swapped(self.noise.words(purpose, first, count + count % 2))[:count]
+
+
+def _swapped(steps: list) -> list:
+    return [steps[i ^ 1] for i in range(len(steps))]
+
+
 class ShiftedNoise(AbstractNoise):
     """The normals of `noise` with a number added to that of each component, in the number's type; else alike.
 
@@ -354,15 +391,15 @@ def on_base(
     `change` takes the latter and how many steps it has.
     """
     if isinstance(noise, CoarsenedNoise):
-        return CoarsenedNoise(on_base(noise.fine, steps * noise.factor, change), noise.factor)
+        return CoarsenedNoise(on_base(noise.fine, steps * noise.factor, change), noise.factor, noise.keeps)
     if isinstance(noise, HalvedNoise):
         return HalvedNoise(on_base(noise.whole, -(-steps // 2), change), noise.bridge)
     return change(noise, steps)
 
 
-def on_sums(noise: AbstractNoise, factor: int) -> AbstractNoise:
-    """The noise with each of its own draws replaced by the sum of `factor` finer ones."""
-    return on_base(noise, 0, lambda base, _: CoarsenedNoise(base, factor))
+def on_sums(noise: AbstractNoise, factor: int, keeps: bool = False) -> AbstractNoise:
+    """The noise with each of its own draws replaced by the sum of `factor` finer ones, which it may keep."""
+    return on_base(noise, 0, lambda base, _: CoarsenedNoise(base, factor, keeps))
 
 
 def check_steps(noise: AbstractNoise, components: int, first: UInt32[Array, ""] | int, count: int) -> None:

@@ -16,7 +16,7 @@ ASSETS = (
     "initial: {{S: {start}}}\ntime: {{t1: 1, steps: 4}}\n"
 )
 
-HESTON = {"type": "Heston", "mu": 0, "kappa": 1, "theta": 0.04, "xi": 0.3, "rho": -0.5}
+MERTON = {"type": "Merton", "mu": 0.08, "sigma": 0.2, "lam": 1.0, "m": -0.1, "delta": 0.1}
 
 CASES = {
     "a parameter of another model": (
@@ -50,11 +50,10 @@ CASES = {
         ["an experiment is the path of a YAML file, its text or a dictionary, not a value of type int"],
     ),
     "a solver that nobody named": (
-        {"model": HESTON, "initial": {"S": 100, "v": 0.04}, "time": {"t1": 1, "rtol": 1e-3, "atol": 1e-4}},
+        {"model": MERTON, "initial": {"S": 100}, "time": {"t1": 1, "rtol": 1e-3, "atol": 1e-4}},
         [
-            "solver: Milstein is what rtol and atol mean without a solver: solver Milstein is for additive, "
-            "scalar, diagonal or commutative noise, Heston has general noise; use EulerMaruyama with steps "
-            "of equal length"
+            "solver: Milstein is what rtol and atol mean without a solver: Merton jumps, and adaptive steps "
+            "cannot assign a jump to one half of an interval; give steps of equal length"
         ],
     ),
     "a dictionary from PyYAML": (

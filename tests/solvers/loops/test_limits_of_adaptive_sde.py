@@ -50,10 +50,10 @@ def generally(solver, calculus):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("solver", ["EulerHeun", pytest.param("SPaRK", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("solver", ["EulerHeun", "SPaRK", "Milstein"])
 def test_noise_that_does_not_commute_has_the_right_limit(solver):
     """That of a fine fixed grid on the same Brownian path."""
-    adaptive, fixed = generally(solver, "stratonovich")
+    adaptive, fixed = generally(solver, SOLVERS[solver].calculus)
     loose, tight = (adaptive(512, atol) - fixed(512) for atol in (1e-2, 3e-4))
     assert np.mean(tight**2) < np.mean(loose**2) / 9
     assert np.abs(np.mean(tight, 0)).max() < 0.0015
@@ -125,7 +125,7 @@ def test_the_record_knows_whose_area_is_unbiased(name):
             "ReversibleHeun carries more than the state .*; use SPaRK or Heun, or give steps",
         ),
         (
-            "Milstein",
+            "DerivativeFreeMilstein",
             General(),
             "is for additive, scalar, diagonal or commutative noise, .*; use SPaRK with convert: true",
         ),

@@ -81,6 +81,8 @@ def test_every_stream_has_the_number_that_it_always_had():
         "COUPLED_LEAPS": 12,
         "SOBOL": 13,
         "INSIDE_STRATA": 14,
+        "ENDS": 15,
+        "AREAS_OF_ENDS": 16,
     }
 
 

@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from noise_ledger import Ledger, draws
-from simkit_solvers import CoarsenedNoise, CounterNoise, Draw, HalvedNoise, block, seed_key, standard_normal
+from simkit_solvers import (
+    CoarsenedNoise,
+    CounterNoise,
+    Draw,
+    HalvedNoise,
+    SwappedNoise,
+    block,
+    seed_key,
+    standard_normal,
+)
+from simkit_solvers.random.noise import Purpose
 
 COMPONENTS, AREAS = st.integers(1, 5), st.integers(0, 2)
 
@@ -74,6 +84,20 @@ def test_halves_join_to_the_step_that_was_split(components, areas):
         coarse = draws(CoarsenedNoise(halved(), 2), components, areas, 5, 4)
         split = draws(halved().whole, components, areas, 5, 4)
     np.testing.assert_allclose(jax.tree.leaves(coarse), jax.tree.leaves(split), rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize(("components", "count"), [(1, 2), (2, 3), (3, 5)])
+def test_swapped_noise_has_the_draws_of_each_pair_in_the_other_order(components, count):
+    noise = CounterNoise.of(seed_key(1), 7)
+    swapped = SwappedNoise(noise)
+    plain, other = (each.draws(components, 1, 4, 6) for each in (noise, swapped))
+    assert [draw.W for draw in other] == [plain[i].W for i in (1, 0, 3, 2, 5, 4)]
+    assert [draw.H for draw in other] == [plain[i].H for i in (1, 0, 3, 2, 5, 4)]
+    assert [draw.W for draw in swapped.draws(components, 1, 4, count)] == [draw.W for draw in other[:count]]
+    words = [each.words(Purpose.JUMPS, 4, 2) for each in (noise, swapped)]
+    assert [int(step[0].step) for each in words for step in each] == [4, 5, 5, 4]
+    coarse, same = (CoarsenedNoise(each, 2).draws(components, 0, 2, 1)[0].W for each in (noise, swapped))
+    assert coarse == same
 
 
 def test_halves_of_increments_are_a_brownian_bridge():
