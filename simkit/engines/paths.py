@@ -25,7 +25,7 @@ from simkit.experiments.variants import refuse_paths, together
 from simkit.progress import counted
 from simkit.records.recording import current
 from simkit.results.provenance import as_yaml, provenance
-from simkit.results.variables import Labelled
+from simkit.results.variables import DatasetParts
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -261,7 +261,7 @@ def _run_levels(simulation: Simulation, progress: Progress | None) -> "xr.Datase
     return to_dataset(simulation, result, provenance(experiment.resolved(), experiment.document.name))
 
 
-def _finished(simulation: Simulation, paths: SimulatedPaths) -> tuple[Labelled, Mapping[str, np.ndarray]]:
+def _finished(simulation: Simulation, paths: SimulatedPaths) -> tuple[DatasetParts, Mapping[str, np.ndarray]]:
     """What the dataset of a run is made of, and the final values of its first paths."""
     result = paths.result()
     from simkit.results.dataset import labelled  # imports xarray, which a command does meanwhile

@@ -25,7 +25,7 @@ from simkit.results.dataset_errors import against_exact, censored, limits, resol
 from simkit.results.derived import derived_variables
 from simkit.results.quantity import RunQuantity, quantities
 from simkit.results.step_notes import part_of_one
-from simkit.results.variables import Labelled, Variables, power_of, variable, with_stderr
+from simkit.results.variables import DatasetParts, Variables, power_of, variable, with_stderr
 
 FORMAT = 1
 OF_MEANS = ("mean", "stderr")  # what there is of weighted paths: all else would be with the drift
@@ -37,12 +37,12 @@ def to_dataset(simulation: Simulation, result: EnsembleResult, provenance: Mappi
     return as_dataset(labelled(simulation, result, provenance))
 
 
-def as_dataset(one: Labelled) -> xr.Dataset:
+def as_dataset(one: DatasetParts) -> xr.Dataset:
     """The dataset that is made of these."""
     return xr.Dataset(one.data_vars, one.coords, one.attrs)
 
 
-def labelled(simulation: Simulation, result: EnsembleResult, provenance: Mapping[str, Any]) -> Labelled:
+def labelled(simulation: Simulation, result: EnsembleResult, provenance: Mapping[str, Any]) -> DatasetParts:
     """The statistics by flat names such as `S_mean`, with units, long names and provenance.
 
     All variables and attributes are listed in `docs/reference/results.md`. `provenance` goes to the
@@ -69,7 +69,7 @@ def labelled(simulation: Simulation, result: EnsembleResult, provenance: Mapping
     variables |= _events(simulation, result)
     variables |= _event_counts(simulation, result)
     coordinates = _coordinates(known, simulation, result, variables)
-    return Labelled(variables, coordinates, _attributes(known, simulation, result, provenance))
+    return DatasetParts(variables, coordinates, _attributes(known, simulation, result, provenance))
 
 
 def _coordinates(

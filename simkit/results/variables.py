@@ -16,7 +16,7 @@ Variables = dict[str, Variable]
 
 
 @dataclasses.dataclass(frozen=True)
-class Labelled:
+class DatasetParts:
     """What a dataset is made of, under the names that it has there.
 
     Making a dataset takes five times as long as this: of the points of a sweep one is made, of all.

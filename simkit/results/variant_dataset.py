@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from simkit.ensemble.coupling import strong_error, strong_order
-from simkit.results.variables import Labelled, Variable, Variables, variable, with_stderr
+from simkit.results.variables import DatasetParts, Variable, Variables, variable, with_stderr
 from simkit.results.variant_settings import differing_numbers
 from simkit.results.variants import AXES, LACKS, OF_VARIABLES, VARIANT
 
@@ -18,7 +18,7 @@ TOTALS = ("elapsed_s", "compile_s", "bias_s")
 
 
 def combined(
-    datasets: Mapping[str, Labelled],
+    datasets: Mapping[str, DatasetParts],
     ends: Mapping[str, Mapping[str, np.ndarray]],
     configuration: str,
     draws_per_step: Mapping[str, int] | None = None,
@@ -114,7 +114,7 @@ def _own(one: xr.Dataset, shared: xr.Dataset) -> dict[str, Any]:
     return one.attrs | of_variables | _lacking(one, shared.data_vars)
 
 
-def _lacking(one: xr.Dataset | Labelled, names: Iterable[Hashable]) -> dict[str, list[str]]:
+def _lacking(one: xr.Dataset | DatasetParts, names: Iterable[Hashable]) -> dict[str, list[str]]:
     """The attribute with the variables of these names that a variant lacks; none where it has all."""
     lacking = [str(name) for name in names if name not in one.data_vars]
     return {LACKS: lacking} if lacking else {}
@@ -126,7 +126,7 @@ def _differs(dim: Hashable, datasets: list[xr.Dataset]) -> bool:
     return any(not np.array_equal(each, places[0]) for each in places)
 
 
-def _stacked(name: str, datasets: list[Labelled]) -> Variable:
+def _stacked(name: str, datasets: list[DatasetParts]) -> Variable:
     each = [dataset.data_vars.get(name) for dataset in datasets]
     known = [one for one in each if one is not None]
     missing = np.full(np.shape(known[0].values), np.nan)
@@ -140,7 +140,7 @@ def _stacked(name: str, datasets: list[Labelled]) -> Variable:
 
 
 def _differences(
-    quantity: str, datasets: Mapping[str, Labelled], ends: Mapping[str, Mapping[str, np.ndarray]]
+    quantity: str, datasets: Mapping[str, DatasetParts], ends: Mapping[str, Mapping[str, np.ndarray]]
 ) -> Variables:
     """Mean difference at the end from the first variant, and its standard error."""
     mean = f"{quantity}_mean"
@@ -169,7 +169,7 @@ def _differences(
 
 def _strong_errors(
     quantity: str,
-    datasets: Mapping[str, Labelled],
+    datasets: Mapping[str, DatasetParts],
     ends: Mapping[str, Mapping[str, np.ndarray]],
     factors: Mapping[str, int],
     claimed: float,
@@ -198,7 +198,7 @@ def _last(figure: Variable) -> float:
     return float(np.atleast_1d(figure.values)[-1])
 
 
-def _attributes(datasets: Mapping[str, Labelled], configuration: str) -> dict[str, Any]:
+def _attributes(datasets: Mapping[str, DatasetParts], configuration: str) -> dict[str, Any]:
     names = dict.fromkeys(str(name) for dataset in datasets.values() for name in dataset.data_vars)
     each = [dataset.attrs for dataset in datasets.values()]
     same = {
