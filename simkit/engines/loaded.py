@@ -13,6 +13,7 @@ from simkit.engines.finished import INPUTS, contents
 from simkit.errors import InputError
 from simkit.experiments.constants import remark_unused
 from simkit.experiments.variants import build_each, labelled, together
+from simkit.garbage import seldom_collected
 from simkit.machine.memory import failures_named
 from simkit.machine.own_modules import remembered_code
 from simkit.records.same_run import of_this_machine
@@ -119,7 +120,7 @@ class Loaded:
 
         Raises what `AbstractEngine.run` raises.
         """
-        with failures_named(self.engine.lighter):
+        with failures_named(self.engine.lighter), seldom_collected():
             return self.with_inputs(self.engine.run(self.each, progress, parts))
 
     def run_part(self, part: Any, progress: Progress | None = None) -> list[Any]:

@@ -25,6 +25,7 @@ from simkit.experiments.variants import refuse_paths, together
 from simkit.progress import counted
 from simkit.records.recording import current
 from simkit.results.provenance import as_yaml, provenance
+from simkit.results.variables import DatasetParts
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -146,11 +147,12 @@ class PathEngine(AbstractEngine[Simulation]):
                 return simulate_paths(simulation, progress, kept, elsewhere)
 
             results = self.one_by_one(each, run, progress, _finished)
-        if "" in each:
-            return results[""][0]
         from simkit.ensemble.coupling import claimed_order
+        from simkit.results.dataset import as_dataset
         from simkit.results.variant_dataset import combined
 
+        if "" in each:
+            return as_dataset(results[""][0])
         datasets = {name: dataset for name, (dataset, _) in results.items()}
         ends = {name: ends for name, (_, ends) in results.items()}
         described = as_yaml(together({name: experiment_of(one) for name, one in each.items()}))
@@ -259,11 +261,11 @@ def _run_levels(simulation: Simulation, progress: Progress | None) -> "xr.Datase
     return to_dataset(simulation, result, provenance(experiment.resolved(), experiment.document.name))
 
 
-def _finished(simulation: Simulation, paths: SimulatedPaths) -> tuple["xr.Dataset", Mapping[str, np.ndarray]]:
-    """The dataset of a run, and the final values of its first paths."""
+def _finished(simulation: Simulation, paths: SimulatedPaths) -> tuple[DatasetParts, Mapping[str, np.ndarray]]:
+    """What the dataset of a run is made of, and the final values of its first paths."""
     result = paths.result()
-    from simkit.results.dataset import to_dataset  # imports xarray, which a command does meanwhile
+    from simkit.results.dataset import labelled  # imports xarray, which a command does meanwhile
 
     experiment = experiment_of(simulation)
     known = provenance(experiment.resolved(), experiment.document.name)
-    return to_dataset(simulation, result, known), result.ends
+    return labelled(simulation, result, known), result.ends

@@ -20,7 +20,7 @@ from simkit_solvers.methods.registry import in_calculus_of
 from simkit_solvers.numerics.tangents import as_tangent, jvp
 from simkit_solvers.numerics.traced import Static
 from simkit_solvers.problems.schedule import schedule_of
-from simkit_solvers.random.generator import seed_key
+from simkit_solvers.random.generator import seed_words
 from simkit_solvers.random.noise import CounterNoise
 
 from simkit.ensemble.coupling import OnSums, Swapped
@@ -157,8 +157,9 @@ def path_program(
     """The program of a simulation's paths on a grid, and the arguments it needs in addition to path ids."""
     drift = None if simulation.reduction is None else simulation.reduction.drift
     run = simulation.run._replace(grid=grid, drift=drift)
+    static, numbers = run.split()
     program = PathProgram(
-        Static(run.split()[0]),
+        Static(static),
         tuple(simulation.initial),
         simulation.precision,
         simulation.normals == "float64",
@@ -166,7 +167,7 @@ def path_program(
         driver_of(simulation, driver),
         reverse_bytes,
     )
-    return program, inputs_of(simulation, run)
+    return program, _arguments(simulation, run, numbers)
 
 
 def driver_of(simulation: Simulation, driver: Driver = CounterNoise.of) -> Driver:
@@ -180,7 +181,11 @@ def driver_of(simulation: Simulation, driver: Driver = CounterNoise.of) -> Drive
 
 def inputs_of(simulation: Simulation, run: Run) -> Run:
     """The arguments of a simulation's program for a run like its own."""
-    numbers = run.split()[1]
+    return _arguments(simulation, run, run.split()[1])
+
+
+def _arguments(simulation: Simulation, run: Run, numbers: Run) -> Run:
+    """The numbers of a run in the types of the program's arguments, with the seed's key."""
 
     def as_type(dtype, x):
         # Not on a device yet: putting each number there by itself would take longer than the program's call.
@@ -193,7 +198,7 @@ def inputs_of(simulation: Simulation, run: Run) -> Run:
     if run.stepping.whole:  # which float32 may not hold
         whole = jax.tree.map(lambda x: as_type("float64", x), numbers.initial)
         arguments = arguments._replace(initial=whole)
-    return arguments._replace(key=seed_key(simulation.seed))
+    return arguments._replace(key=seed_words(simulation.seed))
 
 
 def with_traced_steps(simulation: Simulation, grid: Any) -> Any:

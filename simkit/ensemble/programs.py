@@ -73,7 +73,8 @@ def compiled(*requests: Request) -> tuple[list[Callable], float]:
 
 def _compiled(requests: tuple[Request, ...]) -> tuple[list[Callable], float]:
     start = time.perf_counter()
-    wanted = {request.key: request for request in requests}
+    keys = [request.key for request in requests]
+    wanted = dict(zip(keys, requests, strict=True))
     result = {key: _cache.pop(key) for key in wanted if key in _cache}
     new = [key for key in wanted if key not in result]
     if len(new) == 1:  # here, where an interrupt reaches it
@@ -90,7 +91,7 @@ def _compiled(requests: tuple[Request, ...]) -> tuple[list[Callable], float]:
         _cache[key] = result[key]
     while len(_cache) > CACHED:
         _cache.popitem(last=False)
-    return [result[request.key] for request in requests], time.perf_counter() - start
+    return [result[key] for key in keys], time.perf_counter() - start
 
 
 def forget_changed(own: Iterable[Any]) -> None:

@@ -1,9 +1,10 @@
 """Running an ensemble: chunks of paths in several threads, reduced one by one."""
 
 import dataclasses
+import functools
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 import jax
@@ -274,6 +275,7 @@ class SimulatedPaths:
     simulation: Simulation
     accumulator: Accumulator
     bias: BiasRun | None
+    levels: list[Callable]  # of the step bias
     bias_noise: Mapping[str, float]
     degenerate: dict[str, float]
     exercises: dict[str, ExerciseFit]
@@ -299,7 +301,7 @@ class SimulatedPaths:
         errors, shorter_s = unknown_errors(simulation), 0.0
         if bias is not None:
             finished = FinishedRun(simulation, final, statistics["moments"], mean_steps, self.bias_noise)
-            errors, shorter_s = step_errors(finished, bias, bias.ready())
+            errors, shorter_s = step_errors(finished, bias, self.levels)
         if simulation.reduction is not None and simulation.reduction.importance:
             reach = dict(simulation.reduction.reach)
             statistics["moments"] = without_degenerate(statistics["moments"], reach, simulation.paths)
@@ -339,9 +341,11 @@ def _simulated(
     simulation, exercises, (fit_s, fit_compile_s) = with_policies(simulation)
     plan, bias = chunk_plan(simulation), None if bias_noise is None else bias_run(simulation)
     requests = () if elsewhere else chunk_requests(simulation, plan)
-    _, compile_s = compiled(*requests, *(() if bias is None else bias.requests))
+    programs, compile_s = compiled(*requests, *(() if bias is None else bias.requests))
+    own = [*zip(requests, programs[: len(requests)], strict=True)]
     accumulator = _accumulator(simulation, _ends_of(bias, ends))
-    elapsed_s = (elsewhere or _accumulate)(simulation, accumulator, plan, progress)
+    accumulate = elsewhere or functools.partial(_accumulate, programs=own)
+    elapsed_s = accumulate(simulation, accumulator, plan, progress)
     if accumulator.failed == simulation.paths:
         raise NumericalError(
             f"of {counted(simulation.paths, 'path')} none has finite values: there is nothing to average"
@@ -351,6 +355,7 @@ def _simulated(
         simulation=simulation,
         accumulator=accumulator,
         bias=bias,
+        levels=[] if bias is None else bias.with_numbers(programs[len(own) :]),
         bias_noise=bias_noise or {},
         degenerate=degenerate,
         exercises=exercises,
@@ -383,13 +388,22 @@ def _degenerate(simulation: Simulation) -> dict[str, float]:
 
 
 def _accumulate(
-    simulation: Simulation, accumulator: Accumulator, plan: Chunks, progress: Progress | None
+    simulation: Simulation,
+    accumulator: Accumulator,
+    plan: Chunks,
+    progress: Progress | None,
+    programs: Sequence[tuple[Request, Callable]] = (),
 ) -> float:
-    """Simulate the chunks of a plan, reduce them and add them, and give the seconds that took."""
+    """Simulate the chunks of a plan, reduce them and add them, and give the seconds that took.
 
-    def work_on(plan: Chunks) -> Callable[[Chunk], tuple]:
-        simulated, reduced = chunk_requests(simulation, plan)
-        (simulate, reduce), _ = compiled(simulated, reduced)
+    `programs` are those of the plan, where they are there already.
+    """
+
+    def work_on(plan: Chunks, programs: Sequence[tuple[Request, Callable]] = ()) -> Callable[[Chunk], tuple]:
+        if not programs:
+            requests = chunk_requests(simulation, plan)
+            programs = [*zip(requests, compiled(*requests)[0], strict=True)]
+        (simulated, simulate), (reduced, reduce) = programs
 
         def work(chunk: Chunk) -> tuple:
             values, counts = simulate(simulated.arguments[0], chunk.ids)
@@ -399,7 +413,7 @@ def _accumulate(
         return work
 
     workers, add = workers_of(simulation), accumulator.add_chunk
-    return over_chunks(plan, work_on(plan), add, workers, progress, accumulator, work_on)
+    return over_chunks(plan, work_on(plan, programs), add, workers, progress, accumulator, work_on)
 
 
 def _values(simulation: Simulation, ids: tuple[int, ...]) -> tuple[jax.ShapeDtypeStruct, ...]:

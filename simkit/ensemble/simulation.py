@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
-import equinox as eqx
+import jax
 import numpy as np
 from simkit_solvers.grids.adaptive_grid import AdaptiveGrid
 from simkit_solvers.grids.grid import Grid, TracedGrid
@@ -67,7 +67,12 @@ class Run(NamedTuple):
 
     def split(self) -> tuple["Run", "Run"]:
         """What of it belongs to a program, and the numbers that the program takes as arguments."""
-        numbers, static = eqx.partition(self._replace(initial=None, solver=None), _is_argument)
+        leaves, structure = jax.tree.flatten(self._replace(initial=None, solver=None))
+        are_numbers = [*map(_is_argument, leaves)]
+        static, numbers = (
+            structure.unflatten(x if of_these else None for x, of_these in zip(leaves, which, strict=True))
+            for which in ([not each for each in are_numbers], are_numbers)
+        )
         return static._replace(solver=self.solver), numbers._replace(initial=numbers_of(self.initial))
 
     @property

@@ -5,7 +5,8 @@ each on paths of its own, use all of them: Python waits outside its lock.
 """
 
 import itertools
-from collections import deque
+import os
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
@@ -20,6 +21,10 @@ from simkit.machine.on_each_device import Devices, local_devices
 
 Unit = TypeVar("Unit")
 Result = TypeVar("Result")
+
+# The threads of loops that are over, by their number, for the next loops: starting some takes a millisecond.
+_idle: dict[int, list[ThreadPoolExecutor]] = defaultdict(list)
+os.register_at_fork(after_in_child=_idle.clear)  # where these threads are not
 
 PER_ACCELERATOR = 2  # threads, so that one prepares a unit while the device computes another
 
@@ -66,8 +71,12 @@ def in_order(work: Callable[[Unit], Result], units: Iterable[Unit], workers: Dev
         finally:
             free.put(device)
 
-    pool = ThreadPoolExecutor(len(workers), thread_name_prefix="simkit")
-    waiting = deque()
+    idle = _idle[len(workers)]
+    try:
+        pool = idle.pop()
+    except IndexError:
+        pool = ThreadPoolExecutor(len(workers), thread_name_prefix="simkit")
+    waiting, over = deque(), False
     try:
         for unit in units:
             waiting.append(pool.submit(run, unit))
@@ -75,9 +84,13 @@ def in_order(work: Callable[[Unit], Result], units: Iterable[Unit], workers: Dev
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+        over = True
     except (MemoryError, RuntimeError) as error:
         if is_shortage(error):  # what the others take is free before anything else is tried
             pool.shutdown(wait=True, cancel_futures=True)
         raise
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        if over:
+            idle.append(pool)
+        else:
+            pool.shutdown(wait=False, cancel_futures=True)

@@ -27,7 +27,7 @@ from simkit.results.dataset_errors import against_exact, censored, limits, resol
 from simkit.results.derived import derived_variables
 from simkit.results.quantity import RunQuantity, quantities
 from simkit.results.step_notes import BLOWN_UP, part_of_one
-from simkit.results.variables import Variables, power_of, variable, with_stderr
+from simkit.results.variables import DatasetParts, Variables, power_of, variable, with_stderr
 
 FORMAT = 1
 SPACED = 2  # steps between dates that longer steps meet too
@@ -36,6 +36,16 @@ ON_TIME = 1e-9  # of the span: what rounding makes of a time
 
 
 def to_dataset(simulation: Simulation, result: EnsembleResult, provenance: Mapping[str, Any]) -> xr.Dataset:
+    """The dataset of a run: `labelled`."""
+    return as_dataset(labelled(simulation, result, provenance))
+
+
+def as_dataset(one: DatasetParts) -> xr.Dataset:
+    """The dataset that is made of these."""
+    return xr.Dataset(one.data_vars, one.coords, one.attrs)
+
+
+def labelled(simulation: Simulation, result: EnsembleResult, provenance: Mapping[str, Any]) -> DatasetParts:
     """The statistics by flat names such as `S_mean`, with units, long names and provenance.
 
     All variables and attributes are listed in `docs/reference/results.md`. `provenance` goes to the
@@ -62,7 +72,7 @@ def to_dataset(simulation: Simulation, result: EnsembleResult, provenance: Mappi
     variables |= _events(simulation, result)
     variables |= _event_counts(simulation, result)
     coordinates = _coordinates(known, simulation, result, variables)
-    return xr.Dataset(variables, coordinates, _attributes(known, simulation, result, provenance))
+    return DatasetParts(variables, coordinates, _attributes(known, simulation, result, provenance))
 
 
 def _coordinates(

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from simkit.ensemble.coupling import strong_error, strong_order
-from simkit.results.variables import Variables, variable, with_stderr
+from simkit.results.variables import DatasetParts, Variable, Variables, variable, with_stderr
 from simkit.results.variant_settings import differing_numbers
 from simkit.results.variants import AXES, LACKS, OF_VARIABLES, VARIANT
 
@@ -18,13 +18,13 @@ TOTALS = ("elapsed_s", "compile_s", "bias_s")
 
 
 def combined(
-    datasets: Mapping[str, xr.Dataset],
+    datasets: Mapping[str, DatasetParts],
     ends: Mapping[str, Mapping[str, np.ndarray]],
     configuration: str,
     draws_per_step: Mapping[str, int] | None = None,
     claimed: float = math.inf,
 ) -> xr.Dataset:
-    """One dataset of several with the same variables and times, stacked along `variant` in their order.
+    """One dataset of several results with the same variables and times, along `variant` in their order.
 
     Where only some have a variable, such as an exact value, it is NaN for the others. Bins differ, so that
     `S_bin` is left out; `S_histogram_edge` has them all. `S_difference` `(variant)` is the mean at the end
@@ -47,7 +47,9 @@ def combined(
         if draws_per_step is not None:
             variables |= _strong_errors(quantity, datasets, ends, draws_per_step, claimed)
     coordinates: dict[str, Any] = {
-        name: first[name] for name in ("time", "path", "quantile", "quantity", "quantity_2") if name in first
+        name: first.coords[name]
+        for name in ("time", "path", "quantile", "quantity", "quantity_2")
+        if name in first.coords
     }
     coordinates |= differing_numbers(datasets)
     coordinates[VARIANT] = variable(
@@ -113,9 +115,9 @@ def _own(one: xr.Dataset, shared: xr.Dataset) -> dict[str, Any]:
     return one.attrs | of_variables | _lacking(one, shared.data_vars)
 
 
-def _lacking(one: xr.Dataset, names: Iterable[Hashable]) -> dict[str, list[str]]:
+def _lacking(one: xr.Dataset | DatasetParts, names: Iterable[Hashable]) -> dict[str, list[str]]:
     """The attribute with the variables of these names that a variant lacks; none where it has all."""
-    lacking = [str(name) for name in names if name not in one]
+    lacking = [str(name) for name in names if name not in one.data_vars]
     return {LACKS: lacking} if lacking else {}
 
 
@@ -125,21 +127,21 @@ def _differs(dim: Hashable, datasets: list[xr.Dataset]) -> bool:
     return any(not np.array_equal(each, places[0]) for each in places)
 
 
-def _stacked(name: str, datasets: list[xr.Dataset]) -> tuple:
-    each = [dataset.variables.get(name) for dataset in datasets]
+def _stacked(name: str, datasets: list[DatasetParts]) -> Variable:
+    each = [dataset.data_vars.get(name) for dataset in datasets]
     known = [one for one in each if one is not None]
-    missing = np.full(known[0].shape, np.nan)
+    missing = np.full(np.shape(known[0].values), np.nan)
     values = np.stack([missing if one is None else one.values for one in each])
     labels = dict(known[0].attrs)
     for key, value in known[0].attrs.items():
         others = [each.attrs[key] for each in known]
         if any(other != value for other in others):
             labels[key] = "" if any(isinstance(other, str) for other in others) else others
-    return (VARIANT, *known[0].dims), values, labels
+    return Variable((VARIANT, *known[0].dims), values, labels)
 
 
 def _differences(
-    quantity: str, datasets: Mapping[str, xr.Dataset], ends: Mapping[str, Mapping[str, np.ndarray]]
+    quantity: str, datasets: Mapping[str, DatasetParts], ends: Mapping[str, Mapping[str, np.ndarray]]
 ) -> Variables:
     """Mean difference at the end from the first variant, and its standard error."""
     mean = f"{quantity}_mean"
@@ -149,22 +151,24 @@ def _differences(
         pairs = ends[name][quantity] - ends[first][quantity]
         pairs = pairs[np.isfinite(pairs)]
         count = len(pairs)
-        difference = _last(dataset[mean]) - _last(datasets[first][mean])
+        difference = _last(dataset.data_vars[mean]) - _last(datasets[first].data_vars[mean])
         if dataset.attrs["failed_paths"] or datasets[first].attrs["failed_paths"]:
             difference = pairs.mean() if count else np.nan  # the means are those of different paths
         else:
-            count = int(dataset[mean].attrs.get("replicates", dataset[mean].attrs["n"]))
+            labels = dataset.data_vars[mean].attrs
+            count = int(labels.get("replicates", labels["n"]))
         differences.append(difference)
         spread = pairs.std(ddof=1) if len(pairs) > 1 else np.nan
-        if name != first and not spread and f"{quantity}_upper" in dataset:
+        if name != first and not spread and f"{quantity}_upper" in dataset.data_vars:
             spread = np.nan  # on all paths both have one value, though rarer ones would have others
         errors.append(spread / np.sqrt(count))
-    unit, what = datasets[first][mean].attrs["units"], f"mean of {quantity} at the end minus that of {first}"
+    unit = datasets[first].data_vars[mean].attrs["units"]
+    what = f"mean of {quantity} at the end minus that of {first}"
     key = f"{quantity}_difference"
     return with_stderr(key, (VARIANT,), np.asarray(differences), np.asarray(errors), unit, what)
 
 
-def _biases_of_differences(quantity: str, datasets: Mapping[str, xr.Dataset]) -> Variables:
+def _biases_of_differences(quantity: str, datasets: Mapping[str, DatasetParts]) -> Variables:
     """What steps leave in the differences, where it is known of both means.
 
     The errors of the two biases are added as if they were independent, though paths are mostly the same.
@@ -179,7 +183,7 @@ def _biases_of_differences(quantity: str, datasets: Mapping[str, xr.Dataset]) ->
     return with_stderr(f"{quantity}_difference_bias", (VARIANT,), own, errors, unit, what)
 
 
-def _bias(quantity: str, one: xr.Dataset) -> tuple[float, float]:
+def _bias(quantity: str, one: DatasetParts) -> tuple[float, float]:
     """The step bias of a mean and its error, NaN where it is unknown."""
     known = one.data_vars
     bias, error = (known.get(f"{quantity}_bias{end}") for end in ("", "_stderr"))
@@ -188,7 +192,7 @@ def _bias(quantity: str, one: xr.Dataset) -> tuple[float, float]:
 
 def _strong_errors(
     quantity: str,
-    datasets: Mapping[str, xr.Dataset],
+    datasets: Mapping[str, DatasetParts],
     ends: Mapping[str, Mapping[str, np.ndarray]],
     factors: Mapping[str, int],
     claimed: float,
@@ -197,7 +201,7 @@ def _strong_errors(
     finest = min(factors, key=lambda name: factors[name])
     away = {name: ends[name][quantity] - ends[finest][quantity] for name in datasets}
     errors = [strong_error(away[name]) if factors[name] > 1 else (0.0, 0.0) for name in datasets]
-    unit = datasets[finest][f"{quantity}_mean"].attrs["units"]
+    unit = datasets[finest].data_vars[f"{quantity}_mean"].attrs["units"]
     what = f"root mean square difference of {quantity} at the end from the same paths in steps as of {finest}"
     sizes, stderrs = np.transpose(errors)
     variables = with_stderr(f"{quantity}_strong_error", (VARIANT,), sizes, stderrs, unit, what)
@@ -213,11 +217,11 @@ def _strong_errors(
     return variables
 
 
-def _last(values: xr.DataArray) -> float:
-    return float(np.atleast_1d(values.values)[-1])
+def _last(figure: Variable) -> float:
+    return float(np.atleast_1d(figure.values)[-1])
 
 
-def _attributes(datasets: Mapping[str, xr.Dataset], configuration: str) -> dict[str, Any]:
+def _attributes(datasets: Mapping[str, DatasetParts], configuration: str) -> dict[str, Any]:
     names = dict.fromkeys(str(name) for dataset in datasets.values() for name in dataset.data_vars)
     each = [dataset.attrs for dataset in datasets.values()]
     same = {

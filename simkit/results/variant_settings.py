@@ -8,13 +8,13 @@ import numpy as np
 import xarray as xr
 import yaml
 
-from simkit.results.variables import Variables, variable
+from simkit.results.variables import DatasetParts, Variables, variable
 from simkit.results.variants import VARIANT
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where there is one
 
 
-def differing_numbers(datasets: Mapping[str, xr.Dataset]) -> Variables:
+def differing_numbers(datasets: Mapping[str, xr.Dataset | DatasetParts]) -> Variables:
     """A coordinate `(variant,)` for each key of the experiment that is another number in some variants.
 
     Its name is the key as `--set` takes it. Keys that are something else than a number in any variant have

@@ -35,7 +35,10 @@ class BiasRun:
 
     def ready(self) -> list[Callable]:
         """What simulates paths on each of the levels, by programs that have been compiled before."""
-        programs, _ = compiled(*self.requests)
+        return self.with_numbers(compiled(*self.requests)[0])
+
+    def with_numbers(self, programs: Sequence[Callable]) -> list[Callable]:
+        """What simulates paths on each of the levels, by these programs of it."""
         pairs = zip(programs, self.requests, strict=True)
         return [functools.partial(program, request.arguments[0]) for program, request in pairs]
 

@@ -314,15 +314,16 @@ def step_error_of_paths(
     all. Where no grid is left, or a finer one is lost, there is no estimate.
     """
     averaged = values if reduced is None else reduced
-    values = values[np.isfinite(values[:, 0])]
-    lost = (~np.isfinite(values)).sum(0)
+    finite = np.isfinite(values)
+    values, finite = (values, finite) if finite.all() else (values[finite[:, 0]], finite[finite[:, 0]])
+    lost = len(finite) - finite.sum(0)
     good = lost <= MOST_LOST * len(values)
     lengths = np.asarray([1.0, *factors])
     good &= lengths < lengths[~good & (lengths > 1)].min(initial=np.inf)
     if not len(values) or not good[1:].any() or not good[lengths < 1].all():
         return None, int(lost.max(initial=0))
-    values = values[:, good]
-    near = values[np.isfinite(values).all(1)][:, _of_estimate(lengths[good])]
+    near = values[:, good][:, _of_estimate(lengths[good])]
+    near = near if not lost[good].any() else near[finite[:, good].all(1)]
     shared = 2 if reduction.importance else len(near) / 2
     change = _of_rarer_paths(near, event, rounding, shared) if event and len(near) else 0.0
     if jumps and len(near):
@@ -369,7 +370,13 @@ def _of_estimate(lengths: np.ndarray) -> list[int]:
 
 
 def _changed(values: np.ndarray, rounding: float) -> int:
-    return int(np.sum(~(np.ptp(values, 1) <= rounding)))
+    return int(np.sum(~(_spread(values) <= rounding)))
+
+
+def _spread(values: np.ndarray) -> np.ndarray:
+    """How far apart the values of each path are: along columns, which takes a tenth of the time of rows."""
+    columns = np.ascontiguousarray(values.T)
+    return columns.max(0) - columns.min(0)
 
 
 def _of_rarer_paths(values: np.ndarray, event: float, rounding: float, shared: float) -> float:
@@ -432,7 +439,7 @@ def _without_steps(
         if values is None or not np.isfinite(values).all():
             return False
         with np.errstate(over="ignore"):
-            rms = float(np.sqrt(np.mean(np.ptp(values, 1) ** 2)))
+            rms = float(np.sqrt(np.mean(_spread(values) ** 2)))
         near = values[:, _of_estimate(np.asarray([1.0, *factors]))]
         rare = events[name] and _of_rarer_paths(near, events[name], roundings[name], len(near) / 2)
         return rms <= ROUNDINGS * roundings[name] and not rare

@@ -10,6 +10,7 @@ fits, there is no estimate, and what was seen is a bound. Other lengths than h, 
 """
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 from statistics import NormalDist
@@ -73,12 +74,13 @@ def step_error(
     lengths = np.asarray([1.0, *factors])
     places = np.argsort(lengths)
     values = np.asarray(values, np.float64)
-    values = values[np.isfinite(values).all(1)]
-    if not len(values):
+    finite = np.isfinite(values)
+    columns = np.ascontiguousarray(values.T if finite.all() else values[finite.all(1)].T)
+    if not columns.size:
         return None
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        run, sorted_values = values[:, 0], values[:, places]
-        differences = (run - sorted_values[:, 0], *np.diff(sorted_values).T)
+        run, by_length = columns[0], columns[places]
+        differences = (run - by_length[0], *np.diff(by_length, axis=0))
         return _Expansion(lengths[places], run, differences, rounding, unsure, random).error(order)
 
 
@@ -116,12 +118,12 @@ class _Expansion:
         shows_none = self.random and len(self.run) == 1 and any(map(self.beyond_chance, self.differences))
         if len(self.lengths) == 2 and not shows_none:
             return self.estimate(order, [])
-        if shows_none or self.surely_below(LEAST_ORDER):
+        if shows_none or self.side(LEAST_ORDER) < 0:
             bounds = map(self.mean, self.to_finer() or [self.bias(order)])
             bias, noise = max(bounds, key=lambda bound: abs(bound[0]))
             return StepError(bias, noise, noise, "at least", order)
         measured = order
-        if self.surely_below(order) or self.surely_above(order):
+        if self.side(order):
             measured = self.measured_order()
             measured = order if abs(measured - order) <= NEAR else measured
         low, high = min(order, measured), max(order, measured)
@@ -131,8 +133,9 @@ class _Expansion:
         """The bias by the fine difference and an order; `others` are what else it could be."""
         if self.unsure:
             others = [*others, self.bias(order - self.unsure)]
-        bias, noise = self.mean(self.bias(order))
-        left_out = max((self.beyond_noise(other - self.bias(order)) for other in others), default=0.0)
+        of_paths = self.bias(order)
+        bias, noise = self.mean(of_paths)
+        left_out = max((self.beyond_noise(other - of_paths) for other in others), default=0.0)
         left_out = max(left_out, self.doubt() * abs(bias))
         return StepError(bias, float(np.hypot(noise, left_out)), noise, "estimate", order)
 
@@ -142,10 +145,9 @@ class _Expansion:
         As the coarsest difference is to the value or its spread, or the fine one where noise hides that: at
         most `DOUBT`.
         """
-        value, _ = self.mean(self.run)
-        size = max(abs(value), float(self.run.std()))
-        changes = (self.differences[1], np.sum(self.differences[1:], axis=0))
-        change = max(abs(self.beyond_chance(each)) for each in changes)
+        size = max(abs(float(self.run.mean())), float(self.run.std()))
+        whole = np.sum(self.differences[1:], axis=0)
+        change = max(abs(each) for each in (self.fine_beyond_chance, self.beyond_chance(whole)))
         return min(change / size, DOUBT) if size > 0 else DOUBT
 
     def mean(self, each: np.ndarray) -> tuple[float, float]:
@@ -171,19 +173,22 @@ class _Expansion:
         fine, coarse = np.diff(self.lengths**order)
         return float(fine), float(coarse)
 
-    def surely_below(self, order: float) -> bool:
-        """Whether the order of what was seen is less: the coarse difference is smaller than would follow."""
-        return self._sides(order) < 0
+    @functools.cached_property
+    def fine_beyond_chance(self) -> float:
+        """The mean of the fine difference, or 0 where noise could have made it."""
+        return self.beyond_chance(self.differences[1])
 
-    def surely_above(self, order: float) -> bool:
-        return self._sides(order) > 0
+    def side(self, order: float) -> int:
+        """Whether the order of what was seen is surely less, -1, or more, 1; 0 where neither is sure.
 
-    def _sides(self, order: float) -> float:
+        It is less where the coarse difference is smaller than would follow.
+        """
+        if not self.fine_beyond_chance:
+            return 0
         _, fine, coarse = self.differences
         by_fine, by_coarse = self.rise(order)
-        return np.sign(self.beyond_chance(fine)) * np.sign(
-            self.beyond_chance(coarse - by_coarse / by_fine * fine)
-        )
+        rest = self.beyond_chance(coarse - by_coarse / by_fine * fine)
+        return ((rest > 0) - (rest < 0)) * (1 if self.fine_beyond_chance > 0 else -1)
 
     def measured_order(self) -> float:
         """The order whose expansion has both differences, by bisection."""

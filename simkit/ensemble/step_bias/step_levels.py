@@ -79,19 +79,15 @@ def levels(simulation: Simulation, shorter: bool = False) -> tuple[OtherGrid, ..
         return ()
     if samples_exactly(simulation.solver, simulation.problem):
         return (() if shorter else _sparser(simulation, grid)) or _denser(simulation, grid)
-    halves = [level for factor in SHORTER if (level := _shorter(simulation, grid, factor)) is not None]
-    if shorter:
-        return tuple(halves)
-    pairs: list[Any] = [
-        [level for factor in pair if (level := _longer(simulation, grid, factor))] for pair in LONGER
-    ]
-    whole = next((pair for pair in pairs if len(pair) == 2 and pair[1].grid.steps >= FEWEST), None)
-    if whole is not None:
-        return tuple(whole)
-    longer = next((pair for pair in pairs if pair), [])
-    if not halves:
-        return tuple(longer)
-    return (halves[0], longer[0]) if longer else tuple(halves)
+    longer: list[Any] = []
+    for factors in () if shorter else LONGER:
+        pair: list[Any] = [level for factor in factors if (level := _longer(simulation, grid, factor))]
+        if len(pair) == 2 and pair[1].grid.steps >= FEWEST:
+            return tuple(pair)
+        longer = longer or pair
+    factors = SHORTER[:1] if longer else SHORTER
+    halves = [level for factor in factors if (level := _shorter(simulation, grid, factor)) is not None]
+    return (*halves, *longer)[:2]
 
 
 def approximate(simulation: Simulation) -> tuple[str, ...]:
@@ -136,11 +132,11 @@ def _denser(simulation: Simulation, grid: Grid) -> tuple[OtherGrid, ...]:
 
 
 def _longer(simulation: Simulation, grid: Grid, factor: int) -> OtherGrid | None:
+    if grid.steps % factor or grid.steps <= factor:
+        return None
     see = operator.methodcaller("coarsened", factor)
     observer = see(simulation.observer)
-    if grid.steps % factor or grid.steps <= factor or observer is None:
-        return None
-    if not _keeps_dates(schedule_of(simulation.problem), grid, factor):
+    if observer is None or not _keeps_dates(schedule_of(simulation.problem), grid, factor):
         return None
     steps = grid.steps // factor
     longer = Grid(grid.t0, grid.dt * factor, steps, steps)

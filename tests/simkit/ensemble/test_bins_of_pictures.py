@@ -9,7 +9,7 @@ import pytest
 from user_code import user_jit
 
 from simkit.ensemble.reducers import Histogram
-from simkit.ensemble.reducers.histogram import PICTURE_BINS
+from simkit.ensemble.reducers.binned_numbers import PICTURE_BINS
 
 
 @pytest.fixture(autouse=True)
@@ -59,6 +59,11 @@ def test_bins_of_whole_numbers_are_of_whole_width_around_them(least, most):
     if max(-least, most) < 2 * 512:  # from there on a fine bin holds several of them
         assert np.abs(counts - direct).sum() <= 0.002 * x.size
     assert np.abs(np.cumsum(counts) - np.cumsum(direct)).max() <= 0.02 * x.size
+
+
+def test_bins_hold_numbers_whose_ratio_no_float_has():
+    counts, _ = pictured([1.0, 4e-83, -1e300])
+    assert counts.sum() == 3
 
 
 def test_one_number_that_is_not_whole_makes_bins_that_are_not():

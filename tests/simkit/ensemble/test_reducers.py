@@ -14,8 +14,8 @@ from scipy import stats
 from user_code import user_jit
 
 from simkit.ensemble.reducers import Covariance, Histogram, Moments
+from simkit.ensemble.reducers.binned_numbers import BinnedNumbers, order_statistics
 from simkit.ensemble.reducers.float_bins import LAST_BIN, NO_BIN, bin_of, lower_edges
-from simkit.ensemble.reducers.histogram import Counts, order_statistic
 from simkit.ensemble.reducers.pairwise import pairwise_sum
 
 ROWS = {"S": 3, "v": 3, "call": 1}
@@ -324,8 +324,8 @@ def test_a_quantile_among_equal_zeros_is_zero_and_has_no_error():
 def test_values_in_one_bin_are_spread_about_its_middle():
     """As many above as below, so that quantiles have no bias."""
     middle, each = int(bin_of(jnp.float32(1.5), jnp.bool_(True))), 4
-    row = Counts(middle - 1, np.array([1, each, 1]), 1.0, 2.0)
-    results = [order_statistic(row, np.cumsum(row.counts), 1 + i)[0] for i in range(each)]
+    numbers = BinnedNumbers.of(middle - 1, np.array([1, each, 1]), 1.0, 2.0, whole=False)
+    results, _ = order_statistics(numbers, 1 + np.arange(each))
     assert np.mean(results) == pytest.approx(np.mean(lower_edges(middle + np.arange(2))), rel=1e-6)
     assert np.ptp(results) == pytest.approx(
         (each - 1) / each * np.ptp(lower_edges(middle + np.arange(2))), rel=1e-3
