@@ -24,7 +24,8 @@ Result = TypeVar("Result")
 
 # The threads of loops that are over, by their number, for the next loops: starting some takes a millisecond.
 _idle: dict[int, list[ThreadPoolExecutor]] = defaultdict(list)
-os.register_at_fork(after_in_child=_idle.clear)  # where these threads are not
+if hasattr(os, "register_at_fork"):  # but not in a child process, which has none of these threads
+    os.register_at_fork(after_in_child=_idle.clear)
 
 PER_ACCELERATOR = 2  # threads, so that one prepares a unit while the device computes another
 
