@@ -166,11 +166,12 @@ class LogNormal(AbstractOfNormal):
             value = numbers.get(name, 1.0)
             if not isinstance(value, Tracer) and not (value > 0 or (value == 0 and name == "cv")):
                 raise ValueError(f"{name} must be {least}, got {value:g}")
-        xp = (TRACED if any(isinstance(x, jax.Array) for x in numbers.values()) else HOST).xp
+        traced = any(isinstance(x, jax.Array) for x in numbers.values())
+        xp, number = (TRACED.xp, jnp.asarray) if traced else (HOST.xp, float)
         if "median" in numbers:
-            numbers["mean"] = xp.log(numbers.pop("median"))
+            numbers["mean"] = number(xp.log(numbers.pop("median")))
         if "cv" in numbers:
-            numbers["sd"] = xp.sqrt(xp.log1p(xp.square(numbers.pop("cv"))))
+            numbers["sd"] = number(xp.sqrt(xp.log1p(xp.square(numbers.pop("cv")))))
         return cls(**numbers)
 
     @classmethod

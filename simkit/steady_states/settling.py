@@ -21,6 +21,7 @@ GROWN = 1e10  # value of a variable that grows without bound, relative to those 
 POLE = 1e6  # and its change in all time at the rate where the solution ends
 CLOSE = 1e-12  # distance from a root, relative to the variables, that is none
 RTOL = 1e-8
+SMALL = 1e-100  # value of a variable, relative to its typical size, below which its error may be as large
 FOLLOWED = 1e-8  # of the largest value of a variable: smaller ones are lost in the error of the method
 
 
@@ -29,8 +30,8 @@ class Rest(NamedTuple):
 
     From that time on all variables were within 10 % of their values there, or of their initial values if
     those are larger; where both are nothing, of the largest value that they had. Of a model that did not come
-    to rest `root` is None, `mean` the mean state over the second half of the steps, and `course` what it did
-    instead.
+    to rest `root` is None, `mean` the mean state over the second half of the steps, `course` what it did
+    instead, and `unbounded` whether it grew without bound.
     """
 
     root: Root | None
@@ -38,6 +39,7 @@ class Rest(NamedTuple):
     time: float
     mean: np.ndarray
     course: str = ""
+    unbounded: bool = False
 
 
 def settle(fixed: Fixed) -> Rest:
@@ -48,6 +50,8 @@ def settle(fixed: Fixed) -> Rest:
     step, and its error includes the difference from a run of looser tolerance.
     """
     rest = _followed(fixed, RTOL, STEPS)
+    if rest.unbounded:  # an epidemic that has fallen below 0 by an error grows there without bound
+        rest = _followed(fixed, RTOL, 5 * STEPS, SMALL)
     if rest.root is None or rest.stability is None or not rest.stability.continuum:
         return rest
     finer = _followed(fixed, RTOL / 100, 5 * STEPS)
@@ -58,12 +62,14 @@ def settle(fixed: Fixed) -> Rest:
     return finer._replace(root=root, stability=stability_of(fixed, root))
 
 
-def _followed(fixed: Fixed, rtol: float, steps: int) -> Rest:
+def _followed(fixed: Fixed, rtol: float, steps: int, small: float = 0.01) -> Rest:
+    """What the model does in so many steps. Errors of variables that are `small`, relative to their typical
+    size, may be as large as they are."""
     start = fixed.start
     at_start = fixed.root_from(start)
     if at_start.converged and fixed.relative(at_start.state - start, start) <= 1e-12:
         return Rest(at_start, stability_of(fixed, at_start), 0.0, start)
-    times, curves, solver = [0.0], [], _solver(fixed, rtol)
+    times, curves, solver = [0.0], [], _solver(fixed, rtol, small)
     states = [start]
     largest, next_step, next_time = abs(start), 5, np.inf
     for step in range(1, steps + 1):
@@ -86,11 +92,12 @@ def _followed(fixed: Fixed, rtol: float, steps: int) -> Rest:
     half = len(states) // 2
     weights = np.diff(times)[half - 1 :] if half else np.ones(1)
     mean = np.average(states[-len(weights) :], axis=0, weights=weights)
-    return Rest(None, None, times[-1], mean, _course(fixed, states, times[-1], solver.status == "failed"))
+    course, unbounded = _course(fixed, states, times[-1], solver.status == "failed")
+    return Rest(None, None, times[-1], mean, course, unbounded)
 
 
-def _course(fixed: Fixed, states: list[np.ndarray], time: float, failed: bool) -> str:
-    """What a model that did not come to rest did, as the rest of a sentence.
+def _course(fixed: Fixed, states: list[np.ndarray], time: float, failed: bool) -> tuple[str, bool]:
+    """What a model that did not come to rest did, as the rest of a sentence, and whether it is unbounded.
 
     A variable grows without bound that ends far beyond its typical size and all values of the first half of
     the steps. At a pole of the solution the method fails, with rates at which a variable would have changed
@@ -98,12 +105,15 @@ def _course(fixed: Fixed, states: list[np.ndarray], time: float, failed: bool) -
     """
     y = states[-1]
     if failed and fixed.relative(fixed.rates(y) * time, y) > POLE:
-        return f"has no solution beyond a time of {time:.4g}, where its rates of change grow without bound"
+        return (
+            f"has no solution beyond a time of {time:.4g}, where its rates of change grow without bound",
+            True,
+        )
     before = np.max([fixed.scale, *map(abs, states[: len(states) // 2 + 1])], axis=0)
     for name, value, most in zip(fixed.rates.names, y, before, strict=True):
         if abs(value) > GROWN * most:
-            return f"grows without bound: {name} = {value:.3g} at a time of {time:.4g}"
-    return f"had not come to rest within a time of {time:.4g}"
+            return f"grows without bound: {name} = {value:.3g} at a time of {time:.4g}", True
+    return f"had not come to rest within a time of {time:.4g}", False
 
 
 def _time_near(
@@ -168,9 +178,9 @@ def flows_to(fixed: Fixed, root: Root, y: np.ndarray) -> bool:
     return bool(np.all(np.einsum("ki,ij,kj->k", pushes, lyapunov, rates) < 0))
 
 
-def _solver(fixed: Fixed, rtol: float) -> Radau:
+def _solver(fixed: Fixed, rtol: float, small: float) -> Radau:
     rates = fixed.rates
-    allowed: Any = rtol / 100 * fixed.scale  # of each variable, which the signature does not know
+    allowed: Any = rtol * small * fixed.scale  # of each variable, which the signature does not know
     return Radau(
         lambda t, y: rates(y),
         0.0,

@@ -9,8 +9,8 @@ import xarray as xr
 from simkit.distributions.plain import distribution_text
 from simkit.ensemble.step_bias.step_error import StepError
 from simkit.results.variables import Variables, variable, with_stderr
-from simkit.studies.method import AbstractMethod
-from simkit.studies.methods import MEANINGS, QUANTILES
+from simkit.studies.method import PER_GROUP, AbstractMethod
+from simkit.studies.methods import MEANINGS, NEVER_CHANGES, QUANTILES, UNUSED
 from simkit.studies.study import Study, StudyPlan
 
 FORMAT = 1
@@ -43,6 +43,9 @@ def to_dataset(
             np.stack([getattr(study.estimates[name][key], field) for name in names])
             for field in ("value", "half")
         )
+        if "noise_variance" in first and estimate.dims == PER_GROUP:
+            known = [[note in (UNUSED, NEVER_CHANGES) for note in study.notes[name]] for name in names]
+            halves = np.where((halves == 0) & ~np.array(known), np.nan, halves)  # rarer paths may differ
         variables[key] = variable(dims, values, "", MEANINGS[key])
         variables[f"{key}_halfwidth"] = variable(
             dims, halves, "", f"half of the interval of: {MEANINGS[key]}"

@@ -23,7 +23,7 @@ from simkit.studies.checks import made
 from simkit.studies.dataset import to_dataset
 from simkit.studies.limits import PATHS
 from simkit.studies.method import PER_GROUP, AbstractMethod
-from simkit.studies.methods import METHODS
+from simkit.studies.methods import METHODS, UNUSED
 from simkit.studies.plan import UncertainExperiment, load_uncertain
 from simkit.studies.simulations import simulated_design
 from simkit.studies.study import Study, StudyPlan, check_budget, run_study
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
 LIGHTER = "take fewer points (uncertainty.points) or fewer paths of each (uncertainty.paths)"
-UNUSED = "no influence: nothing in the experiment uses it"
 
 
 def uncertainty(

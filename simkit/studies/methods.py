@@ -58,7 +58,8 @@ MEANINGS = {
     **OF_ALL,
     "quantiles": "quantile",
 }
-NO_INFLUENCE = "no influence: no run changed with it"
+UNUSED = "no influence: nothing in the experiment uses it"
+NO_INFLUENCE = "no run changed with it"
 ONLY_NOISE = "may be noise alone: use more paths"
 NEVER_CHANGES = "never changes: its variance is zero, and so are all measures"
 

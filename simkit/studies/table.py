@@ -114,7 +114,8 @@ def _rows(figures: dict[str, Any]):
 
 
 def _text(figure: dict[str, float | None]) -> str:
-    return with_error(figure["value"], figure["halfwidth"])
+    half = figure["halfwidth"]
+    return with_error(figure["value"], math.nan if half is None else half)
 
 
 def closing_lines(dataset: "xr.Dataset") -> list[str]:

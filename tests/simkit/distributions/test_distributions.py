@@ -78,6 +78,7 @@ def test_the_numbers_of_a_distribution_may_be_expressions():
 def test_a_lognormal_number_of_median_and_cv_has_their_moments(median, cv):
     own = distribution_of({"lognormal": {"cv": cv, "median": median}})
     assert own.median == pytest.approx(median, rel=1e-14)
+    assert all(type(x) is float for x in vars(own).values())  # as files have them
     assert math.sqrt(math.expm1(own.sd**2)) == pytest.approx(cv, rel=1e-14)
     assert math.exp(own.mean + own.sd**2 / 2) == pytest.approx(median * math.sqrt(1 + cv * cv), rel=1e-14)
 

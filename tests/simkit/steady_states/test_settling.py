@@ -119,3 +119,19 @@ def test_an_epidemic_that_begins_with_few_ends_at_its_final_size():
     assert state["kind"] == "stable, one of a continuum"
     s = numbers(state)["s"]
     assert s == pytest.approx(np.exp(-2 * (1 + 1e-9 - s)), abs=1e-10)
+
+
+def test_an_epidemic_that_falls_to_next_to_nothing_does_not_grow_without_bound():
+    """An error below 0 would grow there, and pump S up. The exact endemic state is known."""
+    N, born, beta, sigma, gamma, mu = 1e5, 7e4, 0.5, 0.25, 0.2, 0.02 / 30
+    drifts = {
+        "S": "mu*(born - S) - beta*S*I/N",
+        "E": "beta*S*I/N - (sigma + mu)*E",
+        "I": "sigma*E - (gamma + mu)*I",
+    }
+    initial = {"S": 99990.0, "E": 0.0, "I": 10.0}
+    (state,) = states_of(ode(drifts, initial, N=N, born=born, beta=beta, sigma=sigma, gamma=gamma, mu=mu))
+    assert (state["reached"], state["kind"]) == (True, "stable spiral")
+    S = N * (sigma + mu) * (gamma + mu) / (beta * sigma)
+    force = mu * (born - S) / S
+    assert_within_errors(state, {"S": S, "E": force * S / (sigma + mu), "I": force * N / beta})

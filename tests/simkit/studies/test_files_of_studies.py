@@ -73,8 +73,8 @@ class TestFiles:
         content = json.loads(result.stdout)
         assert list(content["observables"]) == ["z"]
         assert content["observables"]["z"]["parameters"]["k"] == {
-            "first": {"value": 0.0, "halfwidth": 0.0},
-            "total": {"value": 0.0, "halfwidth": 0.0},
+            "first": {"value": 0.0, "halfwidth": None},
+            "total": {"value": 0.0, "halfwidth": None},
             "note": NO_INFLUENCE,
         }
         valid = run(app, ["validate", "noisy.yaml"])

@@ -97,6 +97,12 @@ def test_what_has_no_influence_is_exactly_zero_and_says_why(sobol):
     assert sobol["note"].sel(observable="z", parameter="k") == NO_INFLUENCE
     assert sobol["note"].sel(observable="fixed", parameter="k") == NEVER_CHANGES
     assert float(sobol["mean"].sel(observable="fixed")) == 2.0
+    half = sobol["total_halfwidth"]
+    assert float(half.sel(observable="y", parameter="spare")) == 0
+    assert np.isnan(half.sel(observable="z", parameter="k"))  # rarer paths might differ
+    file = io.StringIO()
+    print_table(sobol, file)
+    assert "0 ± ?" in file.getvalue()
 
 
 @pytest.mark.user_code
@@ -104,7 +110,7 @@ def test_what_has_no_influence_is_exactly_zero_and_says_why(sobol):
 def test_neither_devices_nor_chunks_change_a_bit(sobol, changes):
     other = uncertainty(NOISY, overrides=changes)
     for name in sobol.data_vars:
-        assert np.array_equal(sobol[name].values, other[name].values), name
+        np.testing.assert_array_equal(sobol[name].values, other[name].values, err_msg=str(name))
 
 
 def test_derivatives_along_paths_are_exact():
