@@ -420,9 +420,10 @@ def more_steps(dataset: "xr.Dataset", wanted: dict[str, int]) -> str:
     if kind == "jump":
         return f"use an epsilon {times:,} times as small, or DirectMethod"
     if wanted.keys() <= {*dataset.attrs.get("first_times_of_steps", "").split()}:
+        known = not any(np.isfinite(dataset.get(f"{name}_bias_bound", np.nan)) for name in wanted)
         return (
-            f"it falls with the root of the step: use {_count(times)} steps, or subtract it; if the steps "
-            "are the dates that are meant, give every: 1"
+            f"it falls with the root of the step: use {_count(times)} steps{', or subtract it' * known}; if "
+            "the steps are the dates that are meant, give every: 1"
         )
     adaptive = "rtol" in dataset.attrs
     smaller = f"use tolerances {times:,} times as small, or smaller ones"

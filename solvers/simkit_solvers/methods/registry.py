@@ -73,7 +73,9 @@ SOLVERS: dict[str, SolverInfo] = _Solvers(
 ELSEWHERE = {"rk4": "Tsit5", "rk45": "Dopri5", "ode45": "Dopri5", "lsoda": "Rodas5P", "bdf": "Rodas5P"}
 ELSEWHERE |= dict.fromkeys(("odeint", "ode15s", "cvode", "vode"), "Rodas5P") | {"solveivp": "Dopri5"}
 ELSEWHERE |= {"radau": "Rodas5P", "verlet": "Leapfrog", "velocityverlet": "Leapfrog"}
-ELSEWHERE |= {"gillespie": "DirectMethod", "ssa": "DirectMethod", "langevin": "BAOAB"}
+ELSEWHERE |= dict.fromkeys(("gillespie", "ssa", "gillespiessa", "direct"), "DirectMethod") | {
+    "langevin": "BAOAB"
+}
 
 CALCULI = {"ito": "Itô", "stratonovich": "Stratonovich"}
 

@@ -28,7 +28,7 @@ def test_the_size_of_a_study_is_named_by_its_own_argument():
 def test_whoever_knows_a_solver_by_another_name_finds_one_of_simkit():
     assert {*ELSEWHERE.values()} <= {*SOLVERS}
     assert not {*ELSEWHERE} & {name.casefold() for name in SOLVERS}
-    assert solver_elsewhere("Gillespie") == "DirectMethod"
+    assert solver_elsewhere("Gillespie") == solver_elsewhere("GillespieSSA") == "DirectMethod"
     with pytest.raises(ValueError, match=r"^unknown solver 'SSA'; use DirectMethod$"):
         make_solver("SSA")
 

@@ -113,6 +113,17 @@ def test_paths_without_anything_random_are_said_to_be_the_same(kind, paths, spre
     assert lines == ([line] if paths > 1 and not spread else [])
 
 
+def test_the_step_bias_of_a_first_time_is_subtracted_only_where_it_is_known():
+    about = {"first_times_of_steps": "x", "solver": "EulerMaruyama"}
+    known, bound = {"x_bias": 0.1, "x_bias_stderr": 0.01}, {"x_bias_bound": 0.1}
+    (line,) = notes(known, noticeable_bias="x 600", **about)
+    assert "it falls with the root of the step: use 600 steps, or subtract it; if the steps are the" in line
+    (line, *_) = notes(bound, noticeable_bias="x 600", **about)
+    assert "it falls with the root of the step: use 600 steps; if the steps are the" in line
+    (line,) = notes(known, noticeable_bias="x 600, y 700", **about)
+    assert "use 700 steps or more, or DriftImplicitEuler if the problem is stiff" in line
+
+
 def test_a_step_bias_that_is_not_known_is_not_said_to_matter():
     """Nothing is known of it but that it may be 0.028."""
     figures = {"x_mean": ("time", [0.0, 0.4486]), "x_bias": 0.0003, "x_bias_stderr": 0.0276}
