@@ -81,11 +81,9 @@ def titled_figure(
         figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(**pads))
         figure.suptitle(title, x=0.012, ha="left", fontsize=fontsize, fontweight="bold")
         yield figure
-        for axes in figure.axes:
-            _spread_numbers(axes.xaxis, axes.bbox.width / figure.dpi)
 
 
-def _spread_numbers(axis: "Axis", inches: float) -> None:
+def spread_numbers(axis: "Axis", inches: float) -> None:
     """As many numbers along a linear axis as there are before the layout, or fewer where they touch."""
     from matplotlib.textpath import TextPath
     from matplotlib.ticker import MaxNLocator
@@ -154,6 +152,7 @@ def arranged(dataset: "xr.Dataset", title: str, panels: Panels) -> "Figure":
         distributions = [figure.add_subplot(lower[divmod(i, columns)]) for i in range(len(observables))]
         for axes, name in zip(distributions, observables, strict=True):
             panels.distribution(axes, name)
+            spread_numbers(axes.xaxis, axes.bbox.width / figure.dpi)
         for upper_end, lower_end in zip(ends, ends[across:], strict=False):
             if upper_end and lower_end and upper_end.get_xlabel() == lower_end.get_xlabel():
                 upper_end.set_xlabel("")

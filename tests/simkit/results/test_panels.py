@@ -14,7 +14,7 @@ from pictures import assert_nothing_overlaps
 
 import simkit
 from simkit import InputError, plot_dataset
-from simkit.results.plots.plot_layout import columns_for, titled_figure
+from simkit.results.plots.plot_layout import columns_for, spread_numbers, titled_figure
 from simkit.results.variant_dataset import combined
 
 pytestmark = pytest.mark.more
@@ -322,6 +322,7 @@ def test_numbers_along_narrow_panels_do_not_touch(middle, part):
     with titled_figure("three panels", (12, 3)) as figure:
         for axes in figure.subplots(1, 3):
             axes.set_xlim(middle - spread, middle + spread)
+            spread_numbers(axes.xaxis, axes.bbox.width / figure.dpi)
     figure.set_dpi(150)
     figure.draw_without_rendering()
     for axes in figure.axes:
