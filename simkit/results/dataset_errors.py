@@ -127,9 +127,13 @@ def censored_of(name: str, simulation: Simulation, waiting: int, n: int, inflati
         count = n / inflation**2
         error = max(math.sqrt(fraction * (1 - fraction) / count), 1 / count)
     what = "fraction of the paths that had not met the condition before the end"
-    (first,) = (o for o in simulation.observed if o.name == name and o.first_time)
-    between = first.has_first_times_of_steps and simulation.stepping.kind != "ode" and simulation.grid.steps
-    about = {"counts_as": first.first_time.functional.unmet, "seen": AT_STEPS if between else AT_ANY_TIME}
+    (unmet, at_steps), *_ = (
+        (o.first_time.functional.unmet, o.has_first_times_of_steps)
+        for o in simulation.observed
+        if o.name == name and o.first_time
+    )
+    between = at_steps and simulation.stepping.kind != "ode" and simulation.grid.steps
+    about = {"counts_as": unmet, "seen": AT_STEPS if between else AT_ANY_TIME}
     return with_stderr(f"{name}_censored", (), fraction, error, "1", what, n=n, **about)
 
 

@@ -12,7 +12,7 @@ class Variable(NamedTuple):
     attrs: dict[str, Any]
 
 
-Variables = dict[str, Variable]
+Variables = dict[str, Any]  # a `Variable` or its dimensions, values and attributes as a tuple
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,8 +22,8 @@ class DatasetParts:
     Making a dataset takes five times as long as this: of the points of a sweep one is made, of all.
     """
 
-    data_vars: Variables
-    coords: Variables
+    data_vars: dict[str, Variable]
+    coords: dict[str, Any]
     attrs: dict[str, Any]
 
 

@@ -111,7 +111,7 @@ def order_statistics(numbers: BinnedNumbers, places: np.ndarray) -> tuple[np.nda
     """
     k = np.searchsorted(numbers.up_to, places, side="right")
     bins, counts = numbers.bins[k], numbers.counts[k]
-    edges = np.where(bins == 0, 0.0, lower_edges([bins, bins + 1]))
+    edges = np.where(bins == 0, 0.0, lower_edges(np.stack([bins, bins + 1])))
     outwards = np.abs(edges) * ROUNDING
     low = np.clip(edges[0] - outwards[0], numbers.low, numbers.high)
     high = np.clip(edges[1] + outwards[1], numbers.low, numbers.high)

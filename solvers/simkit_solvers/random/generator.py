@@ -107,7 +107,8 @@ def seed_words(seed: int) -> Words:
     """The key of a seed on the host, for the arguments of a program: `seed_key`, which calls none."""
     if not 0 <= seed < 2**64:
         raise ValueError(f"seed: must be from 0 to 2**64 - 1, got {seed}")
-    return Words(*(np.asarray(word, np.uint32) for word in (seed >> 32, seed & 0xFFFFFFFF)))
+    words: Any = [np.asarray(word, np.uint32) for word in (seed >> 32, seed & 0xFFFFFFFF)]
+    return Words(*words)
 
 
 def stream_key(key: Words, path: UInt32[Array, ""] | int, stream: Stream) -> Words:
