@@ -5,8 +5,7 @@ each on paths of its own, use all of them: Python waits outside its lock.
 """
 
 import itertools
-import os
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
@@ -21,11 +20,6 @@ from simkit.machine.on_each_device import Devices, local_devices
 
 Unit = TypeVar("Unit")
 Result = TypeVar("Result")
-
-# The threads of loops that are over, by their number, for the next loops: starting some takes a millisecond.
-_idle: dict[int, list[ThreadPoolExecutor]] = defaultdict(list)
-if hasattr(os, "register_at_fork"):  # but not in a child process, which has none of these threads
-    os.register_at_fork(after_in_child=_idle.clear)
 
 PER_ACCELERATOR = 2  # threads, so that one prepares a unit while the device computes another
 
@@ -72,12 +66,8 @@ def in_order(work: Callable[[Unit], Result], units: Iterable[Unit], workers: Dev
         finally:
             free.put(device)
 
-    idle = _idle[len(workers)]
-    try:
-        pool = idle.pop()
-    except IndexError:
-        pool = ThreadPoolExecutor(len(workers), thread_name_prefix="simkit")
-    waiting, over = deque(), False
+    pool = ThreadPoolExecutor(len(workers), thread_name_prefix="simkit")
+    waiting = deque()
     try:
         for unit in units:
             waiting.append(pool.submit(run, unit))
@@ -85,13 +75,9 @@ def in_order(work: Callable[[Unit], Result], units: Iterable[Unit], workers: Dev
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
-        over = True
     except (MemoryError, RuntimeError) as error:
         if is_shortage(error):  # what the others take is free before anything else is tried
             pool.shutdown(wait=True, cancel_futures=True)
         raise
     finally:
-        if over:
-            idle.append(pool)
-        else:
-            pool.shutdown(wait=False, cancel_futures=True)
+        pool.shutdown(wait=False, cancel_futures=True)

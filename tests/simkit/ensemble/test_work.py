@@ -40,16 +40,6 @@ def test_units_run_at_the_same_time():
     assert len(list(in_order(lambda _: together.wait(), range(2), CPU * 2))) == 2
 
 
-def test_loops_take_the_threads_of_those_that_are_over():
-    def loop():
-        return in_order(lambda _: threading.current_thread(), range(2), CPU * 3)
-
-    assert len({thread for _ in range(10) for thread in loop()}) <= 3
-    with pytest.raises(ZeroDivisionError):
-        list(in_order(lambda unit: 1 / unit, (1, 0), CPU * 3))
-    assert len(list(loop())) == 2
-
-
 def test_no_more_units_are_started_than_memory_holds():
     started, most = 0, 0
 
