@@ -302,7 +302,7 @@ def _all_censored(dataset: "xr.Dataset") -> Iterable[str]:
 
 
 def _waiting(name: str, part: str, value: str, seen: str) -> str:
-    more = "; between steps more have" if seen == AT_STEPS else ""
+    more = "; between steps more may have" if seen == AT_STEPS else ""
     return f"{name}: {part} % of the paths had not met the condition {seen}, and count with {value}{more}"
 
 
