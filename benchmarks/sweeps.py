@@ -12,12 +12,13 @@ from rounds import interleaved, ratio
 
 import simkit
 
-POINTS, STEPS = 100, 50
+POINTS = 100
+STEPS = 50, 250  # a year in weeks, and in trading days
 GBM = {
     "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
     "initial": {"S": 100.0},
     "solver": "EulerMaruyama",
-    "time": {"t1": 1.0, "steps": STEPS},
+    "time": {"t1": 1.0},
     "observe": {"call": "exp(-0.05) * maximum(S - 100, 0)"},
 }
 
@@ -26,18 +27,27 @@ def main():
     arguments = parse_arguments(__doc__)
     paths, rounds = (20_000, 1) if arguments.small else (1_000_000, 2)
 
-    def with_paths(count):
-        return GBM | {"ensemble": {"paths": count, "seed": 1}}
+    def settings(count, steps):
+        return GBM | {"time": {"t1": 1.0, "steps": steps}, "ensemble": {"paths": count, "seed": 1}}
 
-    programs = {
-        "one run": lambda: simkit.run(with_paths(POINTS * paths)),
-        "sweep": lambda: simkit.sweep(with_paths(paths), {"model.sigma": f"0.1:0.5:{POINTS}"}),
-    }
-    timings = interleaved(programs, rounds)
-    cost = ratio(timings["sweep"], timings["one run"])
-    what = f"time of a sweep of {POINTS} points x {paths:.0e} GBM paths, in one run of as many paths"
-    findings = [Measurement(what, cost, "x", 1.1, "at most")]
-    report("sweeps", findings, timings, dict.fromkeys(programs, POINTS * paths * STEPS), arguments)
+    def of_steps(steps):
+        return {
+            f"one run, {steps} steps": lambda: simkit.run(settings(POINTS * paths, steps)),
+            f"sweep, {steps} steps": lambda: simkit.sweep(
+                settings(paths, steps), {"model.sigma": f"0.1:0.5:{POINTS}"}
+            ),
+        }
+
+    findings, timings, work = [], {}, {}
+    for steps in STEPS:
+        programs = of_steps(steps)
+        timings |= interleaved(programs, rounds)
+        one, sweep = programs
+        points = f"{POINTS} points x {paths:.0e} GBM paths x {steps} steps"
+        what = f"time of a sweep of {points}, in one run of as many"
+        findings.append(Measurement(what, ratio(timings[sweep], timings[one]), "x", 1.1, "at most"))
+        work |= dict.fromkeys(programs, POINTS * paths * steps)
+    report("sweeps", findings, timings, work, arguments)
 
 
 if __name__ == "__main__":

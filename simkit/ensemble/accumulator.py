@@ -78,8 +78,12 @@ class Accumulator:
         self._totals: dict[str, Total] = {}
         self.failed = 0
 
+    def on_host(self, partials: Mapping[str, Any]) -> dict[str, Any]:
+        """What `add_chunk` takes of what the reducers gave for a chunk, in the thread that ran them."""
+        return {name: self._reducers[name].on_host(partial) for name, partial in partials.items()}
+
     def add_chunk(self, chunk: Chunk, outputs: tuple) -> None:
-        """Add the results of the two programs of a chunk."""
+        """Add the results of the two programs of a chunk, of which the reducers' are `on_host`."""
         values, counts, partials, broken, some = outputs
         # Most often there are none, and no flags need to leave the device.
         lost = np.asarray(broken).reshape(-1) if some else np.zeros(broken.size, bool)

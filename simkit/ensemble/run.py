@@ -408,7 +408,8 @@ def _accumulate(
         def work(chunk: Chunk) -> tuple:
             values, counts = simulate(simulated.arguments[0], chunk.ids)
             numbers = (None, counts[LOG_WEIGHT]) if LOG_WEIGHT in counts else reduced.arguments[2:]
-            return values, counts, *reduce(values, np.int64(chunk.count), *numbers)
+            partials, lost, some = reduce(values, np.int64(chunk.count), *numbers)
+            return values, counts, accumulator.on_host(partials), lost, some
 
         return work
 

@@ -33,7 +33,7 @@ def statistics(rows, paths, failed, make):
     with jax.enable_x64(True):
         for key, reducer in reducers.items():
             partial = jax.jit(reducer.update)(shaped, valid.reshape(1, paths))
-            results[key] = reducer.finish(reducer.merge(reducer.init(), partial))
+            results[key] = reducer.finish(reducer.merge(reducer.init(), reducer.on_host(partial)))
     return results, values
 
 

@@ -30,9 +30,10 @@ class AbstractReducer(eqx.Module):
     """A statistic of an ensemble, accumulated leaf by leaf.
 
     A leaf is a block of replicates (usually paths) of fixed length. `update` runs inside `jit` with 64-bit
-    types enabled and reduces each leaf on its own; `merge` and `join` run on the host. Leaves arrive in
-    order, in groups of any size, or in states that other processes have merged, and the result has the same
-    bits for every grouping. Entries where `valid` is False contribute nothing, whatever they hold.
+    types enabled and reduces each leaf on its own; the thread that called it calls `on_host`; `merge` and
+    `join` run in one thread. Leaves arrive in order, in groups of any size, or in states that other processes
+    have merged, and the result has the same bits for every grouping. Entries where `valid` is False
+    contribute nothing, whatever they hold.
 
     `rows` says how many rows each quantity has: one per saved time, or one of those evaluated at the end
     only. A reducer entered by `@statistic` has a `name`, and its `labels` are those of the figures that
@@ -51,9 +52,13 @@ class AbstractReducer(eqx.Module):
     def init(self, leaf: int = 0) -> Any:
         """The state that has seen nothing, before the leaf of this number."""
 
+    def on_host(self, partial: Any) -> Any:
+        """What `merge` takes of what `update` gave: work that threads share, if there is any."""
+        return partial
+
     @abc.abstractmethod
     def merge(self, state: Any, partial: Any) -> Any:
-        """The state after the next leaves, whose `update` was `partial`."""
+        """The state after the next leaves, of which `on_host` gave `partial`."""
 
     @abc.abstractmethod
     def join(self, state: Any, later: Any) -> Any:

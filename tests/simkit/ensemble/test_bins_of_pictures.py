@@ -25,7 +25,8 @@ UPDATE = user_jit(HISTOGRAM.update)
 def pictured(x, leaves=1):
     """The counts and the edges of numbers, in so many leaves."""
     values = jnp.asarray(x, float).reshape(1, leaves, -1)
-    state = HISTOGRAM.merge(HISTOGRAM.init(), UPDATE({"x": values}, jnp.ones(values.shape[1:], bool)))
+    partial = UPDATE({"x": values}, jnp.ones(values.shape[1:], bool))
+    state = HISTOGRAM.merge(HISTOGRAM.init(), HISTOGRAM.on_host(partial))
     result = HISTOGRAM.finish(state)
     return result["x_histogram"], result["x_histogram_edge"]
 

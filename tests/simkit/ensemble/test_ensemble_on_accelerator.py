@@ -135,7 +135,8 @@ def test_bins_counted_on_the_device_give_the_same_histogram():
     def finished(parts):
         state = reducer.init()
         for part in parts:
-            state = reducer.merge(state, jax.jit(reducer.update)({"x": part}, valid))
+            partial = jax.jit(reducer.update)({"x": part}, valid)
+            state = reducer.merge(state, reducer.on_host(partial))
         return reducer.finish(state)
 
     expected = finished([spread, 0.5 * spread, spread])
@@ -146,7 +147,7 @@ def test_bins_counted_on_the_device_give_the_same_histogram():
         np.testing.assert_array_equal(result[name], values, err_msg=name)
     with as_on_accelerator():
         nothing = reducer.update({"x": spread}, np.zeros_like(valid))
-    assert not any(len(row.counts) for row in reducer.merge(reducer.init(), nothing))
+    assert not any(len(row.counts) for row in reducer.on_host(nothing))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -54,7 +54,10 @@ def gather(values, valid, groups, rows=ROWS, place=lambda array: array):
         partials = update(
             {name: place(array[:, start:stop]) for name, array in values.items()}, valid[start:stop]
         )
-        states = [r.merge(*pair) for r, *pair in zip(all_of_them, states, partials, strict=True)]
+        states = [
+            reducer.merge(state, reducer.on_host(partial))
+            for reducer, state, partial in zip(all_of_them, states, partials, strict=True)
+        ]
         start, iteration = stop, iteration + 1
     return dict(
         item for r, state in zip(all_of_them, states, strict=True) for item in r.finish(state).items()
@@ -115,7 +118,7 @@ def test_states_of_neighbouring_leaves_join_to_every_bit(data):
         for start, stop in itertools.pairwise([0, *ends, 13]):
             state = reducer.init(start)
             for partial in partials[start:stop]:
-                state = reducer.merge(state, partial[place])
+                state = reducer.merge(state, reducer.on_host(partial[place]))
             states.append(state)
         while len(states) > 1:
             at = data.draw(st.integers(0, len(states) - 2))
@@ -266,7 +269,7 @@ def test_quantiles_lie_within_their_stated_error(numbers, level):
     with jax.enable_x64(True):
         partial = update_one({"x": x}, np.arange(64)[None] < len(numbers))
     reducer = Histogram({"x": 1}, (level,))
-    result = reducer.finish(reducer.merge(reducer.init(), partial))
+    result = reducer.finish(reducer.merge(reducer.init(), reducer.on_host(partial)))
     ordered = np.sort(numbers)
     rank = level * (len(numbers) - 1)
     below, above = ordered[int(rank)], ordered[min(int(rank) + 1, len(numbers) - 1)]

@@ -90,7 +90,7 @@ def test_those_that_never_met_it_are_gone_though_their_fine_bin_is_split(attribu
     reducer = Histogram((("T", 1),), (0.5,))
     with jax.enable_x64(True):
         partial = reducer.update({"T": times.reshape(1, 1, -1)}, np.ones((1, times.size), bool))
-        counts = reducer.finish(reducer.merge(reducer.init(), partial))
+        counts = reducer.finish(reducer.merge(reducer.init(), reducer.on_host(partial)))
     waiting = xr.DataArray(0.5, attrs=attributes)
     paths = xr.DataArray(counts["T_histogram"], dims="bin", attrs={"n": times.size})
     edges = counts["T_histogram_edge"]
