@@ -27,13 +27,24 @@ _OTHER_DISTRIBUTIONS |= dict.fromkeys(("lognorm", "log_normal", "lnorm"), "logno
 
 _NAMES = {"ln": "log", "pow": "**", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "fabs": "abs"}
 _NAMES |= dict.fromkeys(("first_time", "first_passage_time", "stopping_time"), "hitting_time")
-_NAMES |= {"cmax": "max", "auc": "integral", "phi": "normal_cdf", "norm_cdf": "normal_cdf", "tmax": "first"}
+_NAMES |= {"cmax": "max", "auc": "integral", "phi": "normal_cdf", "norm_cdf": "normal_cdf"}
 _NAMES |= dict.fromkeys(("n", "cdf", "ncdf"), "normal_cdf")
 _PROBABILITY = "the mean of a condition is its probability; observe {0} alone"
 _AVERAGE = "means over paths are reported anyway; observe {0} alone, and mean(x) is along the path"
 _REPORTED = "mean, variance and quantiles over paths are reported anyway; observe {0} alone"
 _NOISE = "formulas draw no random numbers; noise is part of a model: sde with noise, or a stochastic model"
+_PEAK = (
+    "the time of a peak is when the slope first is 0 or less: hitting_time(c) with that condition, as in "
+    "hitting_time(beta*S < gamma) of an epidemic; that of a mean is in the dataset: "
+    "result['{0}_mean'].idxmax('time')"
+)
+_TAIL = (
+    "the mean beyond a level q is that of where({0} < q, {0}, 0) over that of where({0} < q, 1, 0); observe "
+    "both, and divide them under derived"
+)
 _REMEDIES = {
+    **dict.fromkeys(("argmax", "argmin", "idxmax", "peak_time", "tmax", "tpeak"), _PEAK),
+    **dict.fromkeys(("expected_shortfall", "cvar", "es", "tail_mean"), _TAIL),
     **dict.fromkeys(("probability", "prob", "pr", "p"), _PROBABILITY),
     **dict.fromkeys(("expectation", "expected", "e", "average", "avg"), _AVERAGE),
     **dict.fromkeys(

@@ -73,6 +73,14 @@ MEANT = {
         PRICE | {"observe": {"x": "first_time(S > 5)"}},
         "observe.x: unknown function 'first_time' .*; did you mean 'hitting_time'[?]$",
     ),
+    "the time of a peak": (
+        PRICE | {"observe": {"x": "argmax(S)"}},
+        r"observe.x: .* the time of a peak is .* hitting_time\(c\) .* result\['S_mean'\].idxmax\('time'\)$",
+    ),
+    "expected shortfall": (
+        PRICE | {"observe": {"x": "CVaR(S)"}},
+        r"observe.x: .* that of where\(S < q, S, 0\) over that of where\(S < q, 1, 0\); .* under derived$",
+    ),
     "a parameter that an event sets": (
         PRICE | {"events": {"shock": {"at": TIME["t1"], "set": {"sigma": 0.3}}}},
         r"events.shock.set.sigma: is a parameter, and events set state variables \(S\); .* use curves$",
