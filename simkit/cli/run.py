@@ -236,11 +236,11 @@ def _print_estimate(loaded: "Loaded", task: str, target: Path | None, as_json: b
 
 
 def _print_offers(offers: dict[str, tuple[int, float]]) -> None:
-    """Say what the target takes by each way to reduce variances, and which takes least time."""
+    """Say what the target takes by each way, and which takes least time."""
     if len(offers) < 2:
         return
     cheapest = min(offers, key=lambda name: offers[name][1])
-    print("the target takes, by ensemble.variance_reduction or driver:")
+    print("the target takes, by ensemble.variance_reduction, driver or method:")
     for name, (paths, seconds) in offers.items():
         mark = ", the cheapest" if name == cheapest else ""
         print(f"  {name}: {counted(paths, 'path')}, about {seconds:.2g} s{mark}", flush=True)

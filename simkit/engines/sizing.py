@@ -31,11 +31,13 @@ from simkit.engines.drift_search import with_drift
 from simkit.ensemble.chunks import ADAPTIVE_WORK
 from simkit.ensemble.replicates import MOMENTS, PLAIN, slopes_of
 from simkit.ensemble.run import chunk_plan, run_ensemble
-from simkit.ensemble.simulation import SEEDS, EnsembleResult, PilotSize, Simulation
+from simkit.ensemble.simulation import SEEDS, EnsembleResult, LevelPlan, PilotSize, Simulation
 from simkit.ensemble.step_bias.step_error import fisher_quantile
 from simkit.errors import InputError, NumericalError
 from simkit.experiments.sections.importance_plan import possible_importance
+from simkit.experiments.sections.level_plan import possible_levels
 from simkit.experiments.sections.reduction_plan import possible_reductions
+from simkit.multilevel.pilot import planned
 from simkit.progress import counted
 from simkit.records.recording import RecordedLoop, unrecorded
 from simkit.results.dataset import exact_moments, to_dataset
@@ -108,9 +110,10 @@ def with_slopes(simulation: Simulation) -> Simulation:
 
 
 def offers(simulation: Simulation) -> dict[str, tuple[int, float]]:
-    """By each way to reduce variances, `none` first, the paths that the target takes and their seconds.
+    """By each way to the target, `none` first, the paths that it takes and their seconds.
 
-    Ways for which a pilot cannot tell are left out; all of them where there is no target.
+    The ways are those to reduce variances, and for a total error of a run without them several levels. Those
+    for which a pilot cannot tell are left out; all of them where there is no target.
     """
     if simulation.target is None or any(each.exercise for each in simulation.observed):
         return {}
@@ -124,6 +127,13 @@ def offers(simulation: Simulation) -> dict[str, tuple[int, float]]:
             _, pilot = _found(one)
             paths = (way or PLAIN).whole(pilot.wanted, up=True)
             result[name] = paths, paths * pilot.of_path_s
+    levels = possible_levels(simulation) if "none" in result else None
+    if levels is not None:
+        paths, seconds = result["none"]
+        with contextlib.suppress(InputError, NumericalError):
+            plan = planned(levels).levels or LevelPlan()
+            of_work_s = seconds / (paths * plan.costs[0])  # the first level is the plain run
+            result["method: multilevel"] = sum(plan.paths), plan.work * of_work_s
     return result
 
 

@@ -1,11 +1,13 @@
 """Whether a run can have the multilevel method that `ensemble.method` asks for."""
 
+import dataclasses
+
 from simkit_solvers.methods.registry import info_of, samples_exactly
 from simkit_solvers.problems.reaction_network import AbstractReactionNetwork
 from simkit_solvers.problems.schedule import model_of, schedule_of
 
 from simkit.config.diagnostics import Diagnostics
-from simkit.ensemble.simulation import Simulation, experiment_of
+from simkit.ensemble.simulation import LevelPlan, Simulation, experiment_of
 
 PLACE = ("ensemble", "method")
 LEAVE = "leave method out"
@@ -17,6 +19,12 @@ def check_levels(simulation: Simulation, diagnostics: Diagnostics) -> None:
         return
     for reason in _reasons(simulation):
         diagnostics.add(PLACE, f"multilevel: {reason}")
+
+
+def possible_levels(simulation: Simulation) -> Simulation | None:
+    """The simulation as one of several levels, without variance reduction; `None` where that cannot be."""
+    levels = dataclasses.replace(simulation, reduction=None, levels=LevelPlan())
+    return None if _reasons(levels) else levels
 
 
 def _reasons(simulation: Simulation) -> list[str]:

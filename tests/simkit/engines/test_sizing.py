@@ -168,6 +168,21 @@ def test_a_dry_run_says_what_each_way_to_reduce_variances_takes(folder):
     assert sizing.offers(simkit.load(EXACT)) == {}
 
 
+@pytest.mark.more
+def test_a_dry_run_says_what_levels_take_for_a_total_error(folder):
+    """As many paths as the run takes; a standard error alone needs no shorter steps."""
+    experiment = STEPS | {"solver": "Milstein", "observe": {"call": "maximum(S - 100, 0)"}}
+    experiment = with_target(experiment, total_error=0.1, of=["call"])
+    (folder / "a.yaml").write_text(yaml.safe_dump(experiment))
+    printed = simkit_command("run", "a.yaml", "--dry-run", "--json").stdout
+    ways = json.loads(printed)["variance_reduction"]
+    levels = {"method": "multilevel", "seed": 1, "target": experiment["ensemble"]["target"]}
+    assert ways["method: multilevel"]["paths"] == simkit.run(experiment | {"ensemble": levels}).attrs["paths"]
+    part = ways["method: multilevel"]["seconds"] / ways["none"]["seconds"]
+    assert part == pytest.approx(1.0, abs=0.7)
+    assert not {"method: multilevel"} & {*sizing.offers(simkit.load(with_target(STEPS, stderr=0.1)))}
+
+
 def test_sobol_points_are_no_more_than_the_limit_allows():
     """The target takes some 1,500 paths, which are 2,048 points."""
     target = {"stderr": 0.2, "of": ["call"], "max_paths": 1600}
