@@ -13,6 +13,7 @@ class AbstractExtreme(AbstractFunctional):
 
     clocks = ("steps", "events")
     kink = "extreme"
+    keeps_unit = True
     furthest: ClassVar[Callable]  # of two values
 
     def begin(self, at):

@@ -12,6 +12,7 @@ class AbstractFirst(AbstractFunctional):
     clocks = ("steps", "events", "ordinary")
     order = 0.5  # late by the part of a step in which noise moves on
     kink = None
+    keeps_unit = True
 
     def begin(self, at):
         x = at(self.argument)

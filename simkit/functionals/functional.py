@@ -82,6 +82,7 @@ class AbstractFunctional(abc.ABC):
     of_time: ClassVar[bool] = False  # watches t, which is not written
     of_two_numbers: ClassVar[str] = ""  # the function of two numbers that may have been meant
     monotone: ClassVar[bool] = False  # in its argument
+    keeps_unit: ClassVar[bool] = False  # has the unit of what it watches
 
     # On which runs, and where on a path.
     clocks: ClassVar[tuple[Clock, ...]] = ("steps",)

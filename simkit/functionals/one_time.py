@@ -16,6 +16,7 @@ class At(AbstractFunctional):
     sees_both = False
     kink = None
     keeps_start = False
+    keeps_unit = True
 
     @property
     def time(self):

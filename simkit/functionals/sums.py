@@ -14,6 +14,7 @@ class Mean(AbstractFunctional):
     name = "mean"
     summary = "mean(x), average along the path over the ends of steps, t0 excluded; in observables"
     monotone = True
+    keeps_unit = True
     not_on_events = (
         "averages over the ends of steps, and events have no common times; divide integral(…) by the time"
     )

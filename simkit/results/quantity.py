@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import math
+from collections.abc import Mapping
 
 import numpy as np
 from simkit_solvers.problems.problem import variables_of
@@ -12,6 +13,8 @@ from simkit.ensemble.simulation import EnsembleResult, ObservableInfo, Simulatio
 from simkit.ensemble.step_bias.rounding import rounding_of_steps
 from simkit.ensemble.step_bias.step_error import StepError
 from simkit.ensemble.weights import WEIGHTS
+from simkit.expressions.expression import Expression
+from simkit.expressions.tree import Name
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -111,7 +114,24 @@ def described(simulation: Simulation) -> dict[str, tuple[str, str]]:
         name: ("" if spec.unit == f"[{name}]" else spec.unit, spec.description or name)
         for name, spec in variables_of(simulation.problem).items()
     }
-    return states | {n: (info.unit, info.description or n) for n, info in simulation.observables.items()}
+    units = {name: unit for name, (unit, _) in states.items()} | {"t": _given_time_unit(simulation)}
+    usual = {each.name: _usual_unit(each.expression, units) for each in simulation.observed}
+    return states | {
+        name: (info.unit or usual.get(name, ""), info.description or name)
+        for name, info in simulation.observables.items()
+    }
+
+
+def _given_time_unit(simulation: Simulation) -> str:
+    return (simulation.experiment.time.unit if simulation.experiment else None) or ""
+
+
+def _usual_unit(expression: Expression, units: Mapping[str, str]) -> str:
+    """The unit of a variable, or of a functional such as its largest value; others are not known."""
+    whole = expression.whole
+    if whole is not None:
+        return _usual_unit(whole.arguments[0], units) if whole.keeps_unit else ""
+    return units.get(expression.tree.name, "") if isinstance(expression.tree, Name) else ""
 
 
 def quantities(simulation: Simulation, result: EnsembleResult) -> dict[str, RunQuantity]:

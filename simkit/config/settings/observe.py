@@ -99,7 +99,12 @@ class ObservableSettings(Section):
         "parameters, t (the end time) and closed forms such as black_scholes_call.",
         examples=["black_scholes_call(S=100, K=K, r=r, sigma=0.2, T=1)"],
     )
-    unit: Text = Field("", description="Unit, for table and dataset.", examples=["currency"])
+    unit: Text = Field(
+        "",
+        description="Unit, for table and dataset; by default that of the variable which it is, or of which "
+        "it is a value, as max(S) is, and that of time for hitting_time(c).",
+        examples=["currency"],
+    )
     early_exercise: EarlyExercise | None = Field(
         None,
         description="Whether the option may be exercised before the end; the value is then the payment at "

@@ -11,6 +11,7 @@ import simkit
 from simkit import InputError, load, read_dataset, sensitivity
 from simkit.distributions import Normal
 from simkit.results.dataset import to_dataset
+from simkit.results.quantity import described
 from simkit.results.result_names import clash
 
 
@@ -46,6 +47,30 @@ def test_everything_has_a_unit_and_a_long_name():
     assert dataset["call_mean"].attrs["long_name"] == "mean of exp(-r*t) * maximum(S - K, 0)"
     assert dataset["level_mean"].attrs["units"] == ""
     assert one_curve_dataset()["X_mean"].attrs["units"] == ""
+
+
+def test_an_observable_has_the_unit_of_the_variable_that_it_is_a_value_of():
+    """And a first time that of time, if it has one; an own unit comes first, and products have none."""
+    each = {
+        "x": ("S", "currency"),
+        "largest": ("max(S)", "currency"),
+        "average": ("mean(S)", "currency"),
+        "early": ("at(S, 0.5)", "currency"),
+        "then": ("first(S, S > 110)", "currency"),
+        "when": ("hitting_time(S > 110)", "year"),
+        "square": ("mean(S*S)", ""),
+        "total": ("integral(S)", ""),
+        "own": ({"value": "S", "unit": "EUR"}, "EUR"),
+    }
+    experiment = {
+        "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
+        "initial": {"S": 100.0},
+        "time": {"t1": 1.0, "steps": 8, "unit": "year"},
+        "observe": {name: value for name, (value, _) in each.items()},
+        "ensemble": {"paths": 64, "seed": 1},
+    }
+    units = {name: unit for name, (unit, _) in described(load(experiment)).items()}
+    assert units == {"S": "currency"} | {name: unit for name, (_, unit) in each.items()}
 
 
 def test_provenance_and_counts_are_attributes():
