@@ -60,9 +60,11 @@ def check_functionals(observable: Observable, seen: Seen, path: KeyPath, constan
     elif steps is not None and every > steps:
         diagnostics.add(path, f"must be at most the {counted(steps, 'step')}, got {every}")
     elif steps is not None and steps % every:
-        for kind in (kind for kind in kinds if kind.order is not None and not kind.conditional):
-            message = f"{every} does not divide the {steps} steps, and the {kind.name} would end early"
-            diagnostics.add(path, message)
+        does_not = f"{every} does not divide the {counted(steps, 'step')}"
+        for kind in kinds:
+            if kind.order is not None and not kind.conditional:
+                diagnostics.add(path, f"{does_not}, and the {kind.name} would end early")
+        diagnostics.remark(path, f"{does_not}: none after step {steps // every * every} is watched")
 
 
 def _between_triggered(event: str) -> str:

@@ -255,3 +255,12 @@ def test_an_observable_with_the_name_of_something_else_is_remarked(name, what):
     loaded = load_each(PRICE | {"observe": {name: "S", "plain": "S"}})
     said = f"observe.{name}: is {what} too, which it means in other expressions; choose another name"
     assert [line for line in loaded.remarks if line.startswith("observe.")] == [said]
+
+
+def test_steps_behind_the_last_one_watched_are_remarked():
+    """Those of an integral are an error; a divisor leaves none."""
+    steps = PRICE | {"time": {"t1": 1.0, "steps": 50}}
+    average = {"mean": {"value": "mean(S)", "every": 7}}
+    (remark,) = load_each(steps | {"observe": average}).remarks
+    assert remark == "observe.mean.every: 7 does not divide the 50 steps: none after step 49 is watched"
+    assert not load_each(steps | {"observe": average}, {"observe.mean.every": 5}).remarks
