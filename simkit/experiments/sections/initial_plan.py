@@ -100,6 +100,11 @@ def plan_initial(
         if plan is not None and name not in plan.variables:
             rest = [known for known in plan.variables if known not in given]
             hint = did_you_mean(name, rest or plan.variables)
+            if diagnostics.written("model", "reactions") and "mean" not in hint:
+                hint += (
+                    "; species are those in the equations, and one that no reaction changes stands on both "
+                    f"sides: {name} -> {name} + X"
+                )
             diagnostics.add(path, f"unknown variable of the model{hint}", at_key=True)
         with diagnostics.collecting():
             initial = _initial_value(name, value, path, constants, files)
