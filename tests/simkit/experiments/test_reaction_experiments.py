@@ -177,7 +177,7 @@ BAD_INPUT = [
     (["initial", "I"], 2.5, r"initial.I: must be a whole number from 0 to 2000000000, .* of I, got 2.5"),
     (["initial", "I"], -1, r"initial.I: must be a whole number from 0 .*got -1"),
     (["initial", "I"], {"normal": [10, 1]}, r"initial.I: must be a whole number of molecules"),
-    (["initial", "Q"], 3, r"initial.Q: unknown variable of the model.* no reaction changes .*: Q -> Q [+] X$"),
+    (["initial", "Q"], 3, r"initial.Q: unknown variable .* no reaction changes .*: Q -> Q [+] X$"),
     (
         ["observe", "most"],
         "mean(I)",
