@@ -35,8 +35,8 @@ def check_solver(
     >>> try:
     ...     check_solver(SRIW1(), Heston(mu=0.05, kappa=1.0, theta=0.04, xi=0.3, rho=-0.7))
     ... except ValueError as error:
-    ...     print(str(error)[:75])
-    solver SRIW1 is for additive, scalar or diagonal noise, Heston has general
+    ...     print(str(error).partition(";")[0])
+    solver SRIW1 is for additive, scalar or diagonal noise, Heston has general noise
     """
     if isinstance(solver, SwitchedSolver):
         for each in solver.solvers:
