@@ -218,8 +218,8 @@ def refuse_of_means(simulation: Simulation) -> None:
     with placed(experiment_of(simulation).document):
         if simulation.levels is not None:
             raise InputError(
-                "ensemble.method: multilevel is for `simkit run` and `simkit sensitivity`; leave it out here, and "
-                "say how many paths there are: --set ensemble.method=null --set ensemble.target=null "
+                "ensemble.method: multilevel is for `simkit run` and `sensitivity`; leave it out here, "
+                "and say how many paths there are: --set ensemble.method=null --set ensemble.target=null "
                 "--set ensemble.paths=100000"
             )
         if simulation.reduction is not None and simulation.reduction.averages:
