@@ -89,7 +89,7 @@ class DerivativeLevels(AbstractLevels):
             return error
         return NumericalError(
             f"path {path} of level {level}: the values are finite and a derivative is not. Set `ensemble: "
-            "{failures: exclude}`, or leave method out"
+            "{failures: exclude}`, or leave ensemble.method out"
         )
 
 

@@ -13,11 +13,12 @@ from simkit.derivatives.estimates import EstimatedDerivative, EstimatedSensitivi
 from simkit.derivatives.estimator import Selection
 from simkit.derivatives.estimators import PATHWISE
 from simkit.derivatives.offers import requested_offer
-from simkit.derivatives.tails import UNMOVED, tail_of
+from simkit.derivatives.tails import FAULTS, UNMOVED, Tail, tail_of
 from simkit.derivatives.targets import find_target
 from simkit.ensemble.simulation import Simulation
 from simkit.errors import InputError
 from simkit.multilevel.derivative_levels import DerivativeLevels, derivative_name
+from simkit.multilevel.level_rates import QuantityLevels
 from simkit.multilevel.run import MultilevelResult, run_levels
 
 PLAIN = "--set ensemble.method=null --set ensemble.target=null --set ensemble.paths=100000"
@@ -104,13 +105,28 @@ def _derivative(choice: Selection, result: MultilevelResult, name: str, place: i
     parts = levels.variance / levels.count
     whole = max(float(parts.sum()), np.finfo(float).tiny)
     shares = [each.largest_part(place) * part / whole for each, part in zip(averages, parts, strict=True)]
-    if not levels.total and not np.any(levels.variance):
-        choice = dataclasses.replace(choice, reason=UNMOVED)
+    tail = tail_of(averages[0].sample[place], largest=max(shares))
+    if tail is not None:  # a level may vary more than the value itself
+        tail = dataclasses.replace(tail, grows=bool(np.any(levels.variance[1:] > levels.variance[0])))
+    choice = dataclasses.replace(choice, reason=_reason(choice, levels, tail))
     return EstimatedDerivative(
         choice,
         np.array([levels.total]),
         np.array([result.stderr_of(name)[0]]),
         np.array([math.sqrt(levels.variance[0])]),
         steps=levels.step_error,
-        tail=tail_of(averages[0].sample[place], largest=max(shares)),
+        tail=tail,
     )
+
+
+def _reason(choice: Selection, levels: QuantityLevels, tail: Tail | None) -> str:
+    """Why this estimator, or what to know first: there is no result, or it is 0 on every path."""
+    if not levels.total and not np.any(levels.variance):
+        return UNMOVED
+    others = "use plain paths, without ensemble.method"
+    match "reliable" if tail is None else tail.verdict:
+        case "grows":
+            return f"no result: {FAULTS['grows']}; {others}"
+        case "heavy":
+            return f"{choice.reason}; or {others}"
+    return choice.reason

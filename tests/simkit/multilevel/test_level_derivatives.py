@@ -177,6 +177,7 @@ def test_levels_have_as_many_paths_as_derivatives_take():
     slow, fast = (
         QuantityLevels(1.0, variance=np.array([1.0, fall, fall**2]), **figures) for fall in (0.5, 0.01)
     )
+    growing = QuantityLevels(1.0, variance=np.array([1.0, 1e6, 1e12]), **figures)
     costs = [4, 12, 24]
     assert balanced([1000, 100, 30], [], costs) == (1000, 100, 30)
     assert balanced([1000, 100, 30], [fast], costs) == (1000, 100, 30)
@@ -185,6 +186,8 @@ def test_levels_have_as_many_paths_as_derivatives_take():
         math.ceil(1000 * (0.5 / 3) ** 0.5),
         math.ceil(1000 * (0.25 / 6) ** 0.5),
     )
+    work = 1000 * 4 + 100 * 12 + 30 * 24
+    assert balanced([1000, 100, 30], [growing], costs) == (1000, math.ceil(work / 12), math.ceil(work / 24))
 
 
 @pytest.mark.more
@@ -297,8 +300,8 @@ def test_what_has_no_derivative_along_paths_is_refused_by_name(experiment, wrt, 
 
 @pytest.mark.more
 def test_a_derivative_whose_variance_does_not_fall_is_refused():
-    """The slope of this sine grows with the steps, its value does not."""
-    observe = {"x": "sin(2e3 * S)"}
+    """Slopes of the ripple differ as much on all of these steps, and its values by little."""
+    observe = {"x": "S + 0.01 * sin(1000 * S)"}
     with pytest.raises(
         InputError, match=r"variance of x by sigma falls .* of the step only; leave method out"
     ):
@@ -306,7 +309,17 @@ def test_a_derivative_whose_variance_does_not_fall_is_refused():
 
 
 @pytest.mark.more
+def test_a_derivative_that_a_few_paths_make_is_no_result():
+    """Of Heston's model where the variance is often 0: the slope of its root has no bound."""
+    often = {"type": "Heston", "mu": 0.0, "kappa": 0.5, "theta": 0.04, "xi": 1.0, "rho": -0.9}
+    experiment = {**HESTON, "model": often, "solver": "EulerMaruyama", "time": {"t1": 1.0, "steps": 16}}
+    dataset = simkit.sensitivity(with_ensemble(experiment, target={"total_error": 0.2}), wrt=["xi", "S"])
+    assert list(dataset["call_derivative_flag"].values) == ["no result", ""]
+    assert "use plain paths, without ensemble.method" in str(dataset["call_derivative_reason"].values[0])
+
+
+@pytest.mark.more
 def test_a_derivative_that_is_not_finite_is_told_from_a_value_that_is_not():
-    experiment = {**GBM, "observe": {"x": "S + sqrt(S - S)"}}
+    experiment = {**GBM, "observe": {"x": "S + (S - S)**0.5"}}
     with pytest.raises(NumericalError, match=r"path \d+ of level 0: the values are finite and a derivative"):
         simkit.sensitivity(experiment, wrt="sigma")
