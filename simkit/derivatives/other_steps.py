@@ -39,8 +39,7 @@ def with_half_steps(simulation: Simulation) -> Simulation | None:
     def halved(grid: Any) -> Grid:
         return Grid(grid.t0, grid.dt / 2, 2 * grid.steps, 2 * grid.every)
 
-    finer = simulation.with_run(grid=halved(own), observer=_on_half_steps(simulation.observer))
-    return dataclasses.replace(finer, bind=_bind_on(simulation, halved, _on_half_steps))
+    return on_grid(simulation, halved, _on_half_steps)
 
 
 def on_steps(simulation: Simulation, level: OtherGrid) -> Simulation:
@@ -48,6 +47,18 @@ def on_steps(simulation: Simulation, level: OtherGrid) -> Simulation:
     bind = _bind_on(simulation, level.grid.over, level.see)
     other = simulation.with_run(grid=level.grid, observer=level.observer)
     return dataclasses.replace(other, bind=bind, devices=1, chunk=None)
+
+
+def on_grid(
+    simulation: Simulation,
+    grid_of: Callable[[Any], Any],
+    observer_of: Callable[[AbstractObserver], AbstractObserver],
+) -> Simulation:
+    """The run on the grid and with the observer that these make of its own, also as its targets move."""
+    other = simulation.with_run(grid=grid_of(simulation.grid), observer=observer_of(simulation.observer))
+    if simulation.bind is None:
+        return other
+    return dataclasses.replace(other, bind=_bind_on(simulation, grid_of, observer_of))
 
 
 def _bind_on(simulation: Simulation, grid_of: Callable, observer_of: Callable) -> Callable:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from simkit_solvers.derivatives.extra_jump import extra_jump
 from simkit_solvers.derivatives.integrate_with_tangents import check_released, integrate_with_tangents
 from simkit_solvers.derivatives.smoothing import Smoothing
+from simkit_solvers.grids.grid import Grid, TracedGrid
 from simkit_solvers.problems.directions import DifferentiatedRows, Direction, Release
 
 from simkit.derivatives.derivative_program import DerivativeProgram, Moves, like, plus
@@ -28,7 +29,7 @@ def check_density(paths: PathProgram, inputs: Run, move: Run, release: Release |
 
 def run_and_directions(paths: PathProgram, moves: Moves, path: jax.Array) -> tuple[tuple, list[Direction]]:
     """The run and the directions as the arguments of `integrate_with_tangents`."""
-    if not paths.run.grid.known:
+    if not isinstance(paths.run.grid, Grid | TracedGrid):
         raise TypeError("tangents are carried in the loop of a fixed grid only")
     return paths.prepared(moves.inputs, path), directions_of(paths, moves.inputs, moves.first, path)
 

@@ -9,6 +9,7 @@ import numpy as np
 from simkit.derivatives.error_variables import ERRORS
 from simkit.derivatives.result import CHECKS, FIGURES, ORDERS
 from simkit.derivatives.tails import FLAGS
+from simkit.results.level_notes import levels_summary
 from simkit.results.number_text import finite_or_none
 from simkit.results.variants import each_variant, variant_names
 
@@ -45,6 +46,7 @@ def summary(dataset: "xr.Dataset") -> dict[str, Any]:
         "quantities": quantities,
         **{key: int(attributes[key]) for key in ("paths", "failed_paths")},
         **{key: float(attributes[key]) for key in ("elapsed_s", "compile_s")},
+        **levels_summary(dataset),
     }
 
 

@@ -11,6 +11,7 @@ from simkit.derivatives.summary import NO_RESULT, steps_wanted, summary
 from simkit.derivatives.tails import FAULTS, FLAGS, UNMOVED
 from simkit.md.table import run_size
 from simkit.progress import counted
+from simkit.results.level_notes import level_notes
 from simkit.results.number_text import (
     MARK,
     bias_text,
@@ -23,6 +24,7 @@ from simkit.results.number_text import (
 from simkit.results.printing import ESTIMATED_ERROR, STANDARD_ERROR, laid_out, printed
 from simkit.results.reduction_notes import few_scramblings
 from simkit.results.step_notes import censored_notes, more_steps, no_result, of_variant, or_accept
+from simkit.results.target_notes import target_notes
 from simkit.results.titles import run_title
 from simkit.results.variants import each_variant
 
@@ -190,6 +192,7 @@ def notes(dataset: "xr.Dataset") -> list[str]:
     more = steps_wanted(dataset, "too_few_steps")
     if more:
         lines.append(f"! {', '.join(more)}: the step bias matters; {more_steps(dataset, more)}")
+    lines += [*target_notes(dataset), *level_notes(dataset)]
     return [*lines, *censored_notes(dataset, dataset.attrs.get("quantities", "").split())]
 
 

@@ -194,12 +194,15 @@ class PathEngine(AbstractEngine[Simulation]):
         self, simulation: Simulation, section: Sensitivity, progress: Progress | None = None
     ) -> "xr.Dataset":
         experiment = experiment_of(simulation)
+        known = provenance(experiment.resolved(), experiment.document.name)
+        if simulation.levels is not None:
+            return _differentiate_levels(simulation, section, progress, known)
         refuse_of_means(simulation)
         with placed(experiment.document):
             study = find_sensitivities(simulation, section, progress)
         from simkit.derivatives.result import to_dataset  # imports xarray, which a command does meanwhile
 
-        return to_dataset(simulation, study, provenance(experiment.resolved(), experiment.document.name))
+        return to_dataset(simulation, study, known)
 
     def table(self) -> ModuleType:
         from simkit.results import table
@@ -215,8 +218,8 @@ def refuse_of_means(simulation: Simulation) -> None:
     with placed(experiment_of(simulation).document):
         if simulation.levels is not None:
             raise InputError(
-                "ensemble.method: multilevel is for means, of `simkit run`; leave it out here, and say how "
-                "many paths there are: --set ensemble.method=null --set ensemble.target=null "
+                "ensemble.method: multilevel is for `simkit run` and `sensitivity`; leave it out here, "
+                "and say how many paths there are: --set ensemble.method=null --set ensemble.target=null "
                 "--set ensemble.paths=100000"
             )
         if simulation.reduction is not None and simulation.reduction.averages:
@@ -259,6 +262,18 @@ def _run_levels(simulation: Simulation, progress: Progress | None) -> "xr.Datase
 
     experiment = experiment_of(simulation)
     return to_dataset(simulation, result, provenance(experiment.resolved(), experiment.document.name))
+
+
+def _differentiate_levels(
+    simulation: Simulation, section: Sensitivity, progress: Progress | None, provenance: dict[str, Any]
+) -> "xr.Dataset":
+    from simkit.multilevel.sensitivities import find_level_sensitivities
+
+    with placed(experiment_of(simulation).document):
+        study, result = find_level_sensitivities(simulation, section, progress)
+    from simkit.multilevel.derivative_dataset import to_dataset  # imports xarray
+
+    return to_dataset(simulation, study, result, provenance)
 
 
 def _finished(simulation: Simulation, paths: SimulatedPaths) -> tuple[DatasetParts, Mapping[str, np.ndarray]]:

@@ -75,6 +75,24 @@ def _paths_for(levels: QuantityLevels, variance: float, costs: np.ndarray) -> tu
     return np.ceil(np.maximum(count, FEWEST)).astype(np.int64), doubt
 
 
+def balanced(
+    paths: Sequence[int], others: Sequence[QuantityLevels], costs: Sequence[float]
+) -> tuple[int, ...]:
+    """These paths or more, so that further quantities have the least error for their work.
+
+    They have as many on each level as follow from those on level 0, but on none so many that these take
+    more work than all of `paths`: variances may grow from level to level.
+    """
+    own, cost = np.asarray(paths, float), np.asarray(costs, float)
+    counts = [own]
+    for each in others:
+        variances = np.array([each.variance_of(level) for level in range(len(paths))])
+        if variances[0] > 0:
+            counts.append(paths[0] * np.sqrt(variances / variances[0] * cost[0] / cost))
+    most = np.maximum(own, np.dot(own, cost) / cost)
+    return tuple(map(int, np.ceil(np.minimum(np.max(counts, axis=0), most))))
+
+
 def plain_work(levels: QuantityLevels, variance: float, error: float, steps: Sequence[int]) -> float:
     """The path-steps of paths on one grid with such an error, on that of the levels that takes fewest."""
     biases = [math.fsum(map(abs, levels.bias(level))) for level in range(len(steps))]

@@ -1,15 +1,13 @@
 """The result of a multilevel run as a labelled `xarray.Dataset`."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from simkit.ensemble.simulation import Simulation
-from simkit.ensemble.step_bias.rounding import rounding_of_steps
-from simkit.ensemble.step_bias.step_error import StepError
 from simkit.multilevel.allocation import plain_work
 from simkit.multilevel.level_rates import QuantityLevels
 from simkit.multilevel.run import MultilevelResult
@@ -28,21 +26,33 @@ def to_dataset(simulation: Simulation, result: MultilevelResult, provenance: Map
     variables: Variables = {}
     for name, (unit, description) in known.items():
         variables |= _figures(name, unit, description, simulation, result, exact.get(name))
-        variables |= _along_levels(name, unit, description, result.levels[name])
+        variables |= {
+            f"{name}_level_{key}": variable(("level",), x, power_of(unit, power), f"{what}: {description}")
+            for key, (x, power, what) in along_levels(result.levels[name]).items()
+        }
+    time = variable(("time",), simulation.grid.times[-1:], simulation.time_unit, "time")
+    attributes = {
+        **run_attributes(simulation, result),
+        "simkit_kind": KIND,
+        **level_attributes(result, simulation.target_names),
+        "failed_paths": sum(len(each.failed) for each in result.averages),
+        "path_steps_per_s": result.plan.work / result.elapsed_s,
+        **provenance,
+    }
+    return xr.Dataset(variables | of_levels(result), {"time": time}, attributes)
+
+
+def of_levels(result: MultilevelResult) -> Variables:
+    """The levels, and along them their steps, paths and costs."""
     plan, unit = result.plan, result.ladder.unit
-    count = len(plan.paths)
     costs = [round(n * cost) for n, cost in zip(plan.paths, plan.costs, strict=True)]
-    of_levels = {
+    figures = {
+        "level": (np.arange(len(plan.paths)), "level"),
         "steps": (np.array(plan.steps), f"{unit}s of the finer path"),
         "paths": (np.array(plan.paths), "paths"),
         "cost": (np.array(costs), f"path-{unit}s of all paths of a level"),
     }
-    variables |= {key: variable(("level",), x, "1", what) for key, (x, what) in of_levels.items()}
-    coordinates = {
-        "time": variable(("time",), simulation.grid.times[-1:], simulation.time_unit, "time"),
-        "level": variable(("level",), np.arange(count), "1", "level"),
-    }
-    return xr.Dataset(variables, coordinates, _attributes(simulation, result, provenance))
+    return {key: variable(("level",), x, "1", what) for key, (x, what) in figures.items()}
 
 
 def _exact_means(simulation: Simulation) -> dict[str, float]:
@@ -52,14 +62,6 @@ def _exact_means(simulation: Simulation) -> dict[str, float]:
     of_states = {name: each["mean"] for name, each in moments.items() if "mean" in each}
     given = {name: info.exact for name, info in simulation.observables.items() if info.exact is not None}
     return {name: float(each[-1]) for name, each in of_states.items()} | given
-
-
-def stderr_of(name: str, simulation: Simulation, result: MultilevelResult) -> tuple[float, float]:
-    """The standard error of a mean, at least its rounding, and that rounding."""
-    levels = result.levels[name]
-    spread, steps = math.sqrt(levels.variance[0]), result.plan.steps[-1]
-    rounding = float(rounding_of_steps(math.hypot(levels.total, spread), simulation, steps, spread))
-    return max(levels.stderr, rounding), rounding
 
 
 def _figures(
@@ -72,9 +74,8 @@ def _figures(
 ) -> Variables:
     """The mean and its errors, the exact one if it is known, and the rates."""
     levels, paths = result.levels[name], sum(result.plan.paths)
-    stderr, rounding = stderr_of(name, simulation, result)
-    bias, doubt = levels.bias(len(result.averages) - 1)
-    error = StepError(bias, doubt, doubt, "estimate", levels.order_used)
+    stderr, rounding = result.stderr_of(name)
+    error = levels.step_error
     variables = with_stderr(f"{name}_mean", (), levels.total, stderr, unit, f"mean of {description}", n=paths)
     variables[f"{name}_stderr"] = variables.pop(f"{name}_mean_stderr")
     variables[f"{name}_mean"][2]["description"] = description
@@ -92,39 +93,34 @@ def _figures(
     return variables
 
 
-def _along_levels(name: str, unit: str, description: str, levels: QuantityLevels) -> Variables:
-    figures = {
+def along_levels(levels: QuantityLevels) -> dict[str, tuple[np.ndarray, int, str]]:
+    """Figures by level, the power of the unit that each has, and what it is."""
+    return {
         "mean": (levels.mean, 1, "mean of the difference from the level below"),
         "stderr": (np.sqrt(levels.variance / levels.count), 1, "standard error of the mean on a level"),
         "variance": (levels.variance, 2, "variance of the difference from the level below"),
         "kurtosis": (levels.kurtosis, 0, "kurtosis of the difference from the level below"),
     }
-    return {
-        f"{name}_level_{key}": variable(("level",), values, power_of(unit, power), f"{what}: {description}")
-        for key, (values, power, what) in figures.items()
-    }
 
 
-def _plain_cost(simulation: Simulation, result: MultilevelResult) -> float:
-    """The path-steps of paths on one grid with the errors that the run has reached."""
+def _plain_cost(result: MultilevelResult, names: Iterable[str]) -> float:
+    """The path-steps of paths on one grid with the errors that the run has reached in these figures."""
     steps = result.ladder.steps(result.averages)[: len(result.averages) + 8]
     costs = []
-    for name in simulation.target_names:
+    for name in names:
         levels = result.levels[name]
-        stderr, _ = stderr_of(name, simulation, result)
+        stderr, _ = result.stderr_of(name)
         error = math.hypot(stderr, math.fsum(map(abs, levels.bias(len(result.averages) - 1))))
         costs.append(plain_work(levels, float(levels.variance[0]), error, steps))
     return max(costs)
 
 
-def _attributes(
-    simulation: Simulation, result: MultilevelResult, provenance: Mapping[str, Any]
-) -> dict[str, Any]:
-    target, plan = simulation.target, result.plan
-    plain, cost, gamma = _plain_cost(simulation, result), plan.work + plan.pilot_steps, result.gamma
+def level_attributes(result: MultilevelResult, names: Iterable[str]) -> dict[str, Any]:
+    """What a dataset of levels says of its target and its costs, which are compared for these figures."""
+    simulation, plan = result.ladder.simulation, result.plan
+    plain, cost, gamma = _plain_cost(result, names), plan.work + plan.pilot_steps, result.gamma
+    target = simulation.target
     return {
-        **run_attributes(simulation, result),
-        "simkit_kind": KIND,
         "method": KIND,
         "paths": sum(plan.paths),
         "target": target.total_error if target else math.nan,
@@ -142,7 +138,4 @@ def _attributes(
         "many_ends": " ".join(result.ladder.many_ends),
         "gamma": gamma.rate,
         "gamma_stderr": gamma.stderr,
-        "failed_paths": sum(len(each.failed) for each in result.averages),
-        "path_steps_per_s": plan.work / result.elapsed_s,
-        **provenance,
     }

@@ -22,7 +22,7 @@ from simkit.ensemble.paths import PathProgram, path_program
 from simkit.ensemble.step_bias.leap_bias import PIECE
 from simkit.ensemble.stepping import ACCEPTED, REJECTED
 from simkit.errors import NumericalError
-from simkit.multilevel.levels import MOST_LEVELS, AbstractLevels, quantities_of
+from simkit.multilevel.levels import MOST_LEVELS, AbstractLevels, weak_orders
 
 
 class LeapLevels(AbstractLevels):
@@ -30,6 +30,10 @@ class LeapLevels(AbstractLevels):
 
     unit = "leap"
     measured = 2
+
+    @property
+    def orders(self):
+        return weak_orders(self.simulation)
 
     @property
     def most(self):
@@ -58,9 +62,9 @@ class LeapLevels(AbstractLevels):
         (own,) = grids
         program, inputs = path_program(own, own.grid)
         if not level:
-            return LeapPathProgram(quantities_of(own), program), inputs
+            return LeapPathProgram((*self.orders,), program), inputs
         factors = jnp.asarray([2.0**-level, 2.0 ** (1 - level)], jnp.float64)
-        return CoupledLeapProgram(quantities_of(own), program), (inputs, factors)
+        return CoupledLeapProgram((*self.orders,), program), (inputs, factors)
 
     def failure(self, grids, level, path):
         if not level:

@@ -22,7 +22,7 @@ from simkit.ensemble.simulation import SEEDS, LevelPlan, Simulation
 from simkit.ensemble.work import devices_of, workers_of
 from simkit.errors import NumericalError
 from simkit.multilevel.leap_levels import LeapLevels
-from simkit.multilevel.levels import AbstractLevels, quantities_of
+from simkit.multilevel.levels import AbstractLevels
 from simkit.multilevel.step_levels import StepLevels
 from simkit.progress import counted
 
@@ -88,7 +88,7 @@ class LevelPaths:
 
     @property
     def _reduction(self) -> MomentsReduction:
-        return MomentsReduction((1,) * (len(quantities_of(self.grids[0])) + self.levels.measured))
+        return MomentsReduction((1,) * (len(self.levels.orders) + self.levels.measured))
 
     def averages(self, progress: Progress | None = None) -> Averages:
         """The moments of all paths, by programs that have been compiled before.

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from simkit.derivatives.moments import Averages
+from simkit.ensemble.step_bias.step_error import StepError
 
 SEEN, SURE = 2.0, 3.0  # standard errors: of what counts, and by which a rate is another
 LEAST_ALPHA, USUAL_BETA = 0.25, 1.0
@@ -58,7 +59,8 @@ def rate_of(sizes: np.ndarray, errors: np.ndarray) -> Rate:
 class QuantityLevels:
     """What the levels 0, 1, … show of a quantity whose weak order is `order`: arrays by level.
 
-    `variance_stderr` are the errors of the variances, and `count` the paths.
+    `variance_stderr` are the errors of the variances, and `count` the paths. Of what `jumps` along paths,
+    rare differences are as large as values.
     """
 
     order: float
@@ -66,15 +68,17 @@ class QuantityLevels:
     variance: np.ndarray
     variance_stderr: np.ndarray
     count: np.ndarray
+    jumps: bool = False
 
     @staticmethod
-    def of(averages: Sequence[Averages], place: int, order: float) -> "QuantityLevels":
+    def of(averages: Sequence[Averages], place: int, order: float, jumps: bool = False) -> "QuantityLevels":
         """Those of the quantity at a place of the moments."""
         figures = {
             key: np.array([float(each.statistics[f"{place}_{key}"][-1]) for each in averages])
             for key in ("mean", "variance", "variance_stderr")
         }
-        return QuantityLevels(order, count=np.array([int(x.statistics["n"]) for x in averages]), **figures)
+        count = np.array([int(x.statistics["n"]) for x in averages])
+        return QuantityLevels(order, count=count, jumps=jumps, **figures)
 
     @property
     def total(self) -> float:
@@ -83,8 +87,9 @@ class QuantityLevels:
 
     @property
     def stderr(self) -> float:
-        """The standard error of that."""
-        return float(np.sqrt(np.sum(self.variance / self.count)))
+        """The standard error of that; of what jumps with what one more path could add."""
+        variances = self.variances if self.jumps else self.variance
+        return float(np.sqrt(np.sum(variances / self.count)))
 
     @functools.cached_property
     def alpha(self) -> Rate:
@@ -113,9 +118,11 @@ class QuantityLevels:
     def variances(self) -> np.ndarray:
         """The variances, none of which is much less than the level below and the rate say.
 
-        Of rare differences few paths may show none.
+        Of rare differences few paths may show none: of what jumps, one path of a level may differ unseen.
         """
         result = self.variance.copy()
+        if self.jumps:
+            result[1:] = np.maximum(result[1:], result[0] / self.count[1:])
         for level in range(2, len(result)):
             result[level] = max(result[level], result[level - 1] * 2**-self._fall / MOST_FALL)
         return result
@@ -124,7 +131,8 @@ class QuantityLevels:
     def _fall(self) -> float:
         """The rate of variances that is counted on."""
         known = math.isfinite(self.beta.rate)
-        return max(self.beta.rate - self.beta.stderr, 0.0) if known else USUAL_BETA
+        fall = max(self.beta.rate - self.beta.stderr, 0.0) if known else USUAL_BETA
+        return min(fall, USUAL_BETA) if self.jumps else fall
 
     def variance_of(self, level: int) -> float:
         """The variance of a level, also of one beyond these."""
@@ -136,6 +144,12 @@ class QuantityLevels:
         level = min(level, len(self.variance) - 1)
         variance = self.variance[level]
         return float(self.variance_stderr[level] / variance) if variance > 0 else 0.0
+
+    @property
+    def step_error(self) -> StepError:
+        """The step bias of the finest of the levels."""
+        bias, doubt = self.bias(len(self.mean) - 1)
+        return StepError(bias, doubt, doubt, "estimate", self.order_used)
 
     def bias(self, level: int) -> tuple[float, float]:
         """The step bias of the finest `level`, and its error: noise, and what higher orders leave."""

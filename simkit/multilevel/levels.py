@@ -7,26 +7,40 @@ from typing import Any, ClassVar
 
 from simkit.derivatives.moments import Averages
 from simkit.ensemble.simulation import Simulation
+from simkit.ensemble.step_bias.coupled_steps import orders
 
 MOST_LEVELS = 24
+UNKNOWN_ORDER = 1.0
 
 
-def quantities_of(simulation: Simulation) -> tuple[str, ...]:
-    """The quantities that are averaged: state variables, and observables."""
-    return *simulation.problem.State._fields, *simulation.observables
+def weak_orders(simulation: Simulation) -> dict[str, float]:
+    """The weak orders of the means of state variables and observables, in this order."""
+    known = orders(simulation)
+    names = *simulation.problem.State._fields, *simulation.observables
+    return {name: known.get(name, UNKNOWN_ORDER) for name in names}
 
 
 @dataclasses.dataclass(frozen=True)
 class AbstractLevels(abc.ABC):
     """The levels of a simulation.
 
-    A program gives of each quantity the value at the end less that of the level below, and then `measured`
+    A program gives of each figure the value at the end less that of the level below, and then `measured`
     numbers that tell the steps and the cost of a path.
     """
 
     simulation: Simulation
     unit: ClassVar[str]  # of steps, in texts
     measured: ClassVar[int] = 0
+
+    @property
+    @abc.abstractmethod
+    def orders(self) -> dict[str, float]:
+        """The figures that are averaged, in their order, and the weak orders of their means."""
+
+    @property
+    def derivatives(self) -> dict[str, bool]:
+        """Those of the figures that are derivatives, and whether they jump along a path."""
+        return {}
 
     @property
     @abc.abstractmethod

@@ -9,7 +9,7 @@ run's work.
 import dataclasses
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 import jax
@@ -19,12 +19,11 @@ from simkit.config.settings import MAX_PATHS, ErrorTarget
 from simkit.derivatives.moments import Averages
 from simkit.ensemble.chunks import LEAF
 from simkit.ensemble.simulation import LevelPlan, Simulation
-from simkit.ensemble.step_bias.coupled_steps import orders
 from simkit.errors import InputError
-from simkit.multilevel.allocation import Allocation, allocated
+from simkit.multilevel.allocation import Allocation, allocated, balanced
 from simkit.multilevel.level_paths import LevelPaths, compile_levels, levels_on
 from simkit.multilevel.level_rates import QuantityLevels
-from simkit.multilevel.levels import quantities_of
+from simkit.multilevel.levels import AbstractLevels
 from simkit.progress import counted
 from simkit.records.recording import RecordedLoop, unrecorded
 
@@ -35,13 +34,13 @@ MOST_WORK = 5 * 10**7  # path-steps of a pilot that cannot tell yet
 KNOWN = 0.05  # of the variance of a mean, that the pilot may leave unknown
 LEAST_BETA = 0.2
 TAIL, CLOSE, SURE = 0.1, 0.5, 2.0
-UNKNOWN_ORDER = 1.0
 
 
-def planned(simulation: Simulation) -> Simulation:
+def planned(simulation: Simulation, levels: AbstractLevels | None = None) -> Simulation:
     """The simulation with the paths of each level, which a pilot finds, unless it has them.
 
-    Raises `InputError` where no number of levels reaches the target, or the pilot cannot tell how many.
+    `levels` are others than its own, of derivatives. Raises `InputError` where no number of levels reaches
+    the target, or the pilot cannot tell how many.
     """
     if simulation.levels is None or simulation.levels.paths:
         return simulation
@@ -49,7 +48,7 @@ def planned(simulation: Simulation) -> Simulation:
     loop = RecordedLoop(size, 1)
     if not loop.done:
         with unrecorded(), jax.enable_x64(True):
-            size.plan = _LevelPilot(simulation).plan()
+            size.plan = _LevelPilot(levels or levels_on(simulation)).plan()
         loop.advance(1)
     return dataclasses.replace(simulation, paths=sum(size.plan.paths), levels=size.plan)
 
@@ -66,21 +65,21 @@ class _PlanRecord:
         self.plan = LevelPlan(*state)
 
 
-def levels_of(simulation: Simulation, averages: list[Averages]) -> dict[str, QuantityLevels]:
-    """What the moments of the levels show of each quantity."""
-    known = orders(simulation)
+def seen_on(levels: AbstractLevels, averages: list[Averages]) -> dict[str, QuantityLevels]:
+    """What the moments of the levels show of each figure."""
+    jump = levels.derivatives
     return {
-        name: QuantityLevels.of(averages, place, known.get(name, UNKNOWN_ORDER))
-        for place, name in enumerate(quantities_of(simulation))
+        name: QuantityLevels.of(averages, place, order, jump.get(name, False))
+        for place, (name, order) in enumerate(levels.orders.items())
     }
 
 
 class _LevelPilot:
-    """The pilot of a simulation, with the moments that it has so far."""
+    """The pilot on some levels, with the moments that it has so far."""
 
-    def __init__(self, simulation: Simulation):
-        self._simulation, self._start = simulation, time.perf_counter()
-        self._levels = levels_on(simulation)
+    def __init__(self, levels: AbstractLevels):
+        self._simulation, self._start = levels.simulation, time.perf_counter()
+        self._levels = levels
         self._averages: list[Averages] = []
         self._work = self._paths = 0
 
@@ -90,7 +89,7 @@ class _LevelPilot:
         while True:
             self._run(paths, levels)
             costs = self._levels.costs(self._averages)
-            seen = levels_of(self._simulation, self._averages)
+            seen = seen_on(self._levels, self._averages)
             wanted = {name: self._wanted(seen[name]) for name in self._simulation.target_names}
             unknown = [fault for name in wanted if (fault := self._unknown(name, seen[name]))]
             found = None if unknown else allocated(seen, wanted, costs)
@@ -105,20 +104,22 @@ class _LevelPilot:
                 break
         every = [(name, seen[name], wanted[name]) for name in wanted]
         faults = unknown or [fault for each in every if (fault := self._fault(*each))]
+        faults = faults or [fault for name in self._levels.derivatives if (fault := _slow(name, seen[name]))]
         if faults or found is None:
             raise InputError(faults[0] if faults else self._too_slow(seen, wanted))
-        return self._planned(found)
+        return self._planned(found, [seen[name] for name in self._levels.derivatives])
 
-    def _planned(self, found: Allocation) -> LevelPlan:
-        if max(found.paths) > MAX_PATHS:
-            raise InputError(
-                f"{PLACE}: takes about {max(found.paths):.2g} paths of a level, and {MAX_PATHS:,} are the "
-                f"most; ask for {math.sqrt(max(found.paths) / MAX_PATHS):.2g} times the error or more"
-            )
+    def _planned(self, found: Allocation, derivatives: Sequence[QuantityLevels]) -> LevelPlan:
         count = len(found.paths)
-        steps, costs = self._levels.steps(self._averages)[:count], self._levels.costs(self._averages)[:count]
-        seconds = time.perf_counter() - self._start
-        return LevelPlan(found.paths, (*steps,), (*costs,), self._paths, round(self._work), seconds)
+        costs = self._levels.costs(self._averages)[:count]
+        paths = balanced(found.paths, derivatives, costs)
+        if max(paths) > MAX_PATHS:
+            raise InputError(
+                f"{PLACE}: takes about {max(paths):.2g} paths of a level, and {MAX_PATHS:,} are the "
+                f"most; ask for {math.sqrt(max(paths) / MAX_PATHS):.2g} times the error or more"
+            )
+        steps, seconds = self._levels.steps(self._averages)[:count], time.perf_counter() - self._start
+        return LevelPlan(paths, (*steps,), (*costs,), self._paths, round(self._work), seconds)
 
     def _run(self, paths: int, levels: int) -> None:
         """Run so many paths on each level, but for levels that have them."""
@@ -169,7 +170,7 @@ class _LevelPilot:
 
     def _fault(self, name: str, seen: QuantityLevels, wanted: float) -> str:
         """Why levels cannot have the error that is wanted; empty where they can."""
-        share = self._averages[0].largest_part(quantities_of(self._simulation).index(name))
+        share = self._averages[0].largest_part([*self._levels.orders].index(name))
         if share > TAIL:
             return (
                 f"{PLACE}: one path of {name} makes {100 * share:.0f} % of the variance {self._pilot}, which "
@@ -184,12 +185,17 @@ class _LevelPilot:
         rounding = float(np.finfo(self._simulation.precision).eps) * mean
         if wanted < rounding:
             return f"{PLACE}: {wanted:.2g} is less than the rounding of {name}, {rounding:.2g}; ask for more"
-        if seen.beta.surely_below(LEAST_BETA):
-            return (
-                f"{METHOD}: multilevel cannot work here: the variance of {name} falls from level to level "
-                f"with the power {seen.beta.rate:.2g} of the step only; leave method out"
-            )
+        return _slow(name, seen)
+
+
+def _slow(name: str, seen: QuantityLevels) -> str:
+    """Why levels do not help with a figure; empty where they do."""
+    if not seen.beta.surely_below(LEAST_BETA):
         return ""
+    return (
+        f"{METHOD}: multilevel cannot work here: the variance of {name} falls from level to level "
+        f"with the power {seen.beta.rate:.2g} of the step only; leave method out"
+    )
 
 
 def _count(averages: Averages) -> int:

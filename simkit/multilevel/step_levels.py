@@ -26,17 +26,24 @@ from simkit_solvers.loops.step import stepper_for
 from simkit_solvers.methods.registry import info_of
 from simkit_solvers.problems.problem import AbstractSDE
 
+from simkit.derivatives.other_steps import on_grid
 from simkit.ensemble.failures import failed_paths, failure_of
 from simkit.ensemble.paths import path_program, with_traced_steps
 from simkit.ensemble.simulation import Run, Simulation
 from simkit.multilevel.last_step import ManyEnds, jumping_at_the_end, pairs_of_ends
-from simkit.multilevel.levels import MOST_LEVELS, AbstractLevels, quantities_of
+from simkit.multilevel.levels import MOST_LEVELS, AbstractLevels, weak_orders
 
 
+@dataclasses.dataclass(frozen=True)
 class StepLevels(AbstractLevels):
-    """Levels of a simulation with steps of one length."""
+    """Levels of a simulation with steps of one length; with `one_end` none takes the last one many times."""
 
+    one_end: bool = False
     unit = "step"
+
+    @property
+    def orders(self):
+        return weak_orders(self.simulation)
 
     @property
     def most(self):
@@ -61,7 +68,7 @@ class StepLevels(AbstractLevels):
 
     @property
     def many_ends(self):
-        return jumping_at_the_end(self.simulation)
+        return [] if self.one_end else jumping_at_the_end(self.simulation)
 
     def _pairs(self, level: int) -> int:
         """Half the number of ends of a path of a level; 0 where there is one alone."""
@@ -83,7 +90,7 @@ class StepLevels(AbstractLevels):
         if not level:
             return (fine,)
         below = self._on_grid(own, level - 1)
-        coarse = dataclasses.replace(below, draws_per_step=2).with_run(observer=self._bridged(below.observer))
+        coarse = dataclasses.replace(on_grid(below, _same, self._bridged), draws_per_step=2)
         grids = [fine, *([dataclasses.replace(fine, swapped=True)] * self._swaps), coarse]
         return *grids, *([dataclasses.replace(coarse, swapped=True)] * self._mirrors)
 
@@ -101,11 +108,12 @@ class StepLevels(AbstractLevels):
         return self._swaps and any(each.middles for each in observer.observables)
 
     def _on_grid(self, own: Simulation, level: int) -> Simulation:
-        grid, factor = cast(Grid, self.simulation.grid), 2**level
-        steps = self._steps(level)
-        return own.with_run(
-            grid=Grid(grid.t0, grid.dt / factor, steps, steps), observer=own.observer.refined(factor)
-        )
+        factor, steps = 2**level, self._steps(level)
+
+        def shorter(grid: Any) -> Grid:
+            return Grid(grid.t0, grid.dt / factor, steps, steps)
+
+        return on_grid(own, shorter, lambda observer: observer.refined(factor))
 
     def program(self, grids, level):
         pairs = [path_program(each, with_traced_steps(each, each.grid)) for each in grids]
@@ -114,7 +122,7 @@ class StepLevels(AbstractLevels):
         if pairs_of_level := self._pairs(level):
             programs = tuple(map(ManyEnds, programs, coarse))
             inputs = tuple((each, np.uint32(pairs_of_level)) for each in inputs)
-        return StepProgram(quantities_of(grids[0]), programs, coarse), inputs
+        return StepProgram((*self.orders,), programs, coarse), inputs
 
     def failure(self, grids, level, path):
         coarse_first = reversed(grids)
@@ -138,6 +146,10 @@ class StepProgram:
         for program, each, coarse in zip(self.grids, inputs, self.coarse, strict=True):
             ends[coarse].append(program(each, ids))
         return tuple(_average(name, ends[False]) - _average(name, ends[True]) for name in self.names)
+
+
+def _same(grid: Any) -> Any:
+    return grid
 
 
 def _average(name: str, grids: list) -> Any:

@@ -61,6 +61,8 @@ def level_notes(dataset: "xr.Dataset") -> list[str]:
 
 
 def _names(dataset: "xr.Dataset") -> list[str]:
+    if "quantities" in dataset.attrs:  # of sensitivities
+        return dataset.attrs["quantities"].split()
     return [*dataset.attrs["observables"].split(), *dataset.attrs["state_variables"].split()]
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simkit.ensemble.step_bias.resolution import COMPARABLE
+from simkit.results.level_notes import is_multilevel
 from simkit.results.number_text import (
     AT_ANY_TIME,
     AT_STEPS,
@@ -416,6 +417,8 @@ def more_steps(dataset: "xr.Dataset", wanted: dict[str, int]) -> str:
     equation that changes with each length of step and shows no order is chaotic rather than stiff, unless
     it has blown up; where it has, no number of steps can be foretold.
     """
+    if is_multilevel(dataset):
+        return "ask for a smaller ensemble.target"
     kind, times = str(dataset.attrs.get("kind")), max(wanted.values())
     if kind == "jump":
         return f"use an epsilon {times:,} times as small, or DirectMethod"

@@ -75,7 +75,8 @@ def _reached(dataset: "xr.Dataset", name: str, kind: str, relative: bool) -> flo
     def figure(key: str) -> float:
         return float(np.atleast_1d(dataset.get(f"{name}_{key}", np.nan))[-1])
 
-    error = math.nan if f"{name}_upper" in dataset else figure("stderr")
+    stderr = "mean_stderr" if f"{name}_mean_stderr" in dataset else "stderr"  # the one of sensitivities
+    error = math.nan if f"{name}_upper" in dataset else figure(stderr)
     if kind == "total_error" and f"{name}_bias" in dataset:
         error = math.hypot(error, figure("bias"))
     return error / abs(figure("mean" if f"{name}_mean" in dataset else "value")) if relative else error

@@ -12,7 +12,7 @@ from jaxtyping import PyTree
 from simkit_solvers.derivatives.smoothed_run import SmoothedRun
 from simkit_solvers.derivatives.smoothing import Smoothing
 from simkit_solvers.derivatives.tangent_run import TangentRun
-from simkit_solvers.grids.grid import Grid
+from simkit_solvers.grids.grid import Grid, TracedGrid
 from simkit_solvers.loops.blocks import method_of, strong
 from simkit_solvers.loops.integrate import integrate_run
 from simkit_solvers.loops.path_run import path_run
@@ -29,7 +29,7 @@ def integrate_with_tangents(
     problem: AbstractODE,
     solver: Solver,
     y0: PyTree,
-    grid: Grid,
+    grid: Grid | TracedGrid,
     noise: AbstractNoise | None,
     observer: AbstractObserver,
     directions: Sequence[Direction],

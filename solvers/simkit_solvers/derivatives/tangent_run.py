@@ -219,6 +219,9 @@ class TangentRun(AbstractTangentRun):
         """One step of the path and its tangents; `weighed` is whether weights are wanted."""
         y, state, acc = carried.carry
 
+        def drive(run, y, acc):
+            return run.driven(y, acc, k, draw)
+
         def advance(W, run=self.run, y=y, state=state):
             return once(PathRun.advanced, run, y, state, k, draw._replace(W=W))
 
@@ -241,7 +244,9 @@ class TangentRun(AbstractTangentRun):
                     weighed,
                 )
                 weights.append(carried.weights[i] + more)
+            dacc = eqx.filter_jvp(drive, (self.run, y, acc), (change, dy, dacc))[1]
             moved.append((new, new_state, dacc))
+        acc = drive(self.run, y, acc)
         y, state = advance(draw.W)
 
         held = self.run.held(k, carried.carry[0])

@@ -109,9 +109,13 @@ class PathRun(AbstractRun):
 
     def step(self, carry: PyTree, k: jax.Array, draw: Draw, words: JumpWords | None) -> PyTree:
         y, state, followed = carry
-        acc = self.observer.driven(self.after(k), followed.acc, k, self.time(k), y, draw)
-        followed = followed._replace(acc=acc)
+        followed = self.driven(y, followed, k, draw)
         return self.finished(*self.advanced(y, state, k, draw), followed, k, words, self.held(k, y))
+
+    def driven(self, y: PyTree, followed: Followed, k: jax.Array, draw: Draw) -> Followed:
+        """What is followed with what the observer keeps of the draws of step `k`, before it."""
+        acc = self.observer.driven(self.after(k), followed.acc, k, self.time(k), y, draw)
+        return followed._replace(acc=acc)
 
     def advanced(self, y: PyTree, state: PyTree, k: jax.Array, draw: Draw) -> tuple[PyTree, PyTree]:
         """State and solver's state at the end of the solver's step."""

@@ -18,7 +18,6 @@ from simkit.functionals import FUNCTIONALS
 from simkit.functionals.functional import Moment
 from simkit.multilevel.level_paths import LevelPaths, levels_on
 from simkit.multilevel.level_rates import rate_of
-from simkit.multilevel.levels import quantities_of
 
 GBM = {
     "model": {"type": "GBM", "mu": 0.05, "sigma": 0.2},
@@ -53,7 +52,7 @@ def figures(paths):
     with jax.enable_x64(True):
         statistics = paths.averages().statistics
     n = int(statistics["n"])
-    for place, name in enumerate(quantities_of(paths.grids[0])):
+    for place, name in enumerate(paths.levels.orders):
         mean, variance, error = (
             float(statistics[f"{place}_{key}"][-1]) for key in ("mean", "variance", "variance_stderr")
         )

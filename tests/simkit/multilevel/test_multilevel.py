@@ -301,13 +301,13 @@ def test_what_levels_cannot_do_is_refused_by_name(changes, message):
         simkit.load({key: section for key, section in experiment.items() if section is not None})
 
 
-def test_variants_sweeps_and_derivatives_are_refused():
+def test_variants_sweeps_and_studies_are_refused():
     with pytest.raises(InputError, match="multilevel is for one experiment"):
         simkit.run({**GBM, "variants": {"a": {"model.sigma": 0.1}, "b": {"model.sigma": 0.2}}})
     with pytest.raises(InputError, match="multilevel is for one experiment"):
         simkit.sweep(GBM, {"model.sigma": [0.1, 0.2]})
     with pytest.raises(InputError, match=r"--set ensemble\.method=null"):
-        simkit.sensitivity(GBM, wrt="model.sigma")
+        simkit.uncertainty({**GBM, "uncertainty": {"parameters": {"model.sigma": {"uniform": [0.1, 0.2]}}}})
 
 
 def test_parts_are_refused(folder):
