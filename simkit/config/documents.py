@@ -43,6 +43,11 @@ def read_document(source: str | os.PathLike | Mapping[str, Any]) -> Document:
 
     Raises `InputError` where the content is wrong, `OutputError` where the file cannot be read.
     """
+    if hasattr(source, "data_vars"):  # of xarray, and a mapping
+        raise InputError(
+            "a dataset is no experiment; that of a run is in its attribute: simkit.run(result.attrs"
+            "['configuration'])"
+        )
     if isinstance(source, Mapping):
         python = PythonData()
         return Document(python.mapping(source), diagnostics=python.diagnostics, functions=python.functions)

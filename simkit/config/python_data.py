@@ -54,9 +54,9 @@ class PythonData:
             case ("model",):
                 return _model(item) or item
             case ("initial", _) if getattr(item, "ndim", 0) == 1:
-                return {"values": item.tolist()}
+                return {"values": np.asarray(item).tolist()}
             case _ if path[0] != "initial" and getattr(item, "ndim", 0) and not _is_single(item):
-                return item.tolist()
+                return np.asarray(item).tolist()
         return item
 
     def _name(self, function: Callable) -> str:

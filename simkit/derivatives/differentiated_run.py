@@ -183,12 +183,14 @@ class DifferentiatedRun:
         return converted or (problem.stochastic and info_of(self.simulation.solver).reads_slopes)
 
     def moved_names(self, target: int) -> frozenset[str]:
-        """The names in observables whose own values a target moves."""
+        """The names in observables, equations and events whose own values a target moves."""
         move: Any = self.moves[target]
-        names = {name for name, x in move.observer.constants.items() if x is not None}
-        model = model_of(move.problem)
-        moving = {**vars(model), **curves_of(move.problem)}
-        names |= {name for name, x in moving.items() if jax.tree.leaves(x)}
+        schedule = schedule_of(move.problem)
+        events = () if schedule is None else schedule.events
+        moving = {**vars(model_of(move.problem)), **curves_of(move.problem)}
+        places = [move.observer.constants, moving]
+        places += [getattr(x, "constants", {}) for each in events for x in (each.change, each.condition)]
+        names = {name for place in places for name, x in place.items() if jax.tree.leaves(x)}
         if self.moves_times(target):
             names |= {"t", *curves_of(self.simulation.problem)}
         return frozenset(names)

@@ -30,7 +30,13 @@ from simkit.derivatives.smoothness import (
     why_path_jumps,
     why_value_jumps,
 )
-from simkit.derivatives.validity import at_range_end, release_interval, smooth, why_no_copies
+from simkit.derivatives.validity import (
+    at_range_end,
+    release_interval,
+    smooth,
+    why_condition_moves,
+    why_no_copies,
+)
 
 FEW = 6  # directions that cost about as much as a reverse pass
 
@@ -163,7 +169,7 @@ class WeakDerivative(AbstractOfPath):
             if why_path_jumps(run, target) != RATE:
                 return f"{run.targets[target].label} moves no rate of jumps"
             return EXERCISE if run.is_exercised(quantity) else why_value_jumps(run, quantity, target)
-        reason = why_no_copies(run, target)
+        reason = why_no_copies(run, target) or why_condition_moves(run, target)
         if reason is None and run.functionals(quantity):
             return "it depends on the path, and an event more changes what is still to come"
         if reason is None and not run.simulation.solver.exact:

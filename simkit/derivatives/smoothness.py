@@ -34,9 +34,13 @@ def jumping_variables(run: DifferentiatedRun, quantity: str) -> frozenset[str]:
 
 
 def name_in_condition(run: DifferentiatedRun, target: int) -> str | None:
-    """A name in a condition of the equations, or of an event, that makes paths jump as a target moves."""
+    """A name in a condition of the equations, or of an event, that makes paths jump as a target moves.
+
+    It is one that the target moves itself, if there is one.
+    """
     names = frozenset().union(*(each.names for each in run.discontinuities if not each.kink))
-    return min(names & (run.variables | run.moved_names(target)), default=None)
+    moved = names & run.moved_names(target) - run.variables
+    return min(moved or names & run.variables, default=None)
 
 
 def why_equations_jump(run: DifferentiatedRun, target: int) -> str | None:

@@ -115,6 +115,8 @@ def release_interval(run: DifferentiatedRun, quantity: str, target: int, kinks: 
     schedule = schedule_of(simulation.problem)
     if schedule is not None and schedule.triggered:
         return "a condition decides when an event happens"
+    if reason := why_condition_moves(run, target):
+        return reason
     if simulation.stepping.whole:
         if varies(cast(AbstractReactionNetwork, simulation.problem)):
             return VARYING
@@ -141,14 +143,11 @@ def release_interval(run: DifferentiatedRun, quantity: str, target: int, kinks: 
         functional = _functional_at_start(run, observable, kinks)
         if functional is not None:
             return f"{label} moves the {functional} along the path at once, before any noise"
-    condition = name_in_condition(run, target)
-    if condition and condition not in run.variables:
-        return f"{label} is in a condition of the equations"
     if functionals and run.moves_times(target):
         return f"{label} moves the times at which the path is observed"
     reason = ""
     # A derivative that stays in the path would miss the jumps of the equations.
-    gradual = [] if condition else [run.monitoring_interval(quantity)]
+    gradual = [] if name_in_condition(run, target) else [run.monitoring_interval(quantity)]
     for every in dict.fromkeys([*gradual, 1]):
         try:
             check_density(run.program, run.inputs, run.moves[target], Release(every))
@@ -156,6 +155,14 @@ def release_interval(run: DifferentiatedRun, quantity: str, target: int, kinks: 
         except NoDensityError as error:
             reason = reason or str(error).replace(" it", f" {label}", 1)
     return reason
+
+
+def why_condition_moves(run: DifferentiatedRun, target: int) -> str | None:
+    """Why no estimator sees what a target does: it moves where the equations, or events, jump."""
+    name = name_in_condition(run, target)
+    if name is None or name in run.variables:
+        return None
+    return f"{run.targets[target].label} is in a condition of the equations"
 
 
 def _functional_at_start(run: DifferentiatedRun, observable: Observable, kinks: bool) -> str | None:

@@ -312,13 +312,13 @@ def _one_event_more(network: AbstractReactionNetwork, tangents: tuple, t, y, u):
 
 
 def _explicit(network, observer, grid, run: JumpRun, direction: Direction) -> dict[str, Any]:
-    """The derivatives of the rows with the counts held fixed, NaN where the rows are."""
+    """The derivatives of what is observed with the counts held fixed, NaN where the rows are."""
 
     def rows(both):
         return observed(*both, grid, run.counts, run.watched)
 
     _, slopes = jvp(rows, (network, observer), _tangents(network, observer, grid, direction))
-    return jax.tree.map(lambda x, df: jnp.where(jnp.isnan(x), x, df), run.rows, slopes)
+    return {name: jnp.where(jnp.isnan(run.rows[name]), run.rows[name], df) for name, df in slopes.items()}
 
 
 def _tangents(network, observer, grid: JumpGrid, direction: Direction) -> tuple[Any, Any]:

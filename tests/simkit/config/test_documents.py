@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import simkit_physics
+import xarray as xr
 from simkit_physics import MODELS, VanDerPol
 
 from simkit import InputError, OutputError
@@ -250,6 +251,10 @@ def test_only_a_path_a_text_or_a_mapping_is_an_experiment():
         InputError, match=r"is the path of a YAML file, its text or a dictionary, not a value of type int$"
     ):
         read_document(42)
+    with pytest.raises(InputError, match=r"^a dataset is no experiment; .*attrs\['configuration'\]\)$"):
+        read_document(xr.Dataset())  # a mapping
+    levels = read_document({"save": {"quantiles": xr.DataArray([0.1, 0.9])}})
+    assert levels.data == {"save": {"quantiles": [0.1, 0.9]}}
 
 
 @pytest.mark.parametrize("name", ["", "folder"])

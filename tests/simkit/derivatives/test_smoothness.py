@@ -30,6 +30,62 @@ def test_nothing_is_silently_zero():
         assert mean is None or float(idle[f"{name}_mean"]) == mean
 
 
+GROWTH = {
+    "constants": {"q": 0.3},
+    "model": {"sde": {"N": {"drift": "0.4*N*(1 - N/100)", "noise": {"E": "0.3*N"}}}},
+    "initial": {"N": 60},
+    "time": {"t1": 2, "steps": 8},
+    "ensemble": {"paths": 64, "seed": 2},
+}
+COUNTS = GROWTH | {
+    "model": {"reactions": {"birth": {"equation": "N -> 2 N", "rate": 1.0}}},
+    "time": {"t1": 2},
+}
+HARVESTS = {
+    "a whole number": {"every": 1, "set": {"N": "floor(N*(1 - q))"}},
+    "a threshold": {"every": 1, "set": {"N": "where(N > 200*q, floor(0.7*N), N)"}},
+    "a date's condition": {"every": 1, "when": "N > 200*q", "set": {"N": "floor(0.7*N)"}},
+}
+
+
+@pytest.mark.parametrize("harvest", HARVESTS.values(), ids=HARVESTS)
+@pytest.mark.parametrize("experiment", [GROWTH, COUNTS], ids=["noise", "counts"])
+def test_what_a_target_moves_in_a_condition_of_an_event_takes_differences(experiment, harvest):
+    """No score and no path sees it: the derivative by either would be 0. Its name is behind that of N."""
+    run = run_of(experiment | {"events": {"harvest": harvest}}, "q")
+    assert name_in_condition(run, 0) == "q"
+    (choice,) = first_offer(run, "N", 0).rivals
+    assert choice.method == "finite differences"
+    assert "q is in a condition of the equations" in choice.reason
+
+
+def test_what_a_target_moves_in_a_condition_of_a_drift_or_a_rate_takes_differences():
+    drift = GROWTH | {"model": {"sde": {"N": {"drift": "where(N > 200*q, -1, 1)", "noise": {"E": 1.0}}}}}
+    (choice,) = first_offer(run_of(drift, "q"), "N", 0).rivals
+    assert choice.method == "finite differences"
+    birth = {"equation": "N -> 2 N", "propensity": "where(N > 200*q, 0, N)"}
+    rate = COUNTS | {"model": {"reactions": {"birth": birth}}}
+    (choice,) = first_offer(run_of(rate, "q"), "N", 0).rivals
+    assert choice.method == "coupled differences"
+
+
+def test_a_score_goes_past_conditions_that_are_checked_at_dates():
+    """How often an event happens is counted along with the rows, and has no derivative."""
+    birth = {"equation": "N -> 2 N", "rate": "b"}
+    culls = COUNTS | {
+        "constants": {"b": 1.0},
+        "model": {"reactions": {"birth": birth}},
+        "events": {"cull": {"at": 1.0, "when": "N > 90", "set": {"N": "N - 30"}}},
+        "ensemble": {"paths": 4096, "seed": 2},
+        "save": {"points": 4},
+    }
+    dataset = simkit.sensitivity(culls, "b")
+    assert list(dataset["N_derivative_estimator"].values) == ["score"]
+    before = dataset.sel(time=0.5).isel(parameter=0)  # the mean there is 60 exp(b t)
+    error = float(before["N_derivative"]) - 0.5 * 60 * np.exp(0.5)
+    assert abs(error) < 4 * float(before["N_derivative_stderr"])
+
+
 def test_steps_that_switch_from_one_distribution_to_another_have_no_derivative_along_them():
     by_moments = {
         "model": {"type": "Heston", "mu": 0.05, "kappa": 1, "theta": 0.04, "xi": 0.4, "rho": -0.5},
@@ -153,7 +209,7 @@ def test_an_event_that_jumps_makes_paths_jump():
         with jax.enable_x64(True):
             run = run_of({**given, "events": cut}, "K")
             results.append((name_in_condition(run, 0), why_discontinuous(run, "digital", 0) is not None))
-    assert results == [("S", True), (None, False)]
+    assert results == [("K", True), (None, False)]
 
 
 @pytest.mark.parametrize(
