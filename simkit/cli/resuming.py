@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from simkit.cli.failures import Terminated, end_on_unresolved, print_json, recorded_as
-from simkit.errors import InputError, NumericalError, OutOfMemoryError, OutputError, PausedError
+from simkit.errors import (
+    ClusterError,
+    InputError,
+    NumericalError,
+    OutOfMemoryError,
+    OutputError,
+    PausedError,
+)
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -161,9 +168,11 @@ class Resuming:
                 if not exists(path):
                     raise
                 raise PausedError(f"{_why(stopped)}; {_continuation()}") from stopped
-            except (OutputError, OutOfMemoryError):  # nothing needs to be computed again
+            except (OutputError, OutOfMemoryError, ClusterError) as error:  # nothing is to be computed again
                 with contextlib.suppress(OSError):
                     record.write()
+                if isinstance(error, ClusterError) and exists(path):
+                    raise ClusterError(f"{error}; {_continuation()}") from error
                 raise
             except NumericalError:
                 record.remove()

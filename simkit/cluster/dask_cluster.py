@@ -8,6 +8,7 @@ import dataclasses
 import logging
 import time
 from collections.abc import Iterator
+from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
 
 from simkit.cluster.shipping import packed
@@ -86,6 +87,10 @@ class DaskCluster:
             raise ClusterError(
                 f"cluster: {paths} were given up, as several workers ended with them: they "
                 "may have too little memory (give ensemble.memory), or their time may have been up"
+            ) from error
+        except CancelledError as error:
+            raise ClusterError(
+                f"cluster: {paths} were lost, as the scheduler at {self.settings.address} has ended"
             ) from error
         except Exception as error:
             raise ClusterError(f"cluster: {paths} failed there: {type(error).__name__}: {error}") from error

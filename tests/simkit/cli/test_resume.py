@@ -15,7 +15,7 @@ import yaml
 from command import EXPERIMENT, HEEDFUL, files_in, simkit_command
 
 import simkit
-from simkit import NumericalError, OutOfMemoryError, OutputError
+from simkit import ClusterError, NumericalError, OutOfMemoryError, OutputError
 from simkit.engines.loaded import load_each
 from simkit.engines.paths import PathEngine
 from simkit.records import record_file
@@ -358,18 +358,28 @@ def test_a_run_without_output_that_stops_in_time_says_that_nothing_is_kept(folde
 
 @pytest.mark.parametrize(
     ("error", "kept"),
-    [(OutOfMemoryError("too large"), True), (OutputError("full"), True), (NumericalError("nan"), False)],
+    [
+        (OutOfMemoryError("too large"), True),
+        (OutputError("full"), True),
+        (ClusterError("gone"), True),
+        (NumericalError("nan"), False),
+    ],
 )
-def test_a_record_stays_after_errors_that_need_not_come_again(folder, monkeypatch, error, kept):
-    """With more memory or space the run can be finished; a path that is infinite stays so."""
+@pytest.mark.parametrize("resumed", [False, True], ids=["first", "resumed"])
+def test_a_record_stays_after_errors_that_need_not_come_again(folder, monkeypatch, error, kept, resumed):
+    """With more memory, space or workers the run can be finished; a path that is infinite stays so."""
 
     def fail(*arguments):
+        RecordedLoop(_Nothing(), 10).advance(5)
         raise error
 
-    small_record(load_each("small.yaml").identity("run"))
+    if resumed:
+        small_record(load_each("small.yaml").identity("run"))
     monkeypatch.setattr(PathEngine, "run", fail)
-    assert simkit_command("run", "small.yaml", "--resume").exit_code == error.exit_code
+    result = simkit_command("run", "small.yaml", *["--resume"] * resumed)
+    assert result.exit_code == error.exit_code
     assert (RECORD in files_in(folder)) == kept
+    assert ("to finish it: " in result.stderr) == isinstance(error, ClusterError)
 
 
 def test_a_signal_on_a_full_disk_leaves_the_record_before(folder, monkeypatch):

@@ -74,6 +74,24 @@ def test_an_error_ends_all_in_the_order_of_the_units():
     assert len(started) <= most_in_memory(2)
 
 
+def test_after_a_shortage_no_unit_is_at_work():
+    """What they take is free before smaller ones are tried."""
+    ended, begun = [], threading.Event()
+
+    def short(unit: int) -> int:
+        if unit == 0:
+            begun.wait(20)
+            raise MemoryError
+        begun.set()
+        time.sleep(0.2)
+        ended.append(unit)
+        return unit
+
+    with pytest.raises(MemoryError):
+        list(in_order(short, range(2), CPU * 2))
+    assert ended == [1]
+
+
 def test_an_interrupt_waits_for_no_unit_and_begins_no_other():
     """Of units 1 to 3, which are submitted by then, two are at work and the last has no thread."""
     release, started, finished = threading.Event(), [], []

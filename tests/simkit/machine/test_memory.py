@@ -51,11 +51,12 @@ def test_unknown_where_the_system_does_not_say(tmp_path):
     assert memory.available_memory(tmp_path) is None
 
 
-def test_limits_of_the_process_count():
+@pytest.mark.parametrize(("limit", "field"), [("RLIMIT_AS", 0), ("RLIMIT_DATA", 5)])
+def test_limits_of_the_process_count(limit, field):
     code = (
         "import resource, simkit.machine.memory as memory; "
-        "resource.setrlimit(resource.RLIMIT_AS, (10**9, -1)); "
-        "held = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize(); "
+        f"resource.setrlimit(resource.{limit}, (10**9, -1)); "
+        f"held = int(open('/proc/self/statm').read().split()[{field}]) * resource.getpagesize(); "
         "free = memory.available_memory(); "
         "assert 10**9 - held - 2**20 < free < 10**9 - held + 2**20, (free, held)"
     )

@@ -197,6 +197,14 @@ def test_what_was_begun_after_a_resume_does_not_count_either(tmp_path, monkeypat
     assert calls == [6]
 
 
+def test_with_a_record_go_the_files_that_grow_with_the_run(tmp_path):
+    record = Recording(tmp_path / ".a.zarr.record", {})
+    grown = record.partial(tmp_path / "a.xyz")
+    grown.touch()
+    record.remove()
+    assert not grown.exists()
+
+
 def test_chunks_that_are_recorded_are_not_simulated_again(tmp_path, monkeypatch):
     """Of ten chunks seven were done, so that three are left."""
     left, add_chunk = [], Accumulator.add_chunk

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from simkit.records import same_run
 from simkit.records.same_run import SHOWN, differences, of_this_machine
 
 FILE = "model:\n  type: GBM\n  sigma: {}\ntime:\n  t1: 1\n"
@@ -60,6 +61,15 @@ def test_the_version_of_python_decides_too(monkeypatch):
     monkeypatch.setattr("platform.python_version", lambda: "3.12.1")
     (line,) = differences(first, of_this_machine())
     assert re.fullmatch("versions: recorded simkit=.* python=3.11.7, now simkit=.* python=3.12.1", line)
+
+
+@pytest.mark.parametrize("package", ["jax", "jaxlib", "diffrax", "equinox", "numpy"])
+def test_each_package_that_computes_decides(monkeypatch, package):
+    first = of_this_machine()
+    known = same_run.version
+    monkeypatch.setattr(same_run, "version", lambda name: "0.0.1" if name == package else known(name))
+    (line,) = differences(first, of_this_machine())
+    assert f"{package}=0.0.1 " in line
 
 
 def test_what_the_processor_can_do_decides_too(monkeypatch):
