@@ -307,7 +307,7 @@ def test_variants_sweeps_and_studies_are_refused():
     with pytest.raises(InputError, match="multilevel is for one experiment"):
         simkit.sweep(GBM, {"model.sigma": [0.1, 0.2]})
     with pytest.raises(InputError, match=r"--set ensemble\.method=null"):
-        simkit.uncertainty({**GBM, "uncertainty": {"parameters": {"model.sigma": {"uniform": [0.1, 0.2]}}}})
+        simkit.uncertainty({**GBM, "model": {**GBM["model"], "sigma": {"uniform": [0.1, 0.2]}}})
 
 
 def test_parts_are_refused(folder):
