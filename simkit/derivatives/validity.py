@@ -158,7 +158,7 @@ def release_interval(run: DifferentiatedRun, quantity: str, target: int, kinks: 
 
 
 def why_condition_moves(run: DifferentiatedRun, target: int) -> str | None:
-    """Why no estimator sees what a target does: it moves where the equations, or events, jump."""
+    """Why no weights see what a target does: it moves where the equations, or events, jump."""
     name = name_in_condition(run, target)
     if name is None or name in run.variables:
         return None
